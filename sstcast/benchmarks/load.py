@@ -42,8 +42,8 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     """
     where = str(dataset.options.get("path", dataset.folder_in(root)))
     if dataset.reader == "memory":
-        kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
-        where = str(getattr(source, "name", None) or kind)
+        unnamed = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
+        where = str(getattr(source, "name", None) or unnamed)
         dataset = replace(dataset, name=where)
         joined, splits = graphs_in(source, where)
     elif dataset.reader == "smiles_csv":
@@ -58,9 +58,11 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
         dataset = complete(dataset, joined, tables, bool(splits))
-        objective, kinds = objective_of(dataset), {"x": dataset.node, "edge_attr": dataset.edge}
-        features = {name: _features(table, kinds[name]) for name, table in tables.items()}
-        graphs = pack(joined, objective.level, **features, **objective.labels_of(joined))
+        objective = objective_of(dataset)
+        for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
+            if kind in ("none", "linear") and (table := tables[name]) is not None:
+                tables[name] = table.float() if kind == "linear" else None
+        graphs = pack(joined, objective.level, **tables, **objective.labels_of(joined))
     except SSTCastError:
         raise
     except Exception as error:  # whatever a user's graphs hold
@@ -82,11 +84,6 @@ def _table(values: Any, name: str) -> Tensor | None:
         raise ValueError(f"{name} must be a tensor [rows, columns] of real numbers, the same kind in each graph")
     table = values.to_dense() if values.layout != torch.strided else values
     return table.view(-1, 1) if table.ndim == 1 else table
-
-
-def _features(table: Tensor | None, kind: Kind) -> Tensor | None:
-    """Return real-valued features as float32 and categories unchanged, or None for the kind `none`."""
-    return None if table is None or kind == "none" else table.float() if kind == "linear" else table
 
 
 def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | None], official: bool) -> Dataset:

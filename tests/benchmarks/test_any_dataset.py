@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 import sstcast
-from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
+from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
@@ -299,8 +299,9 @@ def test_training_samples_without_a_label_are_refused(unknown: float, dtype: tor
         sstcast.benchmark(data, "gcn", overrides=[*SMALL, f"runs={tmp_path / 'runs'}"])
 
 
-def of_memory(data: list[Data]) -> BenchmarkConfig:
-    return load_benchmark(None, "gcn", None, [], load_memory(data).dataset)
+def defaults(loaded: Loaded) -> list[Any]:
+    config = load_benchmark(None, "gcn", None, [], loaded.dataset)
+    return [config.model, config.predictor, config.training]
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:
@@ -320,11 +321,9 @@ def words_on_a_ring(features: int, labelled: int) -> Data:
     ],
 )
 def test_a_graph_in_memory_trains_like_a_similar_set_with_a_name(features: int, labelled: int, like: str) -> None:
-    ours = of_memory([words_on_a_ring(features, labelled)])
     theirs = load_benchmark(like, "gcn", None, [])
-    parts = ("model", "predictor", "training")
-    assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
-    assert of_memory(graphs()).training.patience == 50
+    ours = defaults(load_memory(words_on_a_ring(features, labelled)))
+    assert ours == [theirs.model, theirs.predictor, theirs.training]
 
 
 @pytest.mark.parametrize("data", [graphs(), words_on_a_ring(1433, 2)], ids=["many", "one"])
@@ -332,22 +331,20 @@ def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
     """The defaults depend on the labels, and no key of the YAML describes them."""
     torch.save(data, tmp_path / "mine.pt")
     (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
-    keys = ["training.epochs=1", f"cache={tmp_path / 'cache'}"]
-    found = []
-    for place, source in (("file", str(tmp_path / "mine.yaml")), ("memory", data)):
-        (result,) = sstcast.benchmark(source, "gcn", overrides=[*keys, f"runs={tmp_path / place}"])
-        (config,) = (tmp_path / place).rglob("config.yaml")
-        saved = read_config(config)
-        found.append([result["test"], *(saved[part] for part in ("model", "predictor", "training"))])
-    assert found[0] == found[1]
+    keys = [*SMALL[2:], f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
+    (result,) = sstcast.benchmark(str(tmp_path / "mine.yaml"), "gcn", overrides=keys)
+    saved = read_config(tmp_path / "runs/mine/gcn/seed-0/config.yaml")
+    loaded = load_memory(data)
+    assert result["data"] == {"graphs": loaded.digest}
+    assert [saved["model"], saved["predictor"]] == [part.model_dump() for part in defaults(loaded)[:2]]
 
 
 def test_rows_of_many_words_are_not_divided() -> None:
     """A node of Amazon has a third of all words."""
     few = words_on_a_ring(128, 2)
-    assert of_memory([few]).predictor.normalise == "row"
+    assert defaults(load_memory(few))[1].normalise == "row"
     few.x = 1 - few.x
-    assert of_memory([few]).predictor.normalise == "none"
+    assert defaults(load_memory(few))[1].normalise == "none"
 
 
 @pytest.mark.parametrize("labelled", [2, 9])

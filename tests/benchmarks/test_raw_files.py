@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_own import graphs
 from small_raw import raw_files, write
-from torch_geometric.data import Data
 
 import sstcast
 from sstcast.benchmarks import reading
@@ -110,9 +110,8 @@ def test_a_known_pickle_opens(tmp_path: Path) -> None:
 
 
 def test_files_of_torch_may_hold_data_alone(tmp_path: Path) -> None:
-    data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1]))
-    torch.save([data], tmp_path / "good.pt")
-    assert read_file(tmp_path / "good.pt", trust=False)[0].nodes.tolist() == [2]
+    torch.save(graphs(1), tmp_path / "good.pt")
+    assert read_file(tmp_path / "good.pt", trust=False)[0].nodes.tolist() == [4]
     for old in (False, True):  # its older format has no archive
         torch.save([Hostile(tmp_path / "made")], tmp_path / "bad.pt", _use_new_zipfile_serialization=not old)
         with pytest.raises(SSTCastError, match=REFUSED):
@@ -191,19 +190,18 @@ ROOT = next((Path(place) for place in PLACES if place and Path(place).is_dir()),
 
 
 @pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """A folder of links to the raw files, where PyG and OGB may write what they process."""
-    if ROOT is None:
-        return None
-    raw, made = tmp_path_factory.mktemp("raw") / "graphs", shutil.ignore_patterns(".*", "processed")
-    return shutil.copytree(ROOT.resolve(), raw, copy_function=os.symlink, ignore=made)
+def need(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A folder of links to the raw files of a set, where PyG and OGB may write what they process; or skip."""
+    root, made = tmp_path_factory.mktemp("raw") / "graphs", shutil.ignore_patterns(".*", "processed")
+    if ROOT is not None:
+        shutil.copytree(ROOT.resolve(), root, copy_function=os.symlink, ignore=made)
 
+    def of(name: str) -> Path:
+        if not all(path.exists() for path in raw_files(find_dataset(name), root)):
+            pytest.skip(f"the raw files of {name} are not in data/graphs, nor where SSTCAST_GRAPHS says")
+        return root
 
-def need(name: str, root: Path | None) -> Path:
-    """Return the folder of raw files, or skip."""
-    if root is None or not all(path.exists() for path in raw_files(find_dataset(name), root)):
-        pytest.skip(f"the raw files of {name} are not in data/graphs, nor where SSTCAST_GRAPHS says")
-    return root
+    return of
 
 
 # graphs, nodes and directed edges a graph, columns of nodes and edges, classes, samples in train, validation, test
@@ -220,9 +218,8 @@ STATISTICS = {
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_published_statistics(name: str, tmp_path: Path, linked: Path | None) -> None:
-    root = need(name, linked)
-    loaded = load(find_dataset(name), root, tmp_path)
+def test_published_statistics(name: str, tmp_path: Path, need: Callable[[str], Path]) -> None:
+    loaded = load(find_dataset(name), need(name), tmp_path)
     dataset = loaded.dataset
     graphs, (count, nodes, edges, x, edge_attr, classes, parts) = loaded.graphs, STATISTICS[name]
     assert len(graphs) == count
@@ -235,10 +232,10 @@ def test_published_statistics(name: str, tmp_path: Path, linked: Path | None) ->
     assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
 
 
-def test_peptides_by_their_table_and_every_fiftieth_molecule(linked: Path | None) -> None:
+def test_peptides_by_their_table_and_every_fiftieth_molecule(need: Callable[[str], Path]) -> None:
     """All 15,535 take a minute: here their number, labels and split, and the features of some."""
     dataset = find_dataset("peptides-func")
-    table_file, split_file = (need("peptides-func", linked) / name for name in dataset.files)
+    table_file, split_file = (need("peptides-func") / name for name in dataset.files)
     table = read_table(table_file, ["smiles"])
     assert len(table) == 15_535
     assert {len(text.split(",")) for text in table["labels"]} == {10}
