@@ -106,7 +106,7 @@ def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConf
     assert load_checkpoint(second.best)["stage"] == "local"  # until the second stage does better
 
 
-def test_the_best_of_all_stages_is_scored(
+def test_the_best_of_all_stages_is_scored_again_without_training(
     configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = configure("minesweeper", "polynormer", "stages.local=3")
@@ -119,26 +119,18 @@ def test_the_best_of_all_stages_is_scored(
     monkeypatch.setattr(OneGraph, "validate", worse_as_a_whole)
     (result,) = run_benchmark(config, [0])
     folder = config.folder / "seed-0"
-    best = load_checkpoint(folder / "checkpoints/best.pt")
-    assert best["stage"] == "local"
-    assert result["best_epoch"] == best["epoch"] < 3
     history = pd.read_csv(folder / "local/history.csv")
     assert result["validation"] == pytest.approx(history["validation_roc-auc"].max())
-
-
-def test_evaluating_changes_no_weights_and_knows_the_stages(configure: Callable[..., BenchmarkConfig]) -> None:
-    config = configure("minesweeper", "polynormer", "stages.local=3")
-    run_benchmark(config, [0])
-    checkpoints = config.folder / "seed-0/checkpoints"
-    best = checkpoints / "best.pt"
+    best = folder / "checkpoints/best.pt"
     before = best.read_bytes()
-    for path in checkpoints.glob("step-*.pt"):
+    assert load_checkpoint(best)["stage"] == "local"
+    assert load_checkpoint(best)["epoch"] == result["best_epoch"] < 3
+    for path in best.parent.glob("step-*.pt"):
         path.unlink()
-    run_benchmark(config, [0], evaluate=True)
+    assert run_benchmark(config, [0], evaluate=True)[0]["test"] == result["test"]
     assert best.read_bytes() == before
     best.unlink()  # as if the local stage were still in training
-    (result,) = run_benchmark(config, [0], evaluate=True)
-    assert result["best_epoch"] == load_checkpoint(config.folder / "seed-0/local/checkpoints/best.pt")["epoch"]
+    assert run_benchmark(config, [0], evaluate=True)[0]["best_epoch"] == result["best_epoch"]
     assert not best.exists()
 
 
