@@ -3,30 +3,29 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 from small_own import graphs
 from small_raw import packed
 
 import sstcast
 from sstcast.benchmarks import objectives
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import load
 from sstcast.benchmarks.objectives import Classes, Questions, Regression
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.training.devices import start
 
 
-def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
-    config = configure("minesweeper", "mpnn", "part=15")
-    (result,) = run_benchmark(config, [0])
+def test_parts_of_a_graph_cover_all_its_nodes(
+    configure: Callable[..., BenchmarkConfig], build: Callable[..., Any]
+) -> None:
+    (result,) = run_benchmark(configure("minesweeper", "mpnn", "part=15"), [0])
     assert result["epochs"] == 2
-    task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    task, _ = build("minesweeper", "mpnn", "part=15")
     assert isinstance(task, PartsOfOneGraph)
     first, again, other = task.order(0, 0), task.order(0, 0), task.order(0, 1)
     assert [len(part) for part in first] == [15, 15, 10]
@@ -36,11 +35,8 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
-def test_the_whole_graph_is_one_step_asked_about_training_nodes(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    config = configure("minesweeper", "mpnn")
-    task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+def test_the_whole_graph_is_one_step_asked_about_training_nodes(build: Callable[..., Any]) -> None:
+    task, model = build("minesweeper", "mpnn")
     (index,) = task.order(0, 5)
     batch = task.batch(index)
     assert torch.equal(index, task.split.train)
@@ -49,13 +45,10 @@ def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     assert task.describe(index).startswith("nodes 0, 1, 4, 5, 8 and 15 more of minesweeper")
 
 
-def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+def test_scores_do_not_depend_on_batches(build: Callable[..., Any]) -> None:
     scores = []
     for size in (1, 3, 100):
-        config = configure("ogbg-molpcba", "gps", f"training.batch_size={size}")
-        task, model = build_task(
-            config, load(config.declaration, config.root, config.cache), start(config.training)
-        )
+        task, model = build("ogbg-molpcba", "gps", f"training.batch_size={size}")
         scores.append(task.predict(model.eval(), torch.arange(24))[0])
     assert scores[0] == pytest.approx(scores[1]) == pytest.approx(scores[2])
 
@@ -92,14 +85,9 @@ def test_losses_are_sums_over_known_labels() -> None:
     torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 
-def test_balanced_classes_weigh_the_same_in_training(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    config = configure("PascalVOC-SP", "mpnn")
-    loaded = load(config.declaration, config.root, config.cache, trust=True)
-    task, _ = build_task(config, loaded, fabric)
-    assert isinstance(task.objective, Classes)
-    y = loaded.graphs.batch(task.split.train).y
+def test_balanced_classes_weigh_the_same_in_training(build: Callable[..., Any]) -> None:
+    task, _ = build("PascalVOC-SP", "mpnn")
+    y = task.graphs.batch(task.split.train).y
     shares = torch.bincount(y) * task.objective.weights[: int(y.max()) + 1]
     torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(task.objective.weights)))
 

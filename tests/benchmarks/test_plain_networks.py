@@ -2,61 +2,39 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
-from small_raw import write
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.run import build_task
 from sstcast.errors import SSTCastError
 
 BARE = ["predictor.encoder=false", "predictor.head=false"]
-Configure = Callable[..., BenchmarkConfig]
 
 
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("words")
-    write(find_dataset("Cora"), folder)
-    return folder
-
-
-def read(config: BenchmarkConfig) -> Loaded:
-    return load(config.declaration, config.root, config.cache, trust=True)  # some small files are our own pickles
-
-
-def places(words: Path) -> list[str]:
-    return [f"root={words}", f"cache={words / 'cache'}", "training.device=cpu"]
-
-
-def test_the_preset_of_kipf_and_welling_is_pygs_gcn(words: Path, fabric: Fabric) -> None:
+def test_the_preset_of_kipf_and_welling_is_pygs_gcn(root: Path, build: Callable[..., Any]) -> None:
     """Two layers from words to classes, on rows that PyG normalises itself."""
-    config = load_benchmark("cora", "gcn-kipf", words, places(words))
-    loaded = read(config)
-    task, ours = build_task(config, loaded, fabric)
+    task, ours = build("cora", "gcn-kipf", "model.width=16")
     theirs = pyg.models.GCN(12, 16, 2, 3, dropout=0.5)
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
     for mine, other in zip(ours.backbone.convs, theirs.convs, strict=True):
         torch.nn.init.normal_(mine.bias)
         other.lin.weight.data.copy_(mine.linear.weight)
         other.bias.data.copy_(mine.bias)
-    raw = loaded.graphs.batch(torch.tensor([0]))
+    raw = load(find_dataset("Cora"), root, root / "cache", trust=True).graphs.batch(torch.tensor([0]))
     data = NormalizeFeatures()(Data(x=raw.x.float(), edge_index=raw.graph.edge_index))
     expected = theirs.eval()(data.x, data.edge_index)[task.split.train]
     torch.testing.assert_close(ours.eval()(task.batch(task.split.train)), expected)
 
 
-def test_input_dropout_acts_on_features_without_an_encoder(words: Path, fabric: Fabric) -> None:
-    more = ["model.dropout=0", "predictor.input_dropout=0.5"]
-    config = load_benchmark("cora", "gcn-kipf", words, [*places(words), *more])
-    task, model = build_task(config, read(config), fabric)
+def test_input_dropout_acts_on_features_without_an_encoder(build: Callable[..., Any]) -> None:
+    task, model = build("cora", "gcn-kipf", "model.dropout=0", "predictor.input_dropout=0.5")
     batch = task.batch(task.split.train)
     zeros = (model.encode_nodes(batch) == 0).float().mean() - (batch.x == 0).float().mean()
     assert zeros > 0.1
@@ -81,12 +59,10 @@ def test_input_dropout_acts_on_features_without_an_encoder(words: Path, fabric: 
     ],
 )
 def test_options_that_do_not_suit_are_refused(
-    dataset: str, model: str, overrides: list[str], words: str, configure: Configure, fabric: Fabric
+    dataset: str, model: str, overrides: list[str], words: str, build: Callable[..., Any]
 ) -> None:
-    config = configure(dataset, model, *overrides)
-    loaded = read(config)
     with pytest.raises(SSTCastError, match=words):
-        build_task(config, loaded, fabric)
+        build(dataset, model, *overrides)
 
 
 BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("cox2_md", "lsat"))
