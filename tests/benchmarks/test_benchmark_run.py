@@ -103,9 +103,10 @@ def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConf
     assert load_checkpoint(second.best)["stage"] == "local"  # until the second stage does better
 
 
-def test_the_best_of_all_stages_is_scored_again_without_training(
+def test_the_best_of_all_stages_is_scored(
     configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The best weights are those of the first stage, also with `evaluate`."""
     config = configure("minesweeper", "polynormer", "stages.local=3")
     validate = OneGraph.validate
 
