@@ -48,9 +48,7 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
 
 def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
-    of_samples = (
-        TASKS[dataset.task].classes and graphs.y.numel() == samples
-    )  # a sample may also have several questions
+    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several questions
     # An unknown class is -1, or NaN with a rank metric.
     labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
     if kind == "folds":
