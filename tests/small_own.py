@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_raw import NODES, ring
+from small_raw import NODES, both_ways, ring
 from torch_geometric.data import Data
 
 from sstcast import cli
@@ -59,16 +59,17 @@ def pyg(folder: Path) -> dict[str, Any]:
     return {"kind": "pyg", "path": "mine.pt", "task": "graph-regression"}
 
 
+def graphs(count: int = 12, **changes: Any) -> list[Data]:
+    """Return small graphs for `sstcast.benchmark`; functions of a graph and its number change its attributes."""
+    found = []
+    for i in range(count):
+        index = torch.from_numpy(both_ways(ring(4 + i % 3)))
+        data = Data(x=torch.randn(4 + i % 3, 2), edge_index=index, y=torch.tensor([i % 2]))
+        found.append(data.update({name: make(data, i) for name, make in changes.items()}))
+    return found
+
+
 def edit(folder: Path, name: str, old: str, new: str) -> None:
     text = (folder / name).read_text()
     assert old in text
     (folder / name).write_text(text.replace(old, new, 1))
-
-
-def bad(make: Make, change: Callable[[Path, dict[str, Any]], Any]) -> Make:
-    def prepare(folder: Path) -> dict[str, Any]:
-        raw = make(folder)
-        change(folder, raw)
-        return raw
-
-    return prepare

@@ -244,17 +244,13 @@ def benchmark(
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.load import load, load_memory
+    from sstcast.benchmarks.load import load
     from sstcast.benchmarks.run import result_lines, run_benchmark
 
-    if isinstance(dataset, str):
-        name = str(at_home(dataset))
-        config = load_benchmark(name, model, folder, changes)
-        loaded = load(config.declaration, config.root, config.cache, trust) if config.data is not None else None
-    else:
-        loaded = load_memory(dataset, changes)
-        name = loaded.dataset.name
-    if loaded is not None:  # the defaults for your own data depend on the labels
+    name = str(at_home(dataset)) if isinstance(dataset, str) else None
+    config, loaded = load_benchmark(name, model, folder, changes), None
+    if config.data is not None:  # the defaults for your own data depend on the labels
+        loaded = load(config.declaration, config.root, config.cache, trust, dataset)
         config = load_benchmark(name, model, folder, changes, loaded.dataset)
     results = run_benchmark(config, chosen, trust, evaluate, loaded)
     for line in result_lines(config, results):

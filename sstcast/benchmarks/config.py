@@ -88,17 +88,15 @@ class BenchmarkConfig(Strict):
 
         The other may have more epochs, unless the learning rate of an epoch depends on their number.
         """
-        ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
-        for values in (ours, theirs):
-            values["training"] = {
-                k: v for k, v in values["training"].items() if k not in RUNTIME_KEYS | {"epochs"}
-            }
-        epochs, others = self.training.epochs, other.training.epochs
-        return ours == theirs and (epochs == others or (epochs < others and self.training.schedule == "constant"))
+        grows = self.training.epochs < other.training.epochs and self.training.schedule == "constant"
+        free = RUNTIME_KEYS | ({"epochs"} if grows else set())
+        apart: Any = {"root": True, "cache": True, "runs": True, "training": free}
+        ours, theirs = (config.model_dump(exclude=apart) for config in (self, other))
+        return ours == theirs
 
 
 def load_benchmark(
-    dataset: str,
+    dataset: str | None,
     model: str,
     root: Path | None = None,
     overrides: list[str] | None = None,
@@ -106,27 +104,24 @@ def load_benchmark(
 ) -> BenchmarkConfig:
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for graphs in memory;
-    `read` is the complete declaration of a user's own data or of graphs in memory. `model` is looked up as
+    `dataset` is a name, or the path of a YAML that describes a user's own data, or None for graphs in memory.
+    `read` is the complete declaration of the latter two, once they are read. `model` is looked up as
     `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
     model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Such a model gets
     the defaults in `configs/benchmarks/defaults.yaml`. `model` may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     written = Path(model) if model.endswith(YAML) else None
-    if written is not None:
-        model = written.stem
-    folders, where = ["default"], f"{dataset}, {model}"
-    if dataset.endswith(YAML):
+    model = written.stem if written else model
+    folders, where = ["default"], f"{dataset or 'graphs'}, {model}"
+    if dataset is None:
+        raw: dict[str, Any] = {"dataset": read.name if read else "graphs", "data": {"kind": "memory"}}
+    elif dataset.endswith(YAML):
         raw = _own_data(Path(dataset))
-    elif read is not None:
-        raw = {"dataset": dataset, "data": {"kind": "memory"}}
     else:
-        raw = {"dataset": find_dataset(dataset).name}
+        raw = {"dataset": find_dataset(dataset).name} | ({} if root is None else {"root": str(root)})
         folders = [raw["dataset"].lower(), "default"]
     own = "data" in raw
-    if root is not None and not own:  # a user's own data are beside the YAML
-        raw["root"] = str(root)
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
     preset = written or next((path for path in places if path.exists()), None)
     network = read_config(preset) if preset else {"model": _model(model, places[0].parent)}

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
-from sstcast.benchmarks.objectives import check_task, objective_of
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
-from sstcast.benchmarks.registry import Dataset, Kind, Memory
+from sstcast.benchmarks.registry import Dataset, Kind
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
-from sstcast.yaml_files import apply_overrides, validate
 
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
@@ -34,49 +33,36 @@ class Loaded(NamedTuple):
     digest: str
 
 
-def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Loaded:
+def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> Loaded:
     """Read a data set, downloading it below `root` if it is missing; `cache` keeps the features of molecules.
 
-    Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or may run code.
+    `source` holds graphs in memory, as `graphs_in` describes them; their data set gets the source's name and a
+    digest of the graphs. Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or
+    may run code, or if a graph is unusable.
     """
-    check_task(dataset)
-    if dataset.reader == "smiles_csv":
-        given = read_smiles(dataset, root, cache, trust)
+    where = str(dataset.options.get("path", dataset.folder_in(root)))
+    if dataset.reader == "memory":
+        unnamed = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
+        where = str(getattr(source, "name", None) or unnamed)
+        dataset = replace(dataset, name=where)
+        joined, splits = graphs_in(source, where)
+    elif dataset.reader == "smiles_csv":
+        joined, splits = read_smiles(dataset, root, cache, trust)
     elif dataset.reader == "graph_csv":
-        given = read_nodes(dataset)
+        joined, splits = read_nodes(dataset)
     elif dataset.reader == "pyg":
-        given = read_file(dataset.options["path"], trust)
+        joined, splits = read_file(dataset.options["path"], trust)
     else:
-        given = read_class(dataset, root, trust)
-    return pack_given(dataset, *given, str(dataset.options.get("path", dataset.folder_in(root))))
-
-
-def load_memory(source: Any, overrides: list[str]) -> Loaded:
-    """Check, complete and pack the graphs in `source`, as `graphs_in` describes it.
-
-    `overrides` may hold `data.task=...` and the like, and `split=...`. The name of the data set consists of the
-    source's name and a digest of the graphs. Raises SSTCastError if a graph or an override is wrong.
-    """
-    kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
-    name = str(getattr(source, "name", None) or kind)
-    raw: dict[str, Any] = {"data": {"kind": "memory"}}
-    apply_overrides(raw, overrides)
-    split = {"split": raw["split"]} if isinstance(raw.get("split"), str) else {}
-    declared = validate(Memory, raw["data"] | split, "overrides").declare(name)
-    check_task(declared)
-    loaded = pack_given(declared, *graphs_in(source, name), name)
-    return loaded._replace(dataset=replace(loaded.dataset, name=f"{name}-{loaded.digest[:8]}"))
-
-
-def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
-    """Check, complete and pack graphs of PyG; raise SSTCastError, naming `where` they are from, if one is bad."""
+        joined, splits = read_class(dataset, root, trust)
     try:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
         dataset = complete(dataset, joined, tables, bool(splits))
-        objective, kinds = objective_of(dataset), {"x": dataset.node, "edge_attr": dataset.edge}
-        features = {name: _features(table, kinds[name]) for name, table in tables.items()}
-        graphs = pack(joined, objective.level, **features, **objective.labels_of(joined))
+        objective = objective_of(dataset)
+        for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
+            if kind in ("none", "linear") and (table := tables[name]) is not None:
+                tables[name] = table.float() if kind == "linear" else None
+        graphs = pack(joined, objective.level, **tables, **objective.labels_of(joined))
     except SSTCastError:
         raise
     except Exception as error:  # whatever a user's graphs hold
@@ -84,7 +70,10 @@ def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str
     check_graphs(graphs, dataset, where)
     graphs = replace(graphs, y=objective.shaped(graphs.y))
     parts = {f"split {i} {j}": part for i, split in enumerate(splits) for j, part in enumerate(split)}
-    return Loaded(graphs, splits, dataset, digest_tensors(graphs.tensors() | parts, graphs.level))
+    digest = digest_tensors(graphs.tensors() | parts, graphs.level)
+    if dataset.reader == "memory":
+        dataset = replace(dataset, name=f"{where}-{digest[:8]}")
+    return Loaded(graphs, splits, dataset, digest)
 
 
 def _table(values: Any, name: str) -> Tensor | None:
@@ -95,11 +84,6 @@ def _table(values: Any, name: str) -> Tensor | None:
         raise ValueError(f"{name} must be a tensor [rows, columns] of real numbers, the same kind in each graph")
     table = values.to_dense() if values.layout != torch.strided else values
     return table.view(-1, 1) if table.ndim == 1 else table
-
-
-def _features(table: Tensor | None, kind: Kind) -> Tensor | None:
-    """Return real-valued features as float32 and categories unchanged, or None for the kind `none`."""
-    return None if table is None or kind == "none" else table.float() if kind == "linear" else table
 
 
 def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | None], official: bool) -> Dataset:
@@ -114,7 +98,6 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
     """
     task, usual = (dataset.task, "") if dataset.task else _task(joined)
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
-    check_task(dataset)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
     if dataset.reader in ("memory", "pyg") and single:

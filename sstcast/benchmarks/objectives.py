@@ -38,7 +38,7 @@ class Objective:
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         """Return a mask of the unusable labels in `values [rows, labels]`, and a description of a usable label."""
-        raise NotImplementedError
+        return values.abs() > torch.finfo(torch.float32).max, "a finite number"
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
@@ -62,8 +62,6 @@ class Objective:
         """Raise SSTCastError if a label is unusable; `where` describes the place of a row and column."""
         values = y.double().reshape(len(y), -1)
         found = values[cls.known(values)]
-        if not len(found):
-            raise SSTCastError(f"{dataset.name}: no label is known")
         if cls.classes and len(found) > 1 and (found == found[0]).all():  # such as labels -1 and 1
             raise SSTCastError(
                 f"{dataset.name}: all known labels are {found[0]:g}; number the classes from 0, as -1 is unknown"
@@ -136,10 +134,6 @@ class Regression(Objective):
         self.mean = training.nanmean(0).nan_to_num()  # 0 where no label is known
         variance = (training - self.mean).square().nanmean(0).nan_to_num()
         self.scale = variance.sqrt().clamp(min=1e-6)
-
-    @classmethod
-    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        return values.abs() > torch.finfo(torch.float32).max, "a finite number"
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         known = ~batch.y.isnan()
@@ -271,10 +265,6 @@ class Words(Objective):
     outputs = LENGTH * (WORDS + 2)
 
     @classmethod
-    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        return (values < -1) | (values != values.floor()), "the number of a word"
-
-    @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
         return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
@@ -331,17 +321,15 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions."""
+    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions.
+
+    Raises SSTCastError if the task is unknown, or the declared metric is not one of the task's.
+    """
+    if dataset.task not in TASKS:
+        raise SSTCastError(f"{dataset.name}: task: no {dataset.task!r}; known: {', '.join(TASKS)}")
     task = TASKS[dataset.task]
+    if dataset.metric and dataset.metric not in task.metrics:
+        raise SSTCastError(f"{dataset.name}: metric: {dataset.task} is judged by {' or '.join(task.metrics)}")
     if issubclass(task, Classes) and dataset.metric in Questions.metrics:
         return NodeQuestions if task.level == "node" else Questions
     return task
-
-
-def check_task(dataset: Dataset) -> None:
-    """Raise SSTCastError if the declared task is unknown, or the declared metric is not one of the task's."""
-    task, metric = dataset.task, dataset.metric
-    if task and task not in TASKS:
-        raise SSTCastError(f"{dataset.name}: task: no {task!r}; known: {', '.join(TASKS)}")
-    if task and metric and metric not in TASKS[task].metrics:
-        raise SSTCastError(f"{dataset.name}: metric: {task} is judged by {' or '.join(TASKS[task].metrics)}")

@@ -126,11 +126,8 @@ class GraphPredictor(Model):
         self.position = build_encoding(config.positional, width, config.pairs, config.steps)
         self.backbone = backbone
         self.readout = Readout(config.readout, backbone) if graph_level else None
-        self.head = (
-            perceptron(last, outputs, config.head_layers, config.head_activation)
-            if config.head
-            else nn.Sequential()
-        )
+        sizes = last, outputs, config.head_layers
+        self.head = perceptron(*sizes, config.head_activation) if config.head else nn.Sequential()
         self.untrained_head = {name: value.clone() for name, value in self.head.state_dict().items()}
 
     def enter(self, stage: str | None) -> None:

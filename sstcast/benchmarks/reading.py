@@ -29,7 +29,7 @@ from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
-from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.errors import SSTCastError, reading
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
@@ -53,12 +53,12 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
-        if any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+        newest = max((path.stat().st_mtime for path in raw), default=0.0)
+        if any(path.stat().st_mtime < newest for path in processed):
             for path in processed:
                 path.unlink()
             processed = []
-        if not trust:
-            check_raw(processed, dataset.sha256)
+        check_raw(processed, dataset.sha256, trust)
         with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
             read = _of_ogb if dataset.reader == "ogb" else _of_pyg
@@ -162,7 +162,7 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
     several graphs may have these as a single truth value. Raises SSTCastError, naming the origin `where`, for
     anything else.
     """
-    try:
+    with reading(Path(where), FORMS):
         rows: Any = source if isinstance(source, Mapping) else {}
         if rows and "graphs" not in rows:
             return _join_parts(by_part(rows))
@@ -170,8 +170,6 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
             rows = source.get_idx_split()
         graphs = join(source["graphs"] if isinstance(source, Mapping) else source)
         return graphs, splits_in(rows, graphs.samples) if rows else []
-    except Exception as error:  # a user's graphs may hold anything
-        raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
 
 
 def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
@@ -198,8 +196,7 @@ def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
     """
-    if not trust:
-        check_raw([path], ())
+    check_raw([path], (), trust)
     with reading(path, "save it with torch.save"):
         raw = torch.load(path, map_location="cpu", weights_only=False) if trust else _load_plain(path)
     return graphs_in(raw, str(path))
@@ -217,22 +214,17 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     for path, address in zip(paths, dataset.files.values(), strict=True):
         if path.exists():
             continue
-        try:
+        with reading(path, f"download {address} and put it there, or name another --root"):
             if address.endswith(".zip"):  # it holds the folder in which `path` is
                 extract_zip(download_url(address, str(root)), str(root))
             else:
                 download_url(address, str(path.parent), filename=path.name)
-        except Exception as error:  # networks and servers fail in many ways
-            raise SSTCastError(
-                f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another "
-                "--root"
-            ) from error
     return paths
 
 
-def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
-    """Raise SSTCastError if reading one of the files may run code; files with a SHA-256 in `known` may be read."""
-    for path in paths:
+def check_raw(paths: Iterable[Path], known: Collection[str], trust: bool = False) -> None:
+    """Raise SSTCastError if a file may run code, unless its SHA-256 is `known` or the user trusts all of them."""
+    for path in () if trust else paths:
         with reading(path, "get it again"):
             harmless = path.suffix in TEXT or _is_plain(path)
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()

@@ -48,9 +48,7 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
 
 def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
-    of_samples = (
-        TASKS[dataset.task].classes and graphs.y.numel() == samples
-    )  # a sample may also have several questions
+    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several questions
     # An unknown class is -1, or NaN with a rank metric.
     labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
     if kind == "folds":
@@ -93,31 +91,23 @@ def by_part(source: Mapping[str, Any]) -> list[Any]:
 def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
     """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
 
-    Raises ValueError if there are no SMILES to divide, or the masks that `split` needs are unusable.
+    A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if there are no SMILES to
+    divide, or `split` needs the masks, and they divide the nodes of many graphs, or one of three is missing.
     """
-    if split != "scaffold":
-        return given or _of_masks(graphs, wanted=split in ("", "official"))
-    if not isinstance(smiles := graphs.data.get("smiles"), list):
-        raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
-    return [scaffold_split(smiles)]
-
-
-def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
-    """Return the splits in the masks of the graphs.
-
-    A training mask alone, as in some of PyG's graphs, is not a split. If splits are `wanted`, raises ValueError
-    for masks of the nodes of many graphs, or if there is a training mask and only one of the other two.
-    """
+    if split == "scaffold":
+        if not isinstance(smiles := graphs.data.get("smiles"), list):
+            raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
+        return [scaffold_split(smiles)]
     masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
-    if "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
-        return []
+    wanted = split in ("", "official")
+    if given or "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
+        return given
     if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
-        if wanted:
-            raise ValueError("masks of the nodes of many graphs are not a split; set split=70/15/15")
-        return []
-    if (
-        stopping := graphs.data.get("stopping_mask")
-    ) is not None and "val" in masks:  # of WikiCS, also for validation
+        if not wanted:
+            return []
+        raise ValueError("masks of the nodes of many graphs are not a split; set split=70/15/15")
+    stopping = graphs.data.get("stopping_mask")  # of WikiCS, also for validation
+    if stopping is not None and "val" in masks:
         masks["val"] = masks["val"] | stopping
     return splits_in(masks, graphs.samples)
 

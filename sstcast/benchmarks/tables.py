@@ -189,8 +189,7 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
 
 def _file_splits(path: Path, dataset: Dataset, samples: int, trust: bool) -> list[Split]:
     """Read a dictionary of rows; without test rows, as in PCQM4Mv2, the validation rows are for testing."""
-    if not trust:
-        check_raw([path], dataset.sha256)
+    check_raw([path], dataset.sha256, trust)
     with reading(path, "get it again"):  # allowed by `check_raw` or the user
         rows = torch.load(path, weights_only=False) if path.suffix == ".pt" else pickle.loads(path.read_bytes())
         if "test" not in rows:

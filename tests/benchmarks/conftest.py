@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lightning_fabric import Fabric
 from small_raw import TASKS, write
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import build_task
+from sstcast.benchmarks.tasks import BenchmarkTask
 from sstcast.config import TrainingConfig
 from sstcast.training.devices import start
 
@@ -21,7 +26,7 @@ SMALL = {
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("raw")
-    for name in TASKS.values():
+    for name in (*TASKS.values(), "Cora"):
         write(find_dataset(name), folder)
     return folder
 
@@ -41,3 +46,13 @@ def configure(root: Path, tmp_path: Path) -> Callable[..., BenchmarkConfig]:
 @pytest.fixture(scope="module")
 def fabric() -> Fabric:
     return start(TrainingConfig(device="cpu"))
+
+
+@pytest.fixture
+def build(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> Callable[..., Any]:
+    def make(dataset: str, model: str, *overrides: str) -> tuple[BenchmarkTask, GraphPredictor]:
+        config = configure(dataset, model, *overrides)
+        loaded = load(config.declaration, config.root, config.cache, trust=True)  # some pickles are our own
+        return build_task(config, loaded, fabric)
+
+    return make

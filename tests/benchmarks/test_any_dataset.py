@@ -1,23 +1,21 @@
 """Data sets without a declaration: classes of PyG and OGB by name, and graphs in memory."""
 
-import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
-from small_raw import SMILES, both_ways, ring, write
+from small_own import graphs
+from small_raw import SMILES, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 import sstcast
-from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.load import Loaded, load, load_memory
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import MASKS, choose_split
@@ -35,14 +33,9 @@ SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch
         ("Planetoid:citeseer", "CiteSeer"),
         ("TU:MUTAG", "MUTAG"),
         ("TUDataset:NCI1", "NCI1"),
-        ("HeterophilousGraphDataset:tolokers", "tolokers"),
-        ("LRGBDataset:COCO-SP", "COCO-SP"),
         ("LRGBDataset:Peptides-func", "LRGB:Peptides-func"),
         ("Amazon:Photo", "amazon-photo"),
-        ("WikiCS", "wikics"),
         ("MalNetTiny", "MalNet-Tiny"),
-        ("planetoid:cora", "Cora"),
-        ("LRGB:PascalVOC-SP", "PascalVOC-SP"),
     ],
 )
 def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: str) -> None:
@@ -103,19 +96,19 @@ def test_files_that_are_too_short_are_refused(file: str, words: str, tmp_path: P
         load(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
 
 
+def load_memory(source: Any, *overrides: str) -> Loaded:
+    config = load_benchmark(None, "gcn", None, list(overrides))
+    return load(config.declaration, config.root, config.cache, source=source)
+
+
 def split_of(loaded: Loaded) -> Split:
     return choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
 
 
-def sequences(root: Path) -> None:
-    """Write raw files of PyG's MoleculeNet, with SMILES and their solubility."""
-    (root / "MoleculeNet/esol/raw").mkdir(parents=True)
-    rows = "".join(f"a,0,0,0,0,0,0,0,{i + 0.5},{text}\n" for i, text in enumerate(SMILES))
-    (root / "MoleculeNet/esol/raw/delaney-processed.csv").write_text("header\n" + rows)
-
-
 def test_a_class_of_pyg_is_understood(tmp_path: Path) -> None:
-    sequences(tmp_path)
+    raw = tmp_path / "MoleculeNet/esol/raw/delaney-processed.csv"
+    raw.parent.mkdir(parents=True)
+    raw.write_text("header\n" + "".join(f"a,0,0,0,0,0,0,0,{i + 0.5},{text}\n" for i, text in enumerate(SMILES)))
     dataset = find_dataset("MoleculeNet:esol")
     loaded = load(dataset, tmp_path, tmp_path / "cache")
     theirs = list(pyg.MoleculeNet(str(tmp_path / "MoleculeNet"), "esol"))
@@ -125,36 +118,8 @@ def test_a_class_of_pyg_is_understood(tmp_path: Path) -> None:
     assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
-    whole = replace(dataset, split="scaffold")
-    parts = split_of(load(whole, tmp_path, tmp_path / "cache"))
-    shown = [{MurckoScaffoldSmiles(theirs[i].smiles) for i in part.tolist()} for part in parts]
-    assert not shown[0] & shown[1] | shown[0] & shown[2] | shown[1] & shown[2]
-
-
-def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
-    (tmp_path / "AQSOL/raw").mkdir(parents=True)
-    for name, count in (("train", 6), ("val", 3), ("test", 4), ("atom_dict", 0), ("bond_dict", 0)):
-        index = both_ways(ring(5))
-        kinds = np.arange(5) % 4, np.arange(index.shape[1]) % 3
-        molecules = [(*kinds, index, i / 3) for i in range(count)]
-        (tmp_path / f"AQSOL/raw/{name}.pickle").write_bytes(pickle.dumps(molecules))
-    dataset = find_dataset("AQSOL")
-    for _ in range(2):  # the second time from the cache
-        loaded = load(dataset, tmp_path, tmp_path / "cache", trust=True)
-        complete = loaded.dataset
-        assert (complete.task, complete.split) == ("graph-regression", "official")
-        assert (complete.node, complete.edge) == ((4,), (3,))
-        split = split_of(loaded)
-        assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
-
-
-def graphs(count: int = 12, **changes: Any) -> list[Data]:
-    found = []
-    for i in range(count):
-        index = torch.from_numpy(both_ways(ring(4 + i % 3)))
-        data = Data(x=torch.randn(4 + i % 3, 2), edge_index=index, y=torch.tensor([i % 2]))
-        found.append(data.update({name: make(data, i) for name, make in changes.items()}))
-    return found
+    by_scaffold = load(replace(dataset, split="scaffold"), tmp_path, tmp_path / "cache")
+    assert by_scaffold.splits
 
 
 @pytest.mark.parametrize(
@@ -170,12 +135,8 @@ def graphs(count: int = 12, **changes: Any) -> list[Data]:
         (lambda d, i: torch.eye(d.num_nodes)[:, :2], "node-classification", "roc-auc"),
     ],
 )
-def test_the_task_of_graphs_in_memory_is_inferred(
-    y: Any, task: str, metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    ours = graphs(y=y)
-    complete = load_memory(ours, []).dataset
+def test_the_task_of_graphs_in_memory_is_inferred(y: Any, task: str, metric: str) -> None:
+    complete = load_memory(graphs(y=y)).dataset
     assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
 
 
@@ -195,8 +156,7 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     (other,) = sstcast.benchmark(ours[:11], "gps", overrides=keys)  # another run, named by its content
     assert other["dataset"] != first["dataset"]
     assert len(list((tmp_path / "runs").iterdir())) == 3
-    (ap,) = sstcast.benchmark(ours, "gps", overrides=[*keys, "data.metric=roc-auc", f"runs={tmp_path / 'others'}"])
-    assert ap["metric"] == "roc-auc"
+    assert load_memory(ours, "data.metric=roc-auc").dataset.metric == "roc-auc"
 
 
 def test_unused_attributes_may_differ() -> None:
@@ -204,16 +164,13 @@ def test_unused_attributes_may_differ() -> None:
     for data, other in zip(ours, plain, strict=True):
         other.x = data.x
     ours[3].pos, ours[0].name = torch.ones(ours[3].num_nodes, 3), "the first"
-    assert load_memory(ours, []).digest == load_memory(plain, []).digest
+    assert load_memory(ours).digest == load_memory(plain).digest
     parts = [dict(zip(INDICES, (one[:6], one[6:9], one[9:]), strict=True)) for one in (ours, plain)]
-    assert load_memory(parts[0], []).digest == load_memory(parts[1], []).digest
+    assert load_memory(parts[0]).digest == load_memory(parts[1]).digest
     for data in parts[1]["test"]:
         data.num_nodes, data.x = len(data.x), None
     with pytest.raises(SSTCastError, match="part 2 and part 0 do not have the same columns of x"):
-        load_memory(parts[1], [])
-    plain[0].num_nodes, plain[0].x = len(plain[0].x), None
-    with pytest.raises(SSTCastError, match="graph 1 and graph 0 do not have the same columns of x"):
-        load_memory(plain[:9], [])
+        load_memory(parts[1])
 
 
 INDICES = {"train": [0, 2, 4, 5], "validation": [1, 3], "test": [6, 7]}
@@ -237,7 +194,7 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
         loaded = load(load_benchmark(str(tmp_path / "mine.yaml"), "gin").declaration, Path(), tmp_path)
     else:
-        loaded = load_memory(ours, [])
+        loaded = load_memory(ours)
     assert loaded.dataset.split == "official"
     assert [part.tolist() for part in split_of(loaded)] == wanted
 
@@ -248,17 +205,17 @@ def test_masks_without_validation_need_a_split() -> None:
     one.train_mask, one.test_mask = torch.arange(4) < 2, torch.arange(4) > 2
     for overrides in ([], ["split=official"]):
         with pytest.raises(SSTCastError, match=r"has no validation part; add it, .* set split=70/15/15"):
-            load_memory(one, overrides)
-    assert load_memory(one, ["split=50/25/25"]).splits == []
+            load_memory(one, *overrides)
+    assert load_memory(one, "split=50/25/25").splits == []
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], "graphs: no graphs"),
+        ([], r"graphs: cannot be read \(no graphs\); give a list"),
+        (1, "'int' object is not iterable.; give a list of"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
-        (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
         (
             graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
             "all known labels are 1; number the classes from 0",
@@ -267,7 +224,7 @@ def test_masks_without_validation_need_a_split() -> None:
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))] * 2, "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
-            graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)),
+            graphs(x=lambda d, i: None if i >= 7 else d.x, num_nodes=lambda d, i: 4 + i % 3),
             "graph 7 and graph 0 do not have the same columns of x",
         ),
         (
@@ -285,12 +242,46 @@ def test_masks_without_validation_need_a_split() -> None:
         (graphs(x=lambda d, i: d.x.to(torch.complex64)), "x must be a tensor"),
         (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
         ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [2, 3], "test": [4]}, "sample 2 more than once"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": [8]}, r"the sample 8; there are 0\.\.7"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": []}, "none of 8 samples into test"),
+        ({"graphs": graphs(8)} | dict.fromkeys(INDICES, [True] * 7), "a mask has 7 samples instead of 8"),
         (graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()), "edge_index must be a dense"),
     ],
 )
 def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        load_memory(data, [])
+        split_of(load_memory(data))
+
+
+@pytest.mark.parametrize(
+    ("changes", "overrides", "words"),
+    [
+        ({"y": lambda d, i: i}, ["task=graph-classification", "classes=3"], r"graph 3: label 3, .* 0\.\.2, or -1"),
+        ({"y": lambda d, i: i - 2}, ["task=graph-classification"], "graph 0: label -2, .*task=graph-regression"),
+        (
+            {"y": lambda d, i: 2.0 * i},
+            ["task=graph-classification", "metric=ap"],
+            "graph 1: label 2, which is not 0, 1 or missing",
+        ),
+        ({"y": lambda d, i: 1e300 * i}, [], "graph 1: label inf, which is not a finite number"),
+        (
+            {"x": lambda d, i: 0 * d.x + i},
+            ["node=[4, 5]"],
+            "graph 4, node 0: feature 0 is 4, which is not a category",
+        ),
+        (
+            {"x": lambda d, i: torch.nan * d.x},
+            [],
+            "graph 0, node 0: feature 0 is nan, which is not a finite number",
+        ),
+        ({}, ["node=[4]"], "node features do not have the 1 columns declared"),
+        ({}, ["edge=linear"], "no edge features; declare edge: none"),
+    ],
+)
+def test_values_that_are_not_as_declared_are_named(changes: Any, overrides: list[str], words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        load_memory(graphs(**changes), *(f"data.{key}" for key in overrides))
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])
@@ -308,9 +299,9 @@ def test_training_samples_without_a_label_are_refused(unknown: float, dtype: tor
         sstcast.benchmark(data, "gcn", overrides=[*SMALL, f"runs={tmp_path / 'runs'}"])
 
 
-def of_memory(data: list[Data]) -> BenchmarkConfig:
-    declared = load_memory(data, []).dataset
-    return load_benchmark(declared.name, "gcn", None, [], declared)
+def defaults(loaded: Loaded) -> list[Any]:
+    config = load_benchmark(None, "gcn", None, [], loaded.dataset)
+    return [config.model, config.predictor, config.training]
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:
@@ -330,11 +321,9 @@ def words_on_a_ring(features: int, labelled: int) -> Data:
     ],
 )
 def test_a_graph_in_memory_trains_like_a_similar_set_with_a_name(features: int, labelled: int, like: str) -> None:
-    ours = of_memory([words_on_a_ring(features, labelled)])
     theirs = load_benchmark(like, "gcn", None, [])
-    parts = ("model", "predictor", "training")
-    assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
-    assert of_memory(graphs()).training.patience == 50
+    ours = defaults(load_memory(words_on_a_ring(features, labelled)))
+    assert ours == [theirs.model, theirs.predictor, theirs.training]
 
 
 @pytest.mark.parametrize("data", [graphs(), words_on_a_ring(1433, 2)], ids=["many", "one"])
@@ -342,22 +331,20 @@ def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
     """The defaults depend on the labels, and no key of the YAML describes them."""
     torch.save(data, tmp_path / "mine.pt")
     (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
-    keys = ["training.epochs=1", f"cache={tmp_path / 'cache'}"]
-    found = []
-    for place, source in (("file", str(tmp_path / "mine.yaml")), ("memory", data)):
-        (result,) = sstcast.benchmark(source, "gcn", overrides=[*keys, f"runs={tmp_path / place}"])
-        (config,) = (tmp_path / place).rglob("config.yaml")
-        saved = read_config(config)
-        found.append([result["test"], *(saved[part] for part in ("model", "predictor", "training"))])
-    assert found[0] == found[1]
+    keys = [*SMALL[2:], f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
+    (result,) = sstcast.benchmark(str(tmp_path / "mine.yaml"), "gcn", overrides=keys)
+    saved = read_config(tmp_path / "runs/mine/gcn/seed-0/config.yaml")
+    loaded = load_memory(data)
+    assert result["data"] == {"graphs": loaded.digest}
+    assert [saved["model"], saved["predictor"]] == [part.model_dump() for part in defaults(loaded)[:2]]
 
 
 def test_rows_of_many_words_are_not_divided() -> None:
     """A node of Amazon has a third of all words."""
     few = words_on_a_ring(128, 2)
-    assert of_memory([few]).predictor.normalise == "row"
+    assert defaults(load_memory(few))[1].normalise == "row"
     few.x = 1 - few.x
-    assert of_memory([few]).predictor.normalise == "none"
+    assert defaults(load_memory(few))[1].normalise == "none"
 
 
 @pytest.mark.parametrize("labelled", [2, 9])

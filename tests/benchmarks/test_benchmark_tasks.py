@@ -1,33 +1,31 @@
 """Tasks of benchmarks: parts of a graph, batches, losses, weights and scores."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
-from small_raw import both_ways, packed, ring
-from torch_geometric.data import Data
+from small_own import graphs
+from small_raw import packed
 
 import sstcast
 from sstcast.benchmarks import objectives
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import load
 from sstcast.benchmarks.objectives import Classes, Questions, Regression
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.training.devices import start
 
 
-def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
-    config = configure("minesweeper", "mpnn", "part=15")
-    (result,) = run_benchmark(config, [0])
+def test_parts_of_a_graph_cover_all_its_nodes(
+    configure: Callable[..., BenchmarkConfig], build: Callable[..., Any]
+) -> None:
+    (result,) = run_benchmark(configure("minesweeper", "mpnn", "part=15"), [0])
     assert result["epochs"] == 2
-    task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    task, _ = build("minesweeper", "mpnn", "part=15")
     assert isinstance(task, PartsOfOneGraph)
     first, again, other = task.order(0, 0), task.order(0, 0), task.order(0, 1)
     assert [len(part) for part in first] == [15, 15, 10]
@@ -37,11 +35,8 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
-def test_the_whole_graph_is_one_step_asked_about_training_nodes(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    config = configure("minesweeper", "mpnn")
-    task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+def test_the_whole_graph_is_one_step_asked_about_training_nodes(build: Callable[..., Any]) -> None:
+    task, model = build("minesweeper", "mpnn")
     (index,) = task.order(0, 5)
     batch = task.batch(index)
     assert torch.equal(index, task.split.train)
@@ -50,13 +45,10 @@ def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     assert task.describe(index).startswith("nodes 0, 1, 4, 5, 8 and 15 more of minesweeper")
 
 
-def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+def test_scores_do_not_depend_on_batches(build: Callable[..., Any]) -> None:
     scores = []
     for size in (1, 3, 100):
-        config = configure("ogbg-molpcba", "gps", f"training.batch_size={size}")
-        task, model = build_task(
-            config, load(config.declaration, config.root, config.cache), start(config.training)
-        )
+        task, model = build("ogbg-molpcba", "gps", f"training.batch_size={size}")
         scores.append(task.predict(model.eval(), torch.arange(24))[0])
     assert scores[0] == pytest.approx(scores[1]) == pytest.approx(scores[2])
 
@@ -93,51 +85,26 @@ def test_losses_are_sums_over_known_labels() -> None:
     torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 
-def test_balanced_classes_weigh_the_same_in_training(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    config = configure("PascalVOC-SP", "mpnn")
-    loaded = load(config.declaration, config.root, config.cache, trust=True)
-    task, _ = build_task(config, loaded, fabric)
-    assert isinstance(task.objective, Classes)
-    y = loaded.graphs.batch(task.split.train).y
+def test_balanced_classes_weigh_the_same_in_training(build: Callable[..., Any]) -> None:
+    task, _ = build("PascalVOC-SP", "mpnn")
+    y = task.graphs.batch(task.split.train).y
     shares = torch.bincount(y) * task.objective.weights[: int(y.max()) + 1]
     torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(task.objective.weights)))
 
 
-# The user's own task of docs/own-task.md.
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def page() -> str:
-    """The code in docs/own-task.md."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/own-task.md").read_text(), re.DOTALL)
-    assert code
-    return code[1]
-
-
-def graphs(of: float = 1.0) -> list[Data]:
-    found = []
-    for i in range(20):
-        nodes = 4 + i % 5
-        edges = torch.from_numpy(both_ways(ring(nodes)))
-        found.append(Data(x=torch.ones(nodes, 1), edge_index=edges, y=torch.tensor([of * nodes])))
-    return found
-
-
-def test_a_task_of_one_s_own_trains_and_checks_its_labels(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_of_one_s_own_trains_and_checks_its_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page docs/own-task.md defines it."""
+    page = (Path(__file__).parents[2] / "docs/own-task.md").read_text()
     monkeypatch.setitem(objectives.TASKS, "counts", None)  # removed again after the test
-    exec(page, {})
+    exec(page.split("```python")[1].split("```")[0], {})
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
-    (result,) = sstcast.benchmark(graphs(), "gin", overrides=[*keys, *places])
+    data = graphs(20, y=lambda d, i: torch.tensor([1.0 * d.num_nodes]))
+    (result,) = sstcast.benchmark(data, "gin", overrides=[*keys, *places])
     assert result["metric"] == "deviance"
     assert result["test"] >= 0
-    with pytest.raises(SSTCastError, match=r"graph 0: label -4, which is not a count: 0, 1, \.\.\."):
-        sstcast.benchmark(graphs(-1.0), "gin", overrides=[*keys, *places])
     with pytest.raises(SSTCastError, match="metric: counts is judged by deviance"):
-        sstcast.benchmark(graphs(), "gin", overrides=[*keys, *places, "data.metric=mae"])
+        sstcast.benchmark(data, "gin", overrides=[*keys, *places, "data.metric=mae"])
+    data[0].y = -data[0].y
+    with pytest.raises(SSTCastError, match=r"graph 0: label -4, which is not a count: 0, 1, \.\.\."):
+        sstcast.benchmark(data, "gin", overrides=[*keys, *places])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from small_own import Make, bad, edit, graph_csv, pyg, run, smiles_csv
-from small_raw import NODES, ring
+from small_own import Make, edit, graph_csv, graphs, pyg, run, smiles_csv
+from small_raw import NODES, both_ways, ring
 from torch_geometric.data import Data, InMemoryDataset
 
 from sstcast import cli
@@ -26,40 +26,30 @@ def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
     return load(config.declaration, config.root, folder / "cache")
 
 
-def parts(loaded: Loaded, seed: int = 0) -> list[list[int]]:
-    return [part.tolist() for part in choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed)]
+def test_a_file_of_pyg_trains(tmp_path: Path) -> None:
+    assert run(tmp_path, pyg(tmp_path)) == 0
 
 
-@pytest.mark.parametrize("make", [smiles_csv, graph_csv, pyg])
-def test_every_kind_trains(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, make(tmp_path)) == 0
-    out = capsys.readouterr().out
-    assert "mine, mpnn: test" in out
-    assert (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").exists()
-    assert run(tmp_path, yaml.safe_load((tmp_path / "mine.yaml").read_text())) == 0
-    assert "nothing to do" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("finished", [True, False])
 @pytest.mark.parametrize(
     ("make", "old", "new"),
     [(smiles_csv, "3.5", "4.5"), (graph_csv, "n3,0", "n3,1"), (graph_csv, "n5,2,", "n5,2,9")],
 )
-def test_data_replaced_since_the_training_are_refused(
-    make: Make, old: str, new: str, finished: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_csv_trains_and_is_refused_once_it_has_changed(
+    make: Make, old: str, new: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = make(tmp_path)
-    assert run(tmp_path, raw, "--set", "training.epochs=1") == 0
-    if not finished:
-        (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").unlink()
+    for words in ("mine, mpnn: test", "nothing to do"):
+        assert run(tmp_path, raw) == 0
+        assert words in capsys.readouterr().out
     edit(tmp_path, "mine.csv", old, new)
-    capsys.readouterr()
-    assert run(tmp_path, raw, "--set", "training.epochs=1") == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "seed-0: trained on other data: SHA-256 of its graphs" in err
+    for _ in ("finished", "without its scores"):
+        assert run(tmp_path, raw) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "seed-0: trained on other data: SHA-256 of its graphs" in err
+        (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").unlink(missing_ok=True)
     edit(tmp_path, "mine.csv", new, old)
-    assert run(tmp_path, raw, "--set", "training.epochs=1") == 0
+    assert run(tmp_path, raw) == 0
 
 
 @pytest.mark.parametrize("package", ["ogb.utils", "rdkit"])
@@ -73,17 +63,13 @@ def test_without_ogb_or_rdkit_the_error_says_how_to_install_them(
 
 def test_the_documented_example_runs(tmp_path: Path) -> None:
     page = (Path(cli.__file__).parents[1] / "docs/benchmarks.md").read_text()
-    table = re.search(r"```text\n(name,smiles.*?)```", page, re.DOTALL)
-    settings = re.search(r"```yaml\n(kind: smiles_csv.*?)```", page, re.DOTALL)
-    assert table
-    assert settings
-    (tmp_path / "solubility.csv").write_text(table[1])
-    (tmp_path / "solubility.yaml").write_text(settings[1])
+    for language, name in (("text", "solubility.csv"), ("yaml", "solubility.yaml")):
+        (tmp_path / name).write_text(page.split(f"```{language}\n")[1].split("```")[0])
     options = ["training.epochs=2", "model.width=8", f"cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}"]
     config = load_benchmark(str(tmp_path / "solubility.yaml"), "gine-vn", None, options)
-    graphs = load(config.declaration, config.root, config.cache).graphs
-    assert graphs.nodes.tolist() == [3, 6, 4, 2, 7, 7, 10, 6, 6, 7]  # heavy atoms
-    assert graphs.y.flatten()[:3].tolist() == pytest.approx([1.10, -1.64, 1.22])
+    found = load(config.declaration, config.root, config.cache).graphs
+    assert found.nodes.tolist() == [3, 6, 4, 2, 7, 7, 10, 6, 6, 7]  # heavy atoms
+    assert found.y.flatten()[:3].tolist() == pytest.approx([1.10, -1.64, 1.22])
     assert [result["epochs"] for result in run_benchmark(config, [0, 1, 2])] == [2, 2, 2]
 
 
@@ -101,13 +87,28 @@ def test_molecules_that_cannot_be_parsed_are_counted_and_listed(
     assert [line.split(": ")[1] for line in listed.read_text().splitlines()] == ["line 5", "line 9"]
 
 
-def test_a_column_of_molecules_may_hold_the_split(tmp_path: Path) -> None:
-    raw = smiles_csv(tmp_path) | {"split_column": "part"}
+@pytest.mark.parametrize(
+    ("make", "names", "wanted"),
+    [
+        (smiles_csv, [*["train"] * 6, *["valid"] * 3, *["test"] * 3], [[*range(5)], [5, 6, 7], [8, 9, 10]]),
+        (
+            graph_csv,
+            [*["train"] * 20, *["val"] * 10, *["test"] * 9, ""],
+            [[*range(20)], [*range(20, 30)], [*range(30, 39)]],
+        ),
+    ],
+)
+def test_a_column_may_hold_the_split(
+    make: Make, names: list[str], wanted: list[list[int]], tmp_path: Path
+) -> None:
+    raw = make(tmp_path) | {"split_column": "part"}
     lines = (tmp_path / "mine.csv").read_text().splitlines()
-    names = ["part", *["train"] * 6, *["valid"] * 3, *["test"] * 3]
-    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, names, strict=True)))
-    edit(tmp_path, "mine.csv", "c1ccccc1", "c1ccccc")  # the rows that follow move up
-    assert parts(load_own(tmp_path, raw)) == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
+    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, ["part", *names], strict=True)))
+    if make is smiles_csv:
+        edit(tmp_path, "mine.csv", "c1ccccc1", "c1ccccc")  # cannot be parsed: the rows that follow move up
+    loaded = load_own(tmp_path, raw)
+    split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
+    assert [part.tolist() for part in split] == wanted
 
 
 def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
@@ -123,21 +124,19 @@ def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
 
 def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
-    graphs = load_own(tmp_path, raw).graphs
-    wanted = {(int(a), int(b)) for a, b in ring(NODES).T}
-    assert {tuple(edge) for edge in graphs.edge_index.T.tolist()} == wanted | {(b, a) for a, b in wanted}
-    assert graphs.y.tolist() == [i % 3 for i in range(NODES)]
-    assert graphs.x is not None
-    assert graphs.x.shape == (NODES, 3)  # all numbers but the label
+    found = load_own(tmp_path, raw).graphs
+    assert {tuple(edge) for edge in found.edge_index.T.tolist()} == {
+        *map(tuple, both_ways(ring(NODES)).T.tolist())
+    }
+    assert found.y.tolist() == [i % 3 for i in range(NODES)]
+    assert found.x.shape == (NODES, 3)  # all numbers but the label
     (tmp_path / "edges.csv").write_text("source,target,weight\nn0,n1,1\nn1,n0,3\nn2,n1,5\nn3,n3,9\nn2,n1,7\n")
     weights = raw | {"edge_features": ["weight"], "features": ["b"]}
     both = load_own(tmp_path, weights).graphs
     assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert both.edge_attr is not None
     assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
     one_way = load_own(tmp_path, weights | {"directed": True}).graphs
     assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
-    assert one_way.edge_attr is not None
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
@@ -163,14 +162,6 @@ def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
         load_own(tmp_path, raw)
 
 
-def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
-    raw = graph_csv(tmp_path) | {"split_column": "part"}
-    lines = (tmp_path / "mine.csv").read_text().splitlines()
-    names = ["part", *["train"] * 20, *["val"] * 10, *["test"] * 9, ""]
-    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, names, strict=True)))
-    assert parts(load_own(tmp_path, raw)) == [[*range(20)], [*range(20, 30)], [*range(30, 39)]]
-
-
 def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
     """A file named like a paper's data set gets neither its settings nor its scores."""
     raw = graph_csv(tmp_path)
@@ -188,14 +179,10 @@ def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
 
 def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
     """`InMemoryDataset.save` writes such files."""
-    data = [
-        Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
-        for i in range(2, 22)
-    ]
-    InMemoryDataset.save(data, str(tmp_path / "mine.pt"))
-    graphs = load_own(tmp_path, {"kind": "pyg", "path": "mine.pt"}).graphs
-    assert graphs.nodes.tolist() == list(range(2, 22))
-    assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
+    InMemoryDataset.save(graphs(20), str(tmp_path / "mine.pt"))
+    found = load_own(tmp_path, {"kind": "pyg", "path": "mine.pt"}).graphs
+    assert found.nodes.tolist() == [data.num_nodes for data in graphs(20)]
+    assert found.y.tolist() == [int(data.y) for data in graphs(20)]
 
 
 def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,88 +197,36 @@ def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: p
     assert not list((tmp_path / "runs").rglob("metrics.json"))
 
 
-BAD: dict[str, tuple[Make, list[str]]] = {
-    "no such column": (
-        bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
-        ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
-    ),
-    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "No columns"]),
-    "a duplicate id": (
-        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
-        ["mine.csv", "line 6", "'m2' is not unique"],
-    ),
-    "not a number": (
-        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
-        ["mine.csv", "line 2", "column 'solubility': 'high' is not a number"],
-    ),
-    "neither yes nor no": (
-        bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
-        ["mine.csv", "line 2, column 'solubility': label 3.5", "0, 1 or missing"],
-    ),
-    "no molecule at all": (
-        bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
-        ["mine.csv", "no molecule can be parsed"],
-    ),
-    "a class that is not whole": (
-        bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
-        ["mine.csv", "line 2", "label 3.5", "task=graph-regression"],
-    ),
-    "an edge to nowhere": (
-        bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
-        ["edges.csv", "line 5: n3 - n99: no such node"],
-    ),
-    "a feature that is no number": (
-        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n7,1,0.", "n7,1,-1e999,1,1\nn99,1,0.")),
-        ["mine.csv: node 7: feature 0 is -inf, which is not a finite number"],
-    ),
-    "a part that is none": (
-        bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
-        ["mine.csv", "line 2: 'n0' is not a part of a split"],
-    ),
-    "a split that repeats": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
-        ["mine", "sample 2 more than once"],
-    ),
-    "a split beyond the data": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [12])),
-        ["mine", "sample 12", "0..11"],
-    ),
-    "a mask of other graphs": (
-        bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
-        ["mine", "a mask has 11 samples instead of 12"],
-    ),
-    "nothing to test": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])),
-        ["puts none of 12 samples into test"],
-    ),
-    "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
-    "damaged": (
-        bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")),
-        ["mine.pt: damaged, or a pickle", "delete it"],
-    ),
-    "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
-    "an unknown kind": (
-        bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
-        ["smiles_csv, graph_csv or pyg"],
-    ),
-}
-
-
-def split_file(folder: Path, *rows: Any) -> None:
-    graphs = torch.load(folder / "mine.pt", weights_only=False)
-    torch.save(
-        {"graphs": graphs} | {n: torch.tensor(r) for n, r in zip(("train", "val", "test"), rows, strict=True)},
-        folder / "mine.pt",
-    )
-
-
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize(
+    ("make", "change", "words"),  # other keys, a changed text, or the content of a file
+    [
+        (smiles_csv, {"targets": ["logS"]}, "mine.csv: no column 'logS'; it has name, smiles, solubility, toxic"),
+        (smiles_csv, b"", "mine.csv: cannot be read (No columns to parse from file)"),
+        (smiles_csv, ("mine.csv", "m4,", "m2,"), "mine.csv: line 6: the id 'm2' is not unique"),
+        (smiles_csv, ("mine.csv", "3.5", "high"), "mine.csv: line 2, column 'solubility': 'high' is not a number"),
+        (
+            smiles_csv,
+            {"task": "multi-label"},
+            "line 2, column 'solubility': label 3.5, which is not 0, 1 or missing",
+        ),
+        (smiles_csv, {"smiles": "name"}, "mine.csv: no molecule can be parsed"),
+        (graph_csv, ("edges.csv", "n3,n4", "n3,n99"), "edges.csv: line 5: n3 - n99: no such node"),
+        (graph_csv, ("mine.csv", "n7,1,0.", "n7,1,-1e999"), "mine.csv: node 7: feature 0 is -inf, which is not a"),
+        (graph_csv, {"split_column": "name"}, "mine.csv: line 2: 'n0' is not a part of a split"),
+        (graph_csv, {"task": "colour"}, "task: no 'colour'"),
+        (graph_csv, {"kind": "memory"}, "mine.yaml: kind: give smiles_csv, graph_csv or pyg"),
+        (pyg, b"PK\3\4", "mine.pt: damaged, or a pickle, which may run any code"),
+    ],
+)
 def test_unusable_data_are_refused_in_one_line(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Make, change: Any, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare, words = BAD[case]
-    assert run(tmp_path, prepare(tmp_path)) == 2
+    raw = make(tmp_path)
+    if isinstance(change, bytes):
+        (tmp_path / raw["path"]).write_bytes(change)
+    elif isinstance(change, tuple):
+        edit(tmp_path, *change)
+    assert run(tmp_path, raw | change if isinstance(change, dict) else raw) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    for word in words:
-        assert word in err
+    assert words in err

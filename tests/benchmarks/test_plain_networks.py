@@ -2,75 +2,43 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
-from small_raw import write
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
-from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.errors import SSTCastError
 
 BARE = ["predictor.encoder=false", "predictor.head=false"]
-Configure = Callable[..., BenchmarkConfig]
 
 
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cora and Photo."""
-    folder = tmp_path_factory.mktemp("words")
-    for name in ("Cora", "amazon-photo"):
-        write(find_dataset(name), folder)
-    return folder
-
-
-def read(config: BenchmarkConfig) -> Loaded:
-    return load(config.declaration, config.root, config.cache, trust=True)  # some small files are our own pickles
-
-
-def places(words: Path) -> list[str]:
-    return [f"root={words}", f"cache={words / 'cache'}", "training.device=cpu"]
-
-
-def test_the_preset_of_kipf_and_welling_is_pygs_gcn(words: Path, fabric: Fabric) -> None:
+def test_the_preset_of_kipf_and_welling_is_pygs_gcn(root: Path, build: Callable[..., Any]) -> None:
     """Two layers from words to classes, on rows that PyG normalises itself."""
-    config = load_benchmark("cora", "gcn-kipf", words, places(words))
-    loaded = read(config)
-    task, ours = build_task(config, loaded, fabric)
+    task, ours = build("cora", "gcn-kipf", "model.width=16")
     theirs = pyg.models.GCN(12, 16, 2, 3, dropout=0.5)
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
     for mine, other in zip(ours.backbone.convs, theirs.convs, strict=True):
         torch.nn.init.normal_(mine.bias)
         other.lin.weight.data.copy_(mine.linear.weight)
         other.bias.data.copy_(mine.bias)
-    raw = loaded.graphs.batch(torch.tensor([0]))
+    raw = load(find_dataset("Cora"), root, root / "cache", trust=True).graphs.batch(torch.tensor([0]))
     data = NormalizeFeatures()(Data(x=raw.x.float(), edge_index=raw.graph.edge_index))
     expected = theirs.eval()(data.x, data.edge_index)[task.split.train]
     torch.testing.assert_close(ours.eval()(task.batch(task.split.train)), expected)
 
 
-def test_input_dropout_acts_on_features_without_an_encoder(words: Path, fabric: Fabric) -> None:
-    more = ["model.dropout=0", "predictor.input_dropout=0.5"]
-    config = load_benchmark("cora", "gcn-kipf", words, [*places(words), *more])
-    task, model = build_task(config, read(config), fabric)
+def test_input_dropout_acts_on_features_without_an_encoder(build: Callable[..., Any]) -> None:
+    task, model = build("cora", "gcn-kipf", "model.dropout=0", "predictor.input_dropout=0.5")
     batch = task.batch(task.split.train)
     zeros = (model.encode_nodes(batch) == 0).float().mean() - (batch.x == 0).float().mean()
     assert zeros > 0.1
     assert torch.equal(model.eval().encode_nodes(batch), batch.x)
-
-
-@pytest.mark.parametrize("model", ["gin", "sage", "gat-vn", "mean"])
-@pytest.mark.parametrize("dataset", ["minesweeper", "MUTAG"])
-def test_networks_without_encoder_and_head_learn(dataset: str, model: str, configure: Configure) -> None:
-    jump = ["model.jumping=true"] if model == "gin" else []
-    (result,) = run_benchmark(configure(dataset, model, *BARE, *jump, "predictor.degree=true"), [0])
-    assert 0 <= result["test"] <= 1
 
 
 @pytest.mark.parametrize(
@@ -91,26 +59,10 @@ def test_networks_without_encoder_and_head_learn(dataset: str, model: str, confi
     ],
 )
 def test_options_that_do_not_suit_are_refused(
-    dataset: str, model: str, overrides: list[str], words: str, configure: Configure, fabric: Fabric
+    dataset: str, model: str, overrides: list[str], words: str, build: Callable[..., Any]
 ) -> None:
-    config = configure(dataset, model, *overrides)
-    loaded = read(config)
     with pytest.raises(SSTCastError, match=words):
-        build_task(config, loaded, fabric)
-
-
-def test_rows_of_words_are_normalised_as_pyg_does(words: Path, fabric: Fabric) -> None:
-    for name in ("cora", "amazon-photo"):
-        config = load_benchmark(name, "polynormer" if name == "amazon-photo" else "gat", words, places(words))
-        assert config.predictor.normalise == "row"
-        loaded = read(config)
-        raw = loaded.graphs.x.float()
-        assert raw.max() == 1
-        task, _ = build_task(config, loaded, fabric)
-        torch.testing.assert_close(task.graphs.x, NormalizeFeatures()(Data(x=raw)).x)
-        assert torch.equal(loaded.graphs.x.float(), raw)
-    off = load_benchmark("cora", "gat", words, [*places(words), "predictor.normalise=none"])
-    assert off.predictor.normalise == "none"
+        build(dataset, model, *overrides)
 
 
 BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("cox2_md", "lsat"))
@@ -120,6 +72,7 @@ def test_models_without_a_preset_get_the_defaults_that_they_have_options_for(tmp
     kipf, ours = (load_benchmark(*each, None, None) for each in (("cora", "gcn-kipf"), ("citeseer", "gcn")))
     assert ours.model.options == kipf.model.options | {"width": 64, "virtual_node": False}
     assert ours.predictor == kipf.predictor
+    assert ours.predictor.normalise == "row"
     sizes = [load_benchmark(name, model, None, None).training.batch_size for name, model in BATCHES]
     assert sizes == [32, 128, 128]
     assert "norm" not in load_benchmark("proteins", "tokengt", None, None).model.options

@@ -9,7 +9,7 @@ from small_raw import write
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import GraphBatch
 from sstcast.benchmarks.predictor import (
     HIGHEST_DEGREE,
@@ -20,7 +20,7 @@ from sstcast.benchmarks.predictor import (
     build_predictor,
     positions_of,
 )
-from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
+from sstcast.benchmarks.registry import ATOMS, BONDS
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 
@@ -54,15 +54,10 @@ def test_readouts_are_those_of_pyg(kind: str, theirs: object) -> None:
     torch.testing.assert_close(ours, theirs(x, batch))  # type: ignore[operator]
 
 
-def molecules(tmp: Path) -> Loaded:
-    dataset = find_dataset("peptides-func")
-    write(dataset, tmp / "raw")
-    return load(dataset, tmp / "raw", tmp / "cache", trust=True)  # its split is a pickle, and our own
-
-
 def make(tmp: Path, model: str, *overrides: str) -> tuple[GraphPredictor, GraphBatch]:
     config = load_benchmark("peptides-func", model, None, ["model.width=16", *overrides])
-    loaded = molecules(tmp)
+    write(config.declaration, tmp / "raw")
+    loaded = load(config.declaration, tmp / "raw", tmp / "cache", trust=True)  # its split is a pickle, and our own
     torch.manual_seed(0)
     predictor = build_predictor(config, config.declaration, loaded.graphs, 10).eval()
     return predictor, loaded.graphs.batch(torch.arange(len(loaded.graphs)))
