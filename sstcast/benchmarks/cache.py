@@ -24,7 +24,7 @@ AT_ONCE = 256  # graphs
 
 
 def cached(path: Path, compute: Callable[[], Any]) -> Any:
-    """Return the tensors and plain data in the file `path`; if it is missing or damaged, compute and write them.
+    """Return the tensors and plain data in the file `path`. If it is missing or damaged, compute and write them.
 
     The name of the file must identify the input of `compute`.
     """

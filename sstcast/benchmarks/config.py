@@ -54,9 +54,9 @@ class PredictorConfig(Strict):
 class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
-    `stages` maps a stage of the model to the number of epochs that train this part before the whole model; 0
-    skips the stage. `part` is the number of nodes in each random part of a graph that is too large for memory.
-    `split` replaces the data set's usual split. Raw files are below `root`. `cache` keeps the features of
+    `stages` maps a stage of the model to the number of epochs that train this part before the whole model. With
+    0, the stage is skipped. `part` is the number of nodes in each random part of a graph that is too large for
+    memory. `split` replaces the data set's usual split. Raw files are below `root`. `cache` keeps the features of
     molecules and the positional encodings.
     """
 
@@ -106,7 +106,7 @@ def load_benchmark(
 
     `dataset` is a name, or the path of a YAML that describes a user's own data, or None for graphs in memory.
     `read` is the complete declaration of the latter two, once they are read. `model` is looked up as
-    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
+    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`. Otherwise, it is the name of a
     model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Such a model gets
     the defaults in `configs/benchmarks/defaults.yaml`. `model` may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.

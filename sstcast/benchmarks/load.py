@@ -34,9 +34,9 @@ class Loaded(NamedTuple):
 
 
 def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> Loaded:
-    """Read a data set, downloading it below `root` if it is missing; `cache` keeps the features of molecules.
+    """Read a data set, downloading it below `root` if it is missing. `cache` keeps the features of molecules.
 
-    `source` holds graphs in memory, as `graphs_in` describes them; their data set gets the source's name and a
+    `source` holds graphs in memory, as `graphs_in` describes them. Their data set gets the source's name and a
     digest of the graphs. Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or
     may run code, or if a graph is unusable.
     """
@@ -77,7 +77,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
 
 
 def _table(values: Any, name: str) -> Tensor | None:
-    """Return features as a dense table `[rows, columns]`; raise ValueError for other types."""
+    """Return features as a dense table `[rows, columns]`. Raises ValueError for other types."""
     if values is None:
         return None
     if not isinstance(values, Tensor) or values.is_complex() or values.ndim not in (1, 2):

@@ -47,7 +47,7 @@ class Objective:
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
-        """Return the labels `y`; raise ValueError, naming the graph, if it has too many or too few."""
+        """Return the labels `y`. Raises ValueError, naming the graph, if it has too many or too few."""
         y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
         found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
@@ -59,7 +59,7 @@ class Objective:
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
-        """Raise SSTCastError if a label is unusable; `where` describes the place of a row and column."""
+        """Raise SSTCastError if a label is unusable. `where` describes the place of a row and column."""
         values = y.double().reshape(len(y), -1)
         found = values[cls.known(values)]
         if cls.classes and len(found) > 1 and (found == found[0]).all():  # such as labels -1 and 1
@@ -163,7 +163,7 @@ class Questions(Objective):
 
 
 class Classes(Objective):
-    """Cross-entropy over classes 0, 1, ...; -1 is unknown. With `balanced`, all classes weigh the same."""
+    """Cross-entropy over classes 0, 1, ..., where -1 is unknown. With `balanced`, all classes weigh the same."""
 
     metrics: ClassVar = {
         "accuracy": of_classes("accuracy_score"),
@@ -203,7 +203,7 @@ class Links(Objective):
     """Predicts whether two nodes are linked, from the product of their vectors, the model's outputs.
 
     For each true link, the metric ranks the second node among all nodes of the graph. It averages over a graph's
-    links, then over graphs, as in Dwivedi et al. 2022; half of the tied nodes count as ranked ahead.
+    links, then over graphs, as in Dwivedi et al. 2022. Half of the tied nodes count as ranked ahead.
     """
 
     level = "pair"
@@ -259,7 +259,7 @@ def words_f1(prediction: Array, target: Array) -> float:
 
 
 class Words(Objective):
-    """Cross-entropies of the first `LENGTH` words; rare words are unknown, and an end follows the last word."""
+    """Cross-entropies of the first `LENGTH` words. Rare words are unknown, and an end follows the last word."""
 
     metrics: ClassVar = {"f1": words_f1}
     outputs = LENGTH * (WORDS + 2)
@@ -321,7 +321,7 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions.
+    """Return the class of a declared task. With a rank metric, classes are yes-or-no questions.
 
     Raises SSTCastError if the task is unknown, or the declared metric is not one of the task's.
     """

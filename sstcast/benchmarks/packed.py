@@ -50,7 +50,7 @@ class Joined(NamedTuple):
 
     @property
     def labels(self) -> Tensor:
-        """The labels `y` of all graphs; raises ValueError if they are missing or not numbers."""
+        """The labels `y` of all graphs. Raises ValueError if they are missing or not numbers."""
         try:
             return torch.as_tensor(self.data.y)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -73,7 +73,7 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
-        """Join the storage of an `InMemoryDataset`; `slices` holds the row of each tensor where each graph begins.
+        """Join the storage of an `InMemoryDataset`. `slices` holds the row of each tensor where each graph begins.
 
         Raises ValueError if a tensor has more or fewer rows, for instance because a class read a truncated file.
         """
@@ -113,10 +113,10 @@ class GraphBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Graphs:
-    """Packed graphs; nodes are numbered within each graph.
+    """Packed graphs. Nodes are numbered within each graph.
 
     `y` has a row for each graph, node or pair of nodes, depending on `level`: classes are whole numbers, -1 if
-    unknown; all other labels are real numbers, NaN if unknown. `vectors`, `values` and `walk` are positions as in
+    unknown. All other labels are real numbers, NaN if unknown. `vectors`, `values` and `walk` are positions as in
     `SparseGraph`.
     """
 
@@ -197,7 +197,7 @@ class Graphs:
 
 
 def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
-    """Pack joined graphs; `tensors` holds `y` and other fields of `Graphs`, such as the features.
+    """Pack joined graphs. `tensors` holds `y` and other fields of `Graphs`, such as the features.
 
     Raises ValueError, naming the graph, if it has no nodes, an edge ends outside it, or it has too many or too few
     rows of a feature.
@@ -228,7 +228,7 @@ def _counts(slices: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _collate(data: Sequence[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
-    """Join the tensors that all data have, and keep node numbers; return them and the rows where each one begins.
+    """Join the tensors that all data have, and keep node numbers. Return them and the rows where each one begins.
 
     Raises ValueError, calling each one a `what`, if features are missing in some or differ in width.
     """

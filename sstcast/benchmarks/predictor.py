@@ -19,7 +19,7 @@ HIGHEST_DEGREE = 255  # higher degrees count as this one
 
 
 class CategoricalEncoder(nn.Module):
-    """The sum of one embedding per column; with OGB's sizes, OGB's atom and bond encoders."""
+    """The sum of one embedding per column. With OGB's sizes, these are OGB's atom and bond encoders."""
 
     def __init__(self, sizes: Categories, width: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class DegreeEncoder(nn.Module):
 def build_encoder(
     kind: Categories | str, features: int, width: int | None, dropout: float = 0.0
 ) -> nn.Module | None:
-    """Build the encoder of `features` columns declared as `kind`; return None if the kind is `none`.
+    """Build the encoder of `features` columns declared as `kind`. Return None if the kind is `none`.
 
     Without a `width`, the encoder does not map real numbers.
     """
@@ -91,7 +91,7 @@ class Readout(nn.Module):
             raise SSTCastError("predictor.readout: virtual-node needs a head; choose mean, sum or max")
 
     def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
-        """Reduce `x [nodes, width]` to `[graphs, width]`; `own [graphs, width]` holds the backbone's own rows."""
+        """Reduce `x [nodes, width]` to `[graphs, width]`. `own [graphs, width]` holds the backbone's own rows."""
         if self.update is not None:
             return self.update(x, own, graph)
         if self.kind == "token":

@@ -82,7 +82,7 @@ def _files(folder: Path, kind: str) -> list[Path]:
 
 
 def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
-    """Return a subclass that checks the raw files before it processes them; it reads them only then."""
+    """Return a subclass that checks the raw files before it processes them. It reads them only then."""
 
     def process(self: Any) -> None:
         check_raw(raw, known)
@@ -173,7 +173,7 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
 
 
 def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
-    """Join the graphs for training, validation and testing; return them and their split."""
+    """Join the graphs for training, validation and testing. Return them and their split."""
     parts = [join(source) for source in sources]
     sizes = [len(part.nodes) for part in parts]
     return Joined.of_parts(parts), [Split(*torch.arange(sum(sizes)).split(sizes))]

@@ -38,7 +38,7 @@ class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
     `reader` is a class of PyG, which reads its set `part`, or `ogb`, or a kind of a user's own data: `smiles_csv`,
-    `graph_csv`, `pyg` or `memory`. `folder` is below the root; a class of PyG gets it as its own root. `files`
+    `graph_csv`, `pyg` or `memory`. `folder` is below the root. A class of PyG gets it as its own root. `files`
     maps paths below the root to addresses, for the files that no class downloads (SMILES, a paper's splits).
     `sha256` lists the digests of raw files that may run code but are known. `node` and `edge` describe the
     features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is `official`,
@@ -92,7 +92,7 @@ class Dataset:
 
 
 def parse_split(text: str) -> str:
-    """Return the split that `text` names in the form of a declaration; raise ValueError for any other text.
+    """Return the split that `text` names in the form of a declaration. Raises ValueError for any other text.
 
     `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`.
     """
@@ -114,7 +114,7 @@ SplitName = Annotated[str, AfterValidator(parse_split)]
 
 
 class _Own(Strict):
-    """The keys of every kind of a user's own data; `load.complete` infers missing ones.
+    """The keys of every kind of a user's own data. `load.complete` infers missing ones.
 
     `classes` is the number of classes, by default one more than the largest.
     """
@@ -128,14 +128,14 @@ class _Own(Strict):
     classes: int | None = Field(default=None, ge=2, le=10**6)
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration; its options are `classes` and the keys of this kind alone."""
+        """Return the declaration. Its options are `classes` and the keys of this kind alone."""
         shared = self.model_dump(include={"task", "metric", "node", "edge"})
         options = self.model_dump(exclude={"kind", "split", *shared})
         return Dataset(name, self.kind, split=self.split or "", options=options, **shared, **self.known)
 
 
 class Memory(_Own):
-    """Graphs that a Python program passed; `node` and `edge` describe the features."""
+    """Graphs that a Python program passed. `node` and `edge` describe the features."""
 
     kind: Literal["memory"]
     node: Kind = ""
@@ -143,7 +143,7 @@ class Memory(_Own):
 
 
 class PyG(Memory):
-    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`; its path is relative to the YAML."""
+    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`. Its path is relative to the YAML."""
 
     kind: Literal["pyg"]  # type: ignore[assignment]
     path: Folder
@@ -208,7 +208,7 @@ def named() -> dict[str, Dataset]:
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the declaration of the data set called `name`; case matters only for sets of OGB and TUDataset.
+    """Return the declaration of the data set called `name`. Case matters only for sets of OGB and TUDataset.
 
     Raises SSTCastError, suggesting a similar name, if there is no such data set.
     """
@@ -248,7 +248,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
 
 
 def _of_class(of: str, part: str | None) -> Dataset:
-    """Return the declaration of a set of a class of PyG; a class in the table has only the sets listed there."""
+    """Return the declaration of a set of a class of PyG. A class in the table has only the sets listed there."""
     known = [dataset for dataset in named().values() if dataset.reader == of]
     for dataset in known:
         if _plain_name(dataset.part) == _plain_name(part):

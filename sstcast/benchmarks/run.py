@@ -72,13 +72,13 @@ def run_benchmark(
     evaluate: bool = False,
     loaded: Loaded | None = None,
 ) -> list[dict[str, Any]]:
-    """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
+    """Train and score each seed that has no `metrics.json` yet. Return the results of all seeds.
 
-    `seeds` is 0 by default, or the number of every fold of a split into folds. `loaded` holds data in memory;
-    otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even if there
+    `seeds` is 0 by default, or the number of every fold of a split into folds. `loaded` holds data in memory.
+    Otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even if there
     is a score already. With `trust`, use classes and raw files that may run code. Raises SSTCastError if raw files
     are damaged, cannot be downloaded or have changed since the training, or a folder holds another run. Raises
-    Interrupted after Ctrl-C or SIGTERM; the same call then resumes.
+    Interrupted after Ctrl-C or SIGTERM. The same call then resumes.
     """
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
@@ -205,7 +205,7 @@ def _fit_and_score(
 def _fit(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, train: bool
 ) -> dict[str | None, State]:
-    """Train the model stage by stage, and finally the whole model (stage None); return the state of each stage.
+    """Train the model stage by stage, and finally the whole model (stage None). Return the state of each stage.
 
     Each stage starts from the best weights of the previous one, its optimiser's state and its best score.
     """
@@ -230,7 +230,7 @@ def _best(config: BenchmarkConfig, run: Run) -> Path:
 
 
 def _find(config: BenchmarkConfig) -> Run:
-    """Return the run of the configured seed; raise SSTCastError if its folder holds another one."""
+    """Return the run of the configured seed. Raises SSTCastError if its folder holds another one."""
     run = Run.find(config, config.folder / f"seed-{config.training.seed}")
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
         raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")

@@ -78,7 +78,7 @@ def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:
 
 
 def by_part(source: Mapping[str, Any]) -> list[Any]:
-    """Return the values of a mapping for training, validation and testing; raise ValueError if one is missing."""
+    """Return the values of a mapping for training, validation and testing. Raises ValueError if one is missing."""
     found = [next((source[name] for name in names if name in source), None) for names in NAMES]
     if missing := [names[0] for names, part in zip(NAMES, found, strict=True) if part is None]:
         raise ValueError(

@@ -30,7 +30,7 @@ LISTED = 5  # printed molecules that cannot be parsed
 
 
 def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
-    """Read a CSV; the index holds line numbers in the file.
+    """Read a CSV. The index holds line numbers in the file.
 
     Raises SSTCastError if it is missing or empty, or lacks one of `columns` that is not None.
     """
@@ -91,7 +91,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
 
 
 def featurise(smiles: "pd.Series[str]") -> Any:
-    """Return the graphs of molecules as an `InMemoryDataset` stores them; an unreadable molecule has no nodes.
+    """Return the graphs of molecules as an `InMemoryDataset` stores them. An unreadable molecule has no nodes.
 
     Raises SSTCastError if ogb or rdkit is not installed.
     """
@@ -158,7 +158,7 @@ def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Spli
 
 
 def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int]":
-    """Return the rows' numbers by id, or by number without ids; raise SSTCastError if an id repeats."""
+    """Return the rows' numbers by id, or by number without ids. Raises SSTCastError if an id repeats."""
     ids = table[name] if name else pd.Series(np.arange(len(table)), table.index)
     if len(again := np.flatnonzero(ids.duplicated())):
         line, value = table.index[again[0]], ids.iloc[again[0]]
@@ -167,7 +167,7 @@ def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int
 
 
 def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
-    """Return numeric columns, NaN where empty; raise SSTCastError, naming line and column, for a word."""
+    """Return numeric columns, NaN where empty. Raises SSTCastError, naming line and column, for a word."""
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     wrong = numbers.isna() & columns.notna()
     bad = np.flatnonzero(wrong.any(axis=1))
@@ -179,7 +179,7 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
 
 
 def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
-    """Return the labels `[rows, columns]`; the cells of a single column may hold lists."""
+    """Return the labels `[rows, columns]`. The cells of a single column may hold lists."""
     columns = table[list(names)]
     if len(names) > 1 or not str(columns.iloc[0, 0]).startswith("["):
         return _numbers(columns, path)
@@ -188,7 +188,7 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
 
 
 def _file_splits(path: Path, dataset: Dataset, samples: int, trust: bool) -> list[Split]:
-    """Read a dictionary of rows; without test rows, as in PCQM4Mv2, the validation rows are for testing."""
+    """Read a dictionary of rows. Without test rows, as in PCQM4Mv2, the validation rows are for testing."""
     check_raw([path], dataset.sha256, trust)
     with reading(path, "get it again"):  # allowed by `check_raw` or the user
         rows = torch.load(path, weights_only=False) if path.suffix == ".pt" else pickle.loads(path.read_bytes())

@@ -120,7 +120,7 @@ class OneGraph(BenchmarkTask):
 
 
 class PartsOfOneGraph(OneGraph):
-    """Random parts of a graph that is too large for memory; scores use the whole graph.
+    """Random parts of a graph that is too large for memory. Scores use the whole graph.
 
     Each epoch divides the nodes into new parts of `batch_size` and drops the edges between parts, as Polynormer
     does for ogbn-products and pokec.
