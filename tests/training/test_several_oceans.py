@@ -16,7 +16,6 @@ from sstcast.forecasting.transfer import transferred_data
 from sstcast.hindcasts.plan import Fold, Hindcast, Plan, Protocol
 from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
-from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import start
 from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import forecaster, training_windows
@@ -100,18 +99,12 @@ def test_one_run_on_two_oceans_is_scored_on_either(run_yaml: Path, louder: Path)
     path.write_text(path.read_text().replace("test:\n    - 2004\n    - 2004", "test: [2004-01-01, 2004-03-31]"))
     assert "2004-03-31" in path.read_text()
     run = sstcast.train(path)
-    weights = load_checkpoint(run.best)["model"]
     assert (run.folder / "data.json").read_text() != (run.folder / "data-2.json").read_text()
-    assert sstcast.train(path).best.read_bytes() == run.best.read_bytes()
     home = sstcast.evaluate(run).value
     there = sstcast.evaluate(run, source=louder).value
     assert home["scores"]["climatology"]["degC"]["rmse"] < there["scores"]["climatology"]["degC"]["rmse"]
     forecast = sstcast.forecast(run, "2004-06-30").value
     assert "; " + str(louder) in forecast.attrs["source"]
-    first = load_config(path, ["name=first"])
-    alone = sstcast.train(first.model_copy(update={"also": ()}))
-    other = load_checkpoint(alone.best)["model"]
-    assert any(not torch.equal(weights[name], other[name]) for name in weights)
 
 
 def test_a_further_ocean_is_scored_as_it_was_read(run_yaml: Path, tmp_path: Path) -> None:
