@@ -22,7 +22,6 @@ from sstcast.forecasting.spread import calibrated
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate
 
 WEST_TILE = "170,171.5,-12,-10"
 
@@ -50,21 +49,6 @@ def run(made: Run, tmp_path: Path) -> Run:
 def read(run: Run, *options: object) -> xr.Dataset:
     path, _ = forecast(run.folder, *options, say=str)
     return xr.load_dataset(path, engine="netcdf4")
-
-
-def test_it_forecasts_what_evaluate_does(run_yaml: Path) -> None:
-    """With spread and probabilities of heatwaves, of cells that were averaged."""
-    paper = ("data.protocol=paper", "data.region.coarsen=2", "data.region.tile=[4, 3]")
-    run = prepared_run(run_yaml, (*paper, "data.splits.test=[2004-06-01, 2004-09-15]"), (0, 1))
-    evaluate(run)
-    expected = xr.load_dataset(run.forecasts, engine="zarr", chunks=None).sel(init_time=["2004-07-01"])
-    got = read(run, "2004-07-01")
-    np.testing.assert_array_equal(got["valid_time"], expected["valid_time"])
-    for name in expected.data_vars:
-        assert expected[name].notnull().any()
-        xr.testing.assert_allclose(
-            got[name].drop_attrs(), expected[name].drop_attrs(), rtol=1e-5, atol=1e-4, check_dim_order=True
-        )
 
 
 def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
