@@ -148,14 +148,6 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
     assert west.attrs["region"] == WEST_TILE
 
 
-def test_other_models_stay_in_their_tiles(run_yaml: Path) -> None:
-    run = make_run(load_config(run_yaml, ["model={name: mlp, hidden: 4}"]))
-    with pytest.raises(
-        SSTCastError, match=r"model (mlp|tfnet) needs tiles of 8 x 6, but the region's are 30 x 30"
-    ):
-        forecast(run.folder, region="tasman", say=str)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

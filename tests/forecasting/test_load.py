@@ -1,7 +1,5 @@
 """`sstcast.load(run).forecast(history)`: the histories it takes, and those it refuses."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,9 +156,3 @@ def test_geography_reaches_the_model(run_yaml: Path, history: xr.DataArray) -> N
 
     winter, summer = (run.forecast(normal(day))["sst_anomaly"].values for day in ("2004-12-31", "2004-06-30"))
     assert np.nanmax(abs(winter - summer)) > 1e-3
-
-
-def test_importing_sstcast_waits_for_nothing() -> None:
-    code = "import sstcast, sys; print(sorted({'torch', 'xarray', 'numpy', 'pydantic'} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"

