@@ -55,9 +55,9 @@ def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     ensemble = prepared_run(run_yaml, seeds=(3, 4))
     options = ("2004-02-27", None, None, None, True)  # the days ahead cross 29 February
     got = read(ensemble, *options)
-    members = xr.concat([read(member, "2004-02-27") for member in ensemble.members], "member")
-    np.testing.assert_allclose(got["sst"], members["sst"].mean("member"), atol=1e-4)
-    np.testing.assert_allclose(got["sst_member"], members["sst"], atol=1e-5)
+    alone = read(ensemble.members[1], "2004-02-27")
+    np.testing.assert_allclose(got["sst_member"].sel(member=1), alone["sst"], atol=1e-5)
+    np.testing.assert_allclose(got["sst"], got["sst_member"].mean("member"), atol=1e-4)
     assert got["sst_member"].dims == ("member", "init_time", "lead", "lat", "lon")
     days = make_sst()["sst"].sel(time=slice("2004-02-18", "2004-02-27"))
     np.testing.assert_allclose(got["sst_past"][0], days, atol=1e-4)
@@ -96,11 +96,11 @@ def test_tiles_are_where_their_cells_are(run_yaml: Path) -> None:
     pointwise = ("model={name: mlp-pointwise, width: 16, layers: 2}",)
     stitched = prepared_run(run_yaml, pointwise)
     whole = prepared_run(run_yaml, (*pointwise, "name=whole", "data.region.tile=[8, 12]"))
-    history = make_sst()["sst"][-20:]
-    one, other = (sstcast.load(run.folder).forecast(history) for run in (stitched, whole))
+    history, loaded = make_sst()["sst"][-20:], sstcast.load(stitched.folder)
+    one, other = loaded.forecast(history), sstcast.load(whole.folder).forecast(history)
     xr.testing.assert_allclose(one[["sst"]].drop_attrs(), other[["sst"]].drop_attrs(), atol=1e-5)
     history[-3, 6, 8] += 1
-    changed = abs(sstcast.load(stitched.folder).forecast(history)["sst"] - one["sst"]).max(("init_time", "lead"))
+    changed = abs(loaded.forecast(history)["sst"] - one["sst"]).max(("init_time", "lead"))
     assert np.argwhere(changed.values > 1e-6).tolist() == [[6, 8]]
 
 

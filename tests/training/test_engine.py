@@ -93,7 +93,7 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
 
 
 def test_two_processes_train_like_one(run_yaml: Path) -> None:
-    options = ["training.windows_per_epoch=60", "training.accumulate=2"]
+    options = ["training.epochs=1", "training.windows_per_epoch=60", "training.accumulate=2"]
     alone, _ = train(*setup(run_yaml, *options))
     command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), "--devices", "2", "--strategy", "ddp"]
     command += [word for option in (*options, "name=two") for word in ("--set", option)]
