@@ -16,9 +16,7 @@ from sstcast.forecasting.transfer import transferred_data
 from sstcast.hindcasts.plan import Fold, Hindcast, Plan, Protocol
 from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
-from sstcast.training.devices import start
-from sstcast.training.forecast_task import ForecastTask
-from sstcast.training.train import forecaster, training_windows
+from sstcast.training.train import training_windows
 
 WEST, EAST = ({"lon": [west, west + 1.5], "lat": [-12, -10], "tile": [8, 6]} for west in (170, 171.5))
 
@@ -80,18 +78,6 @@ def test_overrides_of_a_saved_run_name_its_oceans_as_the_user_did(run_yaml: Path
     assert [ocean.gaps for ocean in other.oceans] == [2, 3]
     with pytest.raises(SSTCastError, match=r"has another configuration"):
         Run.find(other)
-
-
-def test_validation_counts_every_element_of_every_ocean_once(run_yaml: Path, louder: Path) -> None:
-    config = prepared(write(run_yaml, {"source": str(louder)}))
-    joined = training_windows(config)
-    model = forecaster(config, joined["train"]).eval()
-
-    def mse(windows: dict[str, Any]) -> float:
-        return ForecastTask(windows, config.training, start(config.training)).validate(model)["mse"]
-
-    each = [mse(training_windows(config.model_copy(update={"data": data, "also": ()}))) for data in config.oceans]
-    assert mse(joined) == pytest.approx(np.mean(each), rel=1e-6)  # both have the same number of cells and days
 
 
 def test_one_run_on_two_oceans_is_scored_on_either(run_yaml: Path, louder: Path) -> None:
