@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,12 +25,18 @@ SIMULATOR = Simulator(3)
 ROWS, COLS = slice(308, 324), slice(676, 696)  # of the global grid, around the region
 
 
+@cache
+def hundredths(first: dt.date) -> np.ndarray:
+    """Return the temperatures from `first` to LAST in hundredths of a degree, `[time, lat, lon]`."""
+    box, days = parse_box(REGION), [first + n * DAY for n in range((LAST - first).days + 1)]
+    return np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)
+
+
 def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", warmer: int = 0) -> Path:
     """Put the days from `first` to LAST into a store, by hundredths `warmer`; the last ones are preliminary."""
-    box = parse_box(REGION)
-    store = RawStore(path, box)
+    store = RawStore(path, parse_box(REGION))
     days = [first + n * DAY for n in range((LAST - first).days + 1)]
-    fields = np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16) + np.int16(warmer)
+    fields = hundredths(first) + np.int16(warmer)
     with store.writing():
         dressed = zip(days, fields, strict=True)
         store.put({day: Day(field, origin, day > LAST - preliminary * DAY) for day, field in dressed}, LAST)

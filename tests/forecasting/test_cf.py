@@ -15,7 +15,6 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, digest_of
 from sstcast.ocean.reading import open_region
-from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.saved import Scored
 
@@ -29,15 +28,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lat, lon = -12 + (np.arange(8) + 0.5) / 12, 170 + (np.arange(12) + 0.5) / 12
     make_sst().assign_coords(lat=lat.astype("float32"), lon=lon.astype("float32")).to_netcdf(path)
     return path
-
-
-def scored(run_yaml: Path, source: Path, *overrides: str) -> Run:
-    short = "data.splits.test=[2004-06-01, 2004-09-15]"
-    config = load_config(run_yaml, [f"data.source={source}", short, *overrides])
-    prepare(config.data, say=str)
-    run = make_run(config, (0, 1))
-    evaluate(run)
-    return run
 
 
 def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -59,12 +49,23 @@ def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_all_files_are_cf_and_line_up(
     run_yaml: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A forecast is the hindcast of its date, with spread and heatwaves, of cells that were averaged."""
     coarsen = 2
-    run = scored(run_yaml, source, "data.protocol=paper", BOX % (coarsen, "[4, 3]"))
+    overrides = [f"data.source={source}", "data.protocol=paper", BOX % (coarsen, "[4, 3]")]
+    config = load_config(run_yaml, [*overrides, "data.splits.test=[2004-06-01, 2004-09-15]"])
+    prepare(config.data, say=str)
+    run = make_run(config, (0, 1))
+    evaluate(run)
     path, _ = forecast(run.folder, say=str)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
     cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
 
+    same = xr.load_dataset(forecast(run.folder, "2004-07-01", say=str)[0], engine="netcdf4")
+    for name, field in hindcast.sel(init_time=same["init_time"].values).load().items():
+        assert field.notnull().any(), name
+        xr.testing.assert_allclose(
+            same[name].drop_attrs(), field.drop_attrs(), rtol=1e-5, atol=1e-4, check_dim_order=True
+        )
     both = xr.concat([hindcast, ahead], "init_time")
     assert both.sizes["init_time"] == hindcast.sizes["init_time"] + 1
     np.testing.assert_array_equal(both["sst"][-1], ahead["sst"][0])

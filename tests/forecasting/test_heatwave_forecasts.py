@@ -9,7 +9,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from sstcast.cf import describe, write
-from sstcast.forecasting.heatwaves import Trajectories, probability, with_heatwaves
+from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import AROUND, categories, events
 
@@ -106,24 +106,6 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
             first = inside.argmax(0)[inside.any(0)]
             start = (cell["heatwave_start"].values - INIT) / np.timedelta64(1, "D") - 1
             assert abs(max(start, 0) - np.median(first)) <= 1
-
-
-def test_a_day_has_as_many_trajectories_beyond_as_its_probability_says() -> None:
-    trajectories = Trajectories(0.8 ** np.abs(np.subtract.outer(np.arange(9), np.arange(9))), 128)
-    chance = RANDOM.random((9, 50), np.float32)
-    bits = trajectories.beyond(chance)
-    assert bits.shape == (9 + AROUND, 2, 50)
-    np.testing.assert_allclose(trajectories.share(bits)[:9], chance, atol=0.5 / 128 + 1e-6)
-    one = trajectories.beyond(np.full((9, 1), 0.5, np.float32))[:, :, 0]
-    drawn = (one[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(len(one), -1)
-    alike = (drawn[:-1] == drawn[1:]).mean()
-    assert alike == pytest.approx(0.5 + np.arcsin(0.8) / np.pi, abs=0.04)  # signs of two correlated Gaussians
-
-
-def test_probability_is_the_gaussian_s_and_sharp_without_spread() -> None:
-    margin, spread = np.array([-1, 0, 2, -1, 0, 1, np.nan]), np.array([2, 1, 1, 0, 0, 0, 1.0])
-    expected = [norm.sf(0.5), 0.5, norm.cdf(2), 0, 0, 1, 0]
-    np.testing.assert_allclose(probability(margin.astype("f4"), spread.astype("f4")), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("ending", ["nc", "zarr"])

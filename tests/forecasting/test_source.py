@@ -45,13 +45,10 @@ def test_what_is_there_is_not_fetched(run_yaml: Path, tmp_path: Path, monkeypatc
     np.testing.assert_allclose(history[-1], expected, atol=0.0051)
 
 
-@pytest.mark.parametrize("latest", [True, False])
-def test_missing_days_are_fetched_and_preliminary_ones_replaced(
-    run_yaml: Path, tmp_path: Path, aws: None, latest: bool
-) -> None:
+def test_missing_days_are_fetched_and_preliminary_ones_replaced(run_yaml: Path, tmp_path: Path, aws: None) -> None:
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
     end, lines = LAST + 8 * DAY, []
-    history = last_days(data, None if latest else end, end + DAY, lines.append)
+    history = last_days(data, end, end + DAY, lines.append)
     assert history["time"].values[-1] == np.datetime64(end)
     assert marked(history) == [end - 2 * DAY, end - DAY, end]
     assert "10 days fetched" in lines[0]

@@ -69,15 +69,6 @@ def test_a_node_without_neighbours() -> None:
     torch.testing.assert_close(graph.pool(x), x[:, 4])
 
 
-def test_dense_pads_with_zeros() -> None:
-    grid = land_grid(H, W)
-    x = torch.randn(2, H * W, D)[grid.mask]
-    padded, real = ocean_of(grid).dense(x)
-    assert real.sum(1).tolist() == grid.mask.sum(1).tolist()
-    assert not padded[~real].any()
-    torch.testing.assert_close(padded[real], x)
-
-
 def rows(edges: DenseEdges, graph: int) -> list[tuple[float, ...]]:
     parts = [edges.source, edges.target] + ([] if edges.attr is None else [edges.attr])
     return sorted(map(tuple, torch.cat(parts, dim=-1)[graph][edges.mask[graph]].tolist()))

@@ -182,18 +182,6 @@ def test_nodes_average_over_anchors_within_reach() -> None:
     same(model(x, as_sparse(nx.disjoint_union(one, two))), model(x, as_sparse(one, two)))
 
 
-@pytest.mark.parametrize("name", ["sapdgt", "spdgt"])
-def test_bonds_are_seen(name: str) -> None:
-    """Two molecules that differ only in the place of a double bond."""
-    index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-    single, double = torch.tensor([1.0, 0]), torch.tensor([0, 1.0])
-    bonds = [torch.stack([double] * 2 + [single] * 4), torch.stack([single] * 2 + [double] * 2 + [single] * 2)]
-    x, with_bonds, blind = torch.randn(4, WIDTH), MODELS[name](edge_dim=2), MODELS[name](edge_dim=0)
-    ours, others = ([model(x, one_graph(index, 4, attr)) for attr in bonds] for model in (with_bonds, blind))
-    assert not torch.allclose(ours[0].sum(0), ours[1].sum(0), atol=1e-4)
-    assert torch.equal(*others)
-
-
 def test_neighbours_act_by_attention_alone() -> None:
     """As in the paper, no messages are passed: without attention, a node reads only itself."""
     model, x = AnchorDistance(WIDTH, 2, HEADS, edge_dim=3), torch.randn(3, WIDTH)

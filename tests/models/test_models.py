@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
+from small_graphs import land_grid, ocean_of, same
+from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from sstcast.artefacts import packaged
@@ -11,7 +12,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import MODELS, build_forecaster, build_model, default_options, takes_graphs
-from sstcast.models.base import Backbone
+from sstcast.models.base import Backbone, ForecastModel
 from sstcast.models.convs import MessagePassing
 from sstcast.models.mpnn import MPNN
 
@@ -115,11 +116,17 @@ def build(name: str, **options: object) -> Backbone:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_plain_edge_index_is_a_graph(name: str) -> None:
-    data = random_graph()
-    wanted = build(name)(data.x, SparseGraph.from_pyg(data))
-    torch.testing.assert_close(build(name)(data.x, data.edge_index), wanted)
-    torch.testing.assert_close(build(name)(data.x, data), wanted)
+def test_a_plain_edge_index_is_a_graph_and_a_batch_keeps_its_graphs_apart(name: str) -> None:
+    data, model = random_graph(), build(name)
+    both = Batch.from_data_list([data, data])
+    both.x = torch.cat([data.x, 3 * data.x])
+    with torch.no_grad():
+        wanted = model(data.x, SparseGraph.from_pyg(data))
+        for graph in (data, data.edge_index):
+            torch.testing.assert_close(model(data.x, graph), wanted)
+        found = model(both.x, both.edge_index, batch=both.batch)
+        torch.testing.assert_close(found[:9], wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found, model(x=both.x, edge_index=both.edge_index, batch=both.batch))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -150,17 +157,6 @@ def test_whole_numbers_of_edges_are_features_too() -> None:
     torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_a_batch_keeps_its_graphs_apart(name: str) -> None:
-    data, model = random_graph(), build(name)
-    both = Batch.from_data_list([data, data])
-    both.x = torch.cat([data.x, 3 * data.x])
-    with torch.no_grad():
-        found = model(both.x, both.edge_index, batch=both.batch)
-        torch.testing.assert_close(found[:9], model(data.x, data.edge_index), rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(found, model(x=both.x, edge_index=both.edge_index, batch=both.batch))
-
-
 @pytest.mark.parametrize(
     "wrong", [torch.zeros(2, 3), torch.eye(9).to_sparse(), torch.eye(9), torch.zeros(3, 2, dtype=torch.long)]
 )
@@ -169,6 +165,50 @@ def test_an_edge_index_that_is_none_is_refused_in_one_line(wrong: torch.Tensor) 
         build("gps")(random_graph().x, wrong)
     with pytest.raises(SSTCastError, match="batch: give the graph of each of the 9 nodes, in order"):
         build("gps")(random_graph().x, random_graph().edge_index, batch=torch.zeros(8, dtype=torch.long))
+
+
+# The geography that a forecaster reads: the position of nodes on the globe, and the time of year.
+
+H, W, HISTORY, HORIZON = 4, 5, 7, 2
+
+
+def make() -> ForecastModel:
+    sizes = {"history": HISTORY, "horizon": HORIZON, "shape": (H, W)}
+    return build_forecaster("mpnn", **sizes, width=16, geography=True).eval()
+
+
+def geography(latitude: Tensor, day: float) -> Tensor:
+    """Return the features of nodes on the Greenwich meridian, at latitudes `[B, N]` in degrees."""
+    angle, time = torch.deg2rad(latitude), torch.full_like(latitude, day / 365 * 2 * torch.pi)
+    return torch.stack([angle.cos(), torch.zeros_like(angle), angle.sin(), time.sin(), time.cos()], dim=-1)
+
+
+def grid(day: float, mask: Tensor | None = None, south: float = -30) -> GridGraph:
+    latitude = (south + torch.arange(H).repeat_interleave(W)).expand(2, -1)
+    return GridGraph(H, W, mask, geography=geography(latitude, day))
+
+
+def test_season_and_place_change_the_output() -> None:
+    model, x = make(), torch.randn(2, H * W, HISTORY)
+    summer = model(x, grid(0))
+    assert not torch.allclose(model(x, grid(180)), summer, atol=1e-4)
+    assert not torch.allclose(model(x, grid(0, south=30)), summer, atol=1e-4)
+
+
+def test_land_and_storage_change_nothing() -> None:
+    model, x, mask = make(), torch.randn(2, H * W, HISTORY), land_grid(H, W).mask
+    graph = grid(0, mask)
+    expected, where = model(x, graph)[mask], graph.geography
+    changed = GridGraph(H, W, mask, geography=torch.where(mask.unsqueeze(-1), where, 100.0))
+    torch.testing.assert_close(model(x, changed)[mask], expected)
+    ocean = ocean_of(graph)
+    ocean.geography = where[mask]
+    same(model(x[mask], ocean), expected)
+
+
+def test_graphs_without_it_are_refused() -> None:
+    with pytest.raises(SSTCastError, match="geography"):
+        make()(torch.randn(1, H * W, HISTORY), GridGraph(H, W))
 
 
 # The presets of `configs/models/`: every model has one in each folder, and all can be built and compared.

@@ -39,13 +39,6 @@ def test_only_the_ocean_counts(shared: bool) -> None:
     torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_all_rows_of_a_sparse_graph_count() -> None:
-    ours, theirs = pair()
-    x = torch.randn(9, D)
-    assert torch.equal(ours(x), theirs(x))
-    assert torch.equal(ours.eval()(x), theirs.eval()(x))
-
-
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_a_single_node_has_no_variance(nodes: int) -> None:
     """So the running statistics are used and stay as they are, on a sparse graph and on a grid."""

@@ -95,6 +95,16 @@ def test_mpnn_with_virtual_node_is_deepsets() -> None:
     torch.testing.assert_close(circuit.run(x[mask], sparse, positive - negative), linear[mask])
 
 
+Function = Callable[[Tensor], Tensor]
+
+
+def linear_pieces(f: Function, low: float, high: float, count: int) -> tuple[Tensor, Tensor]:
+    """Return the knots of a function of `count` linear pieces that equals `f` there, and its changes of slope."""
+    knots = torch.linspace(low, high, count + 1, dtype=torch.double)
+    slopes = f(knots).diff() / knots.diff()
+    return knots, torch.cat([slopes[:1], slopes.diff()])
+
+
 class Interpolation(Circuit):
     """A circuit that also approximates functions of one variable, by `pieces` linear pieces of one ReLU each."""
 
@@ -102,13 +112,9 @@ class Interpolation(Circuit):
         super().__init__(width, layers)
         self.pieces = pieces
 
-    def function(
-        self, layer: int, f: Callable[[Tensor], Tensor], inputs: Tensor, low: float, high: float
-    ) -> Tensor:
+    def function(self, layer: int, f: Function, inputs: Tensor, low: float, high: float) -> Tensor:
         """Approximate `f` on `[low, high]` of each of the linear functions `inputs`."""
-        knots = torch.linspace(low, high, self.pieces + 1, dtype=torch.double)
-        slopes = f(knots).diff() / knots.diff()
-        steps = torch.cat([slopes[:1], slopes.diff()])
+        knots, steps = linear_pieces(f, low, high, self.pieces)
         outputs = []
         for one in inputs:
             shifted = one.repeat(self.pieces, 1)
@@ -166,31 +172,17 @@ def test_mpnn_with_virtual_node_approximates_linear_attention(pieces: int, toler
 
 WIDTH, NODES, BOUND = 3, 5, 1.0  # AS1: features lie in [-BOUND, BOUND]
 
-Function = Callable[[Tensor], Tensor]
 
-
-def perceptron(function: Function, low: float, high: float, knots: int) -> nn.Sequential:
-    """Return a layer of ReLUs on `[..., 1]` that equals `function` at `knots` points, and is linear between."""
-    at = torch.linspace(low, high, knots, dtype=torch.float64)
-    slopes = function(at).diff() / at.diff()
-    net = nn.Sequential(nn.Linear(1, knots - 1), nn.ReLU(), nn.Linear(knots - 1, 1)).double()
-    first, last = net[0], net[2]
-    with torch.no_grad():
-        first.weight.fill_(1.0)
-        first.bias.copy_(-at[:-1])
-        last.weight.copy_(torch.cat([slopes[:1], slopes.diff()])[None])
-        last.bias.fill_(function(at[:1]).item())
-    return net.requires_grad_(False)
-
-
-def each(net: nn.Module, values: Tensor) -> Tensor:
-    return net(values[..., None])[..., 0]
+def perceptron(f: Function, low: float, high: float, knots: int) -> Function:
+    """Return a layer of ReLUs that equals `f` at `knots` points, and is linear between."""
+    at, steps = linear_pieces(f, low, high, knots - 1)
+    return lambda x: f(at[0]) + (x[..., None] - at[:-1]).relu() @ steps
 
 
 def product(x: Tensor, y: Tensor, bound: float, knots: int) -> Tensor:
     """Multiply numbers of at most `bound` by layers of ReLUs: `((x + y)^2 - (x - y)^2) / 4`."""
     square = perceptron(torch.square, -2 * bound, 2 * bound, knots)
-    return (each(square, x + y) - each(square, x - y)) / 4
+    return (square(x + y) - square(x - y)) / 4
 
 
 class Update:
@@ -207,14 +199,14 @@ class Update:
         """Return `tmp` and `partialsum` after the virtual node has passed `y` on, for k = 2, ..., n + 1."""
         turned = y @ self.scores.T
         bound = max(BOUND, float(turned.abs().max()))
-        weight = each(self.exp, product(x, turned.expand_as(x), bound, self.knots).sum(-1))
+        weight = self.exp(product(x, turned.expand_as(x), bound, self.knots).sum(-1))
         value = y @ self.values.T
         bound = max(float(weight.max()), float(value.abs().max()))
         return total + product(weight[:, None].expand_as(x), value.expand_as(x), bound, self.knots), count + weight
 
     def divide(self, total: Tensor, count: Tensor) -> Tensor:
         """Return `tmp / partialsum`, for k = n + 2."""
-        inverse = each(self.inverse, count)[:, None].expand_as(total)
+        inverse = self.inverse(count)[:, None].expand_as(total)
         return product(total, inverse, float(max(total.abs().max(), inverse.max())), self.knots)
 
 
@@ -240,7 +232,7 @@ def layer() -> tuple[Tensor, Tensor, Tensor]:
 def test_a_perceptron_errs_by_the_square_of_the_distance_of_its_knots() -> None:
     inside = torch.linspace(-1, 2, 10_001, dtype=torch.float64)
     for knots in (4, 13, 31):
-        error = (each(perceptron(torch.exp, -1, 2, knots), inside) - inside.exp()).abs().max()
+        error = (perceptron(torch.exp, -1, 2, knots)(inside) - inside.exp()).abs().max()
         bound = (3 / (knots - 1)) ** 2 / 8 * torch.exp(torch.tensor(2.0))  # h^2 / 8 max |f''|
         assert 0.5 * bound < error <= bound
 

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from numbers_of_papers import OF_POLYNORMER, PAPERS, VIRTUAL, columns, compared
@@ -256,16 +255,9 @@ def test_training_of_kdlgt(name: str) -> None:
     assert not config.model.options.get("edge_messages", False)
 
 
-def test_adagrad_by_its_equation() -> None:
-    """Duchi et al. 2011: each weight's rate falls with the root of its summed squares."""
-    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.double))
-    options = TrainingConfig(optimizer="adagrad", learning_rate=0.1, eps=1e-10)
-    optimizer, ours, squares = build_optimizer([weight], options), weight.detach().numpy().copy(), np.zeros(2)
-    for step in range(3):
-        optimizer.zero_grad()
-        (weight**2 * (step + 1)).sum().backward()
-        optimizer.step()
-        gradient = 2 * ours * (step + 1)
-        squares += gradient**2
-        ours -= 0.1 * gradient / (np.sqrt(squares) + 1e-10)
-    np.testing.assert_allclose(weight.detach().numpy(), ours, rtol=1e-12)
+@pytest.mark.parametrize(("name", "kind"), [("adagrad", torch.optim.Adagrad), ("adamw", torch.optim.AdamW)])
+def test_optimizers_are_those_of_torch(name: Any, kind: type[torch.optim.Optimizer]) -> None:
+    options = {"learning_rate": 0.1, "eps": 1e-10, "weight_decay": 0.01}
+    optimizer = build_optimizer([torch.nn.Parameter(torch.zeros(1))], TrainingConfig(optimizer=name, **options))
+    assert type(optimizer) is kind
+    assert [optimizer.defaults[key] for key in ("lr", "eps", "weight_decay")] == list(options.values())

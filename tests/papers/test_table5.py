@@ -1,45 +1,72 @@
 """Table 5 of Cai et al. (2023) as one command."""
 
+import contextlib
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_table5 import SIZES, small, write_presets
+import yaml
 from typer.testing import CliRunner
 
+import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.cli import app
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.pages.table5 import table5_sheets
 from sstcast.papers import table5 as verb
-from sstcast.papers.table5 import BASELINES, Table5, error_interval, gain_significance, needs, table5
+from sstcast.papers.table5 import BASELINES, Table5, error_interval, errors, gain_significance, needs, table5
 from sstcast.runs import Run
 
-ROOT = Path(__file__).parents[2]
+SIZES = {"mlp": {"hidden": 8}, "mpnn": {"width": 8}, "mpnn-vn": {"width": 8}}
+SPLITS = {
+    "train": [2002, 2002],
+    "validation": ["2003-01-01", "2003-01-15"],
+    "test": ["2003-01-16", "2003-02-24"],
+}
+
+
+def small(**chosen: object) -> Table5:
+    """Describe the table in the working folder, of systems that train in a moment on a simulated Pacific."""
+    options: dict[str, object] = {
+        "systems": tuple(SIZES),
+        "horizons": (3, 1),
+        "seeds": (0,),
+        "source": "simulator",
+    }
+    return Table5(Path("table5"), presets=Path("presets"), **(options | chosen))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a table whose process was killed in the middle and then run again to its end."""
+    """The folder of a table that stopped after its third training, before the scores, and then ran to its end."""
     folder = tmp_path_factory.mktemp("table5")
-    write_presets(folder)
-    command = [sys.executable, "-m", "tests.small_table5", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout
-        while "[4/10]" not in (line := process.stdout.readline()):
-            assert line, "it ended before it was killed"
-        process.kill()
-    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
-    assert len(re.findall(r"seed0: nothing to do", again)) == 4
-    assert again.count("trained and forecast") == 6
+    (folder / "presets").mkdir()
+    for name, size in SIZES.items():
+        training = {"epochs": 1, "windows_per_epoch": 40, "device": "cpu", "checkpoint_steps": 1}
+        raw = {"data": {"history": 4, "splits": SPLITS}, "model": {"name": name, **size}, "training": training}
+        (folder / "presets" / f"{name}.yaml").write_text(yaml.safe_dump(raw))
+
+    def stopped(data: DataConfig, predictors: dict[str, Any]) -> Any:
+        if "mpnn-vn-3d-seed0" in predictors:
+            raise KeyboardInterrupt
+        return errors(data, predictors)
+
+    lines: list[str] = []
+    with contextlib.chdir(folder):
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(verb, "errors", stopped)
+            table5(small(), say=str)
+        table5(small(), say=lines.append)
+    again = "\n".join(lines)
+    assert len(re.findall(r"seed0: nothing to do", again)) == 2
+    assert again.count("trained and forecast") == 4
     assert "days written" not in again
     return folder
 
@@ -54,9 +81,9 @@ def test_the_whole_table_after_a_kill(made: Path, monkeypatch: pytest.MonkeyPatc
     found, new = table5(small(), say=str)
     assert not new
     assert list(found) == [*SIZES, *BASELINES]
-    for errors in found.values():
-        assert list(errors) == [3, 1]
-        assert all(np.isfinite(error).all() for [error] in errors.values())
+    for by_horizon in found.values():
+        assert list(by_horizon) == [3, 1]
+        assert all(np.isfinite(error).all() for [error] in by_horizon.values())
     assert found["mpnn"][1] == [kept(made)["runs"]["mpnn-1d-seed0"]["errors"]]
 
 
@@ -98,7 +125,7 @@ def test_chance_is_told_from_a_saving() -> None:
         sheets = table5_sheets(found, [7])
         assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4}, 0\.9\d{3}-1\.0\d{3}", sheets[0].rows[0][1][1])
         assert ", p " in sheets[1].rows[0][1][1]
-    short = {name: {7: [errors[7][0][:80]]} for name, errors in found.items()}
+    short = {name: {7: [known[7][0][:80]]} for name, known in found.items()}
     assert gain_significance(short, 7) is None
     assert error_interval(short["mpnn"][7], 7) is None
 
@@ -107,11 +134,16 @@ def test_a_finished_table_has_nothing_to_do(made: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(made)
     for name in ("fetch", "prepare", "train", "errors"):
         monkeypatch.setattr(verb, name, None)  # calling it would fail
-    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3,1", "--seeds", "0"]
-    result = CliRunner().invoke(app, ["table5", *options, "--out", "table5"])
+    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3, 1", "--seeds", "0"]
+    result = CliRunner().invoke(app, ["table5", *options, "--systems", ",".join(SIZES), "--out", "table5"])
     assert result.exit_code == 0
     assert re.search(r"multiscale ridge +- +\d+\.\d{4}", result.stdout)
     assert result.stdout.rstrip().endswith("nothing to do")
+    result = CliRunner().invoke(app, ["table5", *options, "--systems", "mlp, mpnn", "--out", "table5"])
+    assert result.exit_code == 0
+    assert "mpnn-vn" not in result.stdout
+    assert "virtual node" not in result.stdout  # neither the paper nor this table has it for 3 days and 1 day
+    assert CliRunner().invoke(app, ["table5", "--horizons", "four"]).exception
 
 
 def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +152,7 @@ def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatc
     assert count == "2 of 4 runs are left"
     assert runs == ["  mlp-3d-seed1: not in the paper", "  mpnn-3d-seed1: not in the paper"]
     assert re.search(r"mlp-3d-seed1 on cpu: 0\.\d+ s a step of 20 windows, 2 steps an epoch, 1 epochs", measured)
-    assert needs(small()) == ["0 of 10 runs are left"]
+    assert needs(small()) == ["0 of 6 runs are left"]
     assert not (made / "table5/mlp-3d-seed1").exists()
 
 
@@ -151,13 +183,3 @@ def test_bad_requests_are_refused(
     monkeypatch.chdir(made)
     with pytest.raises(SSTCastError, match=message):
         _ = small(**chosen).runs
-
-
-def test_systems_and_horizons_are_lists(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(made)
-    assert CliRunner().invoke(app, ["table5", "--horizons", "four"]).exception
-    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3, 1", "--seeds", "0"]
-    result = CliRunner().invoke(app, ["table5", *options, "--systems", "mlp, mpnn", "--out", "table5"])
-    assert result.exit_code == 0
-    assert "tfnet" not in result.stdout
-    assert "virtual node" not in result.stdout  # neither the paper nor this table has it for 3 days and 1 day

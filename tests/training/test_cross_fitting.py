@@ -28,7 +28,7 @@ def network(base: object = "linear", **training: int) -> RunConfig:
     """Describe a small network on a linear base, with a share from two blocks of years."""
     return system(
         "net",
-        training={"epochs": 1, "windows_per_epoch": 400, "compile": False, "cross_fit": 2, **training},
+        training={"epochs": 1, "windows_per_epoch": 100, "compile": False, "cross_fit": 2, **training},
         options={"width": 8, "base": base},
         splits=SPLITS,
         region={"lon": [170, 173], "lat": [-12, -10], "tile": [8, 12]},

@@ -33,36 +33,30 @@ def test_windows_are_drawn_in_the_order_of_earlier_versions() -> None:
         assert order_seed(*pair) == hash(pair) % 2**63
 
 
-def one_cycle(optimizer: SGD) -> lr_scheduler.LRScheduler:
-    return lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=40)
-
-
-def cosine(optimizer: SGD) -> lr_scheduler.LRScheduler:
+def warm(optimizer: SGD, decay: lr_scheduler.LRScheduler) -> lr_scheduler.LRScheduler:
+    """Rise for five steps, then decay for 35."""
     rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
-    return lr_scheduler.SequentialLR(optimizer, [rise, lr_scheduler.CosineAnnealingLR(optimizer, 35)], [5])
+    return lr_scheduler.SequentialLR(optimizer, [rise, decay], [5])
 
 
-def linear(optimizer: SGD) -> lr_scheduler.LRScheduler:
-    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
-    return lr_scheduler.SequentialLR(optimizer, [rise, lr_scheduler.PolynomialLR(optimizer, 35)], [5])
+SCHEDULES: dict[str, tuple[int, Callable[[SGD], lr_scheduler.LRScheduler]]] = {
+    "constant": (0, lambda optimizer: lr_scheduler.ConstantLR(optimizer, 1)),
+    "one-cycle": (0, lambda optimizer: lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=40)),
+    "cosine": (5, lambda optimizer: warm(optimizer, lr_scheduler.CosineAnnealingLR(optimizer, 35))),
+    "linear": (5, lambda optimizer: warm(optimizer, lr_scheduler.PolynomialLR(optimizer, 35))),
+}
 
 
-@pytest.mark.parametrize(("scheduler", "warmup"), [(one_cycle, 0), (cosine, 5), (linear, 5)])
-def test_learning_rates_are_those_of_torch(
-    scheduler: Callable[[SGD], lr_scheduler.LRScheduler], warmup: int
-) -> None:
-    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_learning_rates_are_those_of_torch(name: str) -> None:
+    optimizer, (warmup, scheduler) = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1), SCHEDULES[name]
     theirs, rates = scheduler(optimizer), []
     for _ in range(39):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         theirs.step()
-    options = TrainingConfig(learning_rate=0.1, schedule=scheduler.__name__.replace("_", "-"), warmup=warmup)
+    options = TrainingConfig(learning_rate=0.1, schedule=name, warmup=warmup)
     assert [learning_rate(step, 40, options) for step in range(39)] == pytest.approx(rates, rel=1e-6)
-
-
-def test_a_constant_learning_rate() -> None:
-    assert {learning_rate(step, 9, TrainingConfig()) for step in range(9)} == {1e-3}
 
 
 def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> None:
@@ -99,7 +93,7 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
 
 
 def test_two_processes_train_like_one(run_yaml: Path) -> None:
-    options = ["training.windows_per_epoch=60", "training.accumulate=2"]
+    options = ["training.epochs=1", "training.windows_per_epoch=60", "training.accumulate=2"]
     alone, _ = train(*setup(run_yaml, *options))
     command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), "--devices", "2", "--strategy", "ddp"]
     command += [word for option in (*options, "name=two") for word in ("--set", option)]
@@ -113,13 +107,6 @@ def test_two_processes_train_like_one(run_yaml: Path) -> None:
         assert list(ours) == pytest.approx(list(theirs), rel=1e-4)
     for name, value in weights(alone).items():
         torch.testing.assert_close(value, weights(together)[name], rtol=1e-3, atol=1e-4)
-
-
-def test_a_gpu_runs_compiled_steps_as_cuda_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
-    monkeypatch.setattr(torch, "compile", lambda model, **options: asked.update(options) or model)
-    compile_model(torch.nn.Linear(2, 2), True, torch.device("cuda"), 1, lambda module: None)
-    assert asked["mode"] == "reduce-overhead"
 
 
 def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,14 +124,17 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
     assert model.weight.grad is None
 
 
-def test_a_terminal_shows_that_the_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_runs_compiled_steps_as_cuda_graphs_and_a_terminal_shows_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())
-    terminal = io.StringIO()
+    terminal, modes = io.StringIO(), []
     monkeypatch.setattr(devices, "Console", lambda **_: Console(file=terminal, force_terminal=True))
-    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
-    model = torch.nn.Linear(2, 2)
-    compile_model(model, True, torch.device("cpu"), 1, lambda module: None)
-    assert "compiling" in terminal.getvalue()
+    monkeypatch.setattr(torch, "compile", lambda model, mode, **_: modes.append(mode) or model)
+    for device in ("cuda", "cpu"):
+        compile_model(torch.nn.Linear(2, 2), True, torch.device(device), 1, lambda module: None)
+    assert modes == ["reduce-overhead", None]
+    assert terminal.getvalue().count("compiling") >= 2
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(CACHE / "inductor")  # where the next run finds it
 
 
@@ -155,9 +145,13 @@ def test_short_runs_on_a_cpu_are_not_compiled() -> None:
 
 
 def test_a_compiled_run_gives_the_same(run_yaml: Path) -> None:
-    options = ["training.epochs=1", "model.name=mlp-pointwise", "model.layers=1"]
-    plain, _ = train(*setup(run_yaml, *options[:2], "training.compile=false"))
-    compiled, _ = train(*setup(run_yaml, *options[:2], "training.compile=true", "name=compiled"))
+    options = [
+        "training.epochs=1",
+        "training.windows_per_epoch=40",
+        "model={name: mlp-pointwise, width: 8, layers: 1}",
+    ]
+    plain, _ = train(*setup(run_yaml, *options, "training.compile=false"))
+    compiled, _ = train(*setup(run_yaml, *options, "training.compile=true", "name=compiled"))
     for name, value in weights(plain).items():
         torch.testing.assert_close(value, weights(compiled)[name], rtol=1e-3, atol=1e-5)
 

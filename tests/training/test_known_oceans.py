@@ -16,7 +16,7 @@ from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
 
 ROWS, COLS, HISTORY, HORIZON, YEARS = 5, 6, 5, 7, 10
-STEPS, BATCH, LEARNING_RATE = 150, 16, 3e-3
+STEPS, BATCH, LEARNING_RATE = 80, 16, 3e-3
 BASE = {"name": "linear", "stencil": True}  # with penalties from cross-validation
 FOLDS = (4, 6, 8)  # training years, after which two years are forecast
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from runs_of_training import setup, weights
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from untrained import make_run
 
 from sstcast.artefacts import locked
@@ -20,6 +21,7 @@ from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask
+from sstcast.training.listing import describe
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.workers import StopRequest
 
@@ -70,13 +72,16 @@ def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     assert error < 0.7 * untrained
     assert_plain(load_checkpoint(step_checkpoints(run.checkpoints)[-1]))
     assert run.config == config
+    events = EventAccumulator(str(run.folder / "tensorboard")).Reload().Scalars("validation_mse")
+    assert [event.step for event in events] == [0, 1, 2, 3, 4]
+    assert describe(run)["best validation"] == f"{min(event.value for event in events):.4f} (mse)"
     run.history.unlink()  # as after a kill between the last checkpoint and this
     assert train(config, windows) == (run, False)
     pd.testing.assert_frame_equal(pd.read_csv(run.history), history)
 
 
 def test_a_run_that_another_process_trains_is_waited_for(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml)
+    config, windows = setup(run_yaml, "training.epochs=1", "training.windows_per_epoch=20")
     checkpoints, held = Run(config.folder).checkpoints, threading.Event()
     written: list[Path] = []
 
@@ -107,20 +112,18 @@ def test_validation_is_a_mean_over_elements_not_over_batches(run_yaml: Path) -> 
         assert validation_mse(model, config, windows) == pytest.approx(float(error), rel=1e-5)
 
 
-@pytest.mark.parametrize(("steps", "number"), [(3, signal.SIGINT), (30, signal.SIGTERM)])
-def test_an_interrupted_run_ends_with_the_same_weights(
-    run_yaml: Path, monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals
-) -> None:
-    options = ["model.dropout=0.1", "training.epochs=3"]
-    config, windows = setup(run_yaml, *options)
-    undisturbed, _ = train(config, windows)
+def test_an_interrupted_run_ends_with_the_same_weights(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in its first epoch by Ctrl-C, and after that in the next one by SIGTERM."""
+    options = ["model.dropout=0.1", "training.epochs=2", "training.windows_per_epoch=100"]
+    undisturbed, _ = train(*setup(run_yaml, *options))
     config, windows = setup(run_yaml, *options, "name=disturbed")
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, steps, number)
-        with pytest.raises(Interrupted) as stop:
-            train(config, windows)
-    assert stop.value.signal == number
-    Run.open(config.folder)  # has a usable checkpoint
+    for steps, number in ((3, signal.SIGINT), (15, signal.SIGTERM)):
+        with monkeypatch.context() as patch:
+            interrupt_after(patch, steps, number)
+            with pytest.raises(Interrupted) as stop:
+                train(config, windows)
+        assert stop.value.signal == number
+        Run.open(config.folder)  # has a usable checkpoint
     disturbed, new = train(config, windows)
     assert new
     for name, value in weights(undisturbed).items():
@@ -154,7 +157,7 @@ def test_only_a_second_ctrl_c_interrupts_at_once() -> None:
 
 
 def test_every_epoch_trains_with_dropout_on(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, windows = setup(run_yaml, "training.epochs=3")
+    config, windows = setup(run_yaml)
     modes = []
     build = room.forecaster
 
@@ -165,51 +168,23 @@ def test_every_epoch_trains_with_dropout_on(run_yaml: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(room, "forecaster", watched)
     train(config, windows)
-    assert modes.count((True, True)) == 3 * 10
+    assert modes.count((True, True)) == 2 * 10
     assert all(training == grad for training, grad in modes)
 
 
-PATIENT = [
-    "training.epochs=50",
-    "training.patience=2",
-    "training.learning_rate=0.3",
-    "training.windows_per_epoch=40",
-]
-
-
-def test_patience_stops_early(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml, *PATIENT)
-    run, _ = train(config, windows)
-    error = pd.read_csv(run.history)["validation_mse"]
-    assert len(error) < 50
-    assert len(error) == error.argmin() + 1 + 2
-    assert not train(config, windows)[1]
-
-
-def test_of_equal_scores_the_lower_loss_is_better(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_stops_early_and_of_equal_scores_the_lower_loss_is_better(
+    run_yaml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Few validation samples often have equal scores. A lower loss does not outweigh a worse score."""
     scores = iter([(2.0, 5.0), (1.0, 9.0), (1.0, 7.0), (1.0, 8.0), (3.0, 1.0)])
     monkeypatch.setattr(
         ForecastTask, "validate", lambda *_: dict(zip(("error", "loss"), next(scores), strict=True))
     )
-    run, _ = train(*setup(run_yaml, "training.epochs=5"))
+    config, windows = setup(run_yaml, "training.epochs=50", "training.patience=2", "training.windows_per_epoch=40")
+    run, _ = train(config, windows)
     assert list(pd.read_csv(run.history)["best"]) == [True, True, True, False, False]
     assert load_checkpoint(run.best)["epoch"] == 2
-
-
-def test_epochs_draw_without_replacement_and_differ(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml)
-    task = ForecastTask(windows, config.training, start(config.training))
-    first, again, other = (torch.cat(task.order(0, epoch)) for epoch in (0, 0, 1))
-    assert len(first.unique()) == 200
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_one_name_one_configuration(run_yaml: Path) -> None:
-    make_run(load_config(run_yaml))
-    with pytest.raises(SSTCastError, match=r"another configuration.*--set name"):
-        train(*setup(run_yaml, "training.epochs=1", "model.width=8"))
+    assert not train(config, windows)[1]
 
 
 def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
@@ -223,25 +198,15 @@ def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
             Run.open(run.folder).config  # noqa: B018
 
 
-def test_a_checkpoint_of_another_model(run_yaml: Path) -> None:
-    run = make_run(load_config(run_yaml))
-    config, windows = setup(run_yaml, "model.width=8")
-    with pytest.raises(SSTCastError, match=r"best.pt: its weights \(mpnn-vn\) do not fit"):
-        load_weights(forecaster(config, windows["train"]), load_checkpoint(run.best), run.best)
-
-
 class Malicious:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.system, ("touch /tmp/sstcast-was-here",)
 
 
-@pytest.mark.parametrize("content", ["absent", "empty", "cut", "text", "bit", "pickle", "format"])
+@pytest.mark.parametrize("content", ["absent", "empty", "bit", "pickle", "format"])
 def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: Path, content: str) -> None:
     path = tmp_path / "best.pt"
-    if content == "cut":
-        save_checkpoint(path, load_config(run_yaml), model={"w": torch.zeros(1000)})
-        path.write_bytes(path.read_bytes()[:900])
-    elif content == "bit":
+    if content == "bit":
         weights = torch.arange(1000.0)
         save_checkpoint(path, load_config(run_yaml), model={"w": weights})
         whole, inside = bytearray(path.read_bytes()), weights[500:510].numpy().tobytes()
@@ -252,7 +217,7 @@ def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: P
     elif content == "format":
         torch.save({"format": 99, "model": {}}, path)
     elif content != "absent":
-        path.write_text({"empty": "", "text": "not a checkpoint"}[content])
+        path.touch()
     with pytest.raises(SSTCastError, match=r"best\.pt"):
         load_checkpoint(path)
     assert not Path("/tmp/sstcast-was-here").exists()
