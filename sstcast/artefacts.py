@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
-DISK_FULL = "no space left on its disk; free some and re-run the command"
+DISK_FULL = "no space left on the disk; free some and re-run the command"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
@@ -41,10 +41,7 @@ def packaged(relative: str) -> Path:
 
 def at_home(path: Path | str) -> Path:
     """Expand a leading `~` or `~user` in a path; return it unchanged if the user does not exist."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
 
 @contextmanager

@@ -163,10 +163,7 @@ class DataConfig(Strict):
     @property
     def place(self) -> str:
         """The region's name, or its edges `W,E,S,N`."""
-        box = self.box
-        return (
-            self.region if isinstance(self.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))
-        )
+        return self.region if isinstance(self.region, str) else str(self.region.bounds)
 
 
 class TrainingConfig(Strict):

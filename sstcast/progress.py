@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -90,9 +89,7 @@ class TrainingProgress:
         self.bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.stop()
         if self.bar.disable and self.shown and self.last:
             self.console.print(self.last, highlight=False)

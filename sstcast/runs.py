@@ -15,18 +15,19 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sstcast import __version__
 from sstcast.artefacts import atomic, locked, packaged
 from sstcast.config import COMBINATION, RunConfig, load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
@@ -53,15 +54,8 @@ class JsonRecord(Strict):
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
         """Read a record; raise SSTCastError with the remedy if it is damaged."""
-        try:
+        with reading(path, remedy):
             return cls.model_validate_json(path.read_bytes(), strict=True)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            reason = f"{key}: {first['msg']}" if key else first["msg"]
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-        raise SSTCastError(f"{path}: is damaged ({' '.join(reason.split())}); {remedy}")
 
     def save(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
@@ -212,6 +206,11 @@ class Run:
             ) as temporary:  # written last, because a folder with a configuration is a run
                 save_config(config, temporary)
         return run
+
+
+def file_name(text: str) -> str:
+    """Replace all characters that a run's name may not contain."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
 
 
 def run_folder(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from sstcast.errors import SSTCastError
@@ -33,9 +33,6 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, _start_worker, (initializer, arguments))
-    with _ignoring_ctrl_c():
-        for _ in range(count):
-            pool.submit(str)  # starts a worker
     try:
         yield pool
     except BaseException:
@@ -64,24 +61,9 @@ class StopRequest:
         elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not interrupt saving
             raise KeyboardInterrupt
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _ignoring_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C in the `with` block; processes started there ignore it from the beginning."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
-        return
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _start_worker(initializer: Callable[..., object], arguments: tuple[Any, ...]) -> None:

@@ -18,7 +18,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
-MOST_SEEDS = 1000
 _REMEDY = "name a YAML file such as configs/demo.yaml"
 
 
@@ -154,8 +153,6 @@ def parse_seeds(text: str) -> list[int]:
         some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
         some = []
-    if some[MOST_SEEDS:]:
-        raise SSTCastError(f"--seeds {text}: more than {MOST_SEEDS:,} seeds; write fewer")
     seeds = list(some)
     if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")

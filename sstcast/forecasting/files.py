@@ -68,10 +68,10 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
             raise SSTCastError(
                 f"{one.path}: has no spread, but {other.path.name} has one; give files with the same variables"
             )
-    sst = merge([FieldInFile(part.path, part.sst) for part in parts], path, "init_time")
+    sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time")
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if others else first.note
-    return Forecasts(path, sst, merge(spreads, path, "init_time") if spreads else None, note)
+    return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note)
 
 
 def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:

@@ -6,7 +6,7 @@ was fitted to (see `held_out`).
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -226,8 +226,6 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 LAYOUT = 1  # version of the layout of spread.nc and of the estimate
 
-Load = Callable[[Run, DataConfig], Predictor]
-
 
 def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`."""
@@ -237,23 +235,15 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(
-    run: Run, data: DataConfig | None = None, load: Load = predictor_of, days: ValidationDays | None = None
-) -> Spread:
+def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
-    the method has changed, and each time if the folder is read-only.
+    the method has changed, and each time if the folder is read-only. `data` is another data configuration than the
+    run's, whose stores are prepared, and `days` its validation days, if they have already been read.
 
-    Args:
-        run: a run of any kind.
-        data: another data configuration than the run's, whose stores are prepared.
-        load: returns the predictor of the run, for callers that have already loaded it.
-        days: the validation days of `data`, for callers that have already read them.
-
-    Raises:
-        SSTCastError: the prepared stores do not exist, they or the file are damaged, or there are too few
-            validation days.
+    Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
+    validation days.
     """
     home = run.config.data
     data = data or home
@@ -263,7 +253,7 @@ def calibrated(
 
     def made() -> Spread:
         found = days or ValidationDays(data)
-        return found.spread(held_out(run, found, load))
+        return found.spread(held_out(run, found))
 
     if not is_made_of(path, recipe):
         if not os.access(run.folder, os.W_OK):
@@ -275,13 +265,13 @@ def calibrated(
         return Spread(in_scratch(opened["spread"].drop_attrs()), opened["correlation"].values)
 
 
-def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
+def held_out(run: Run, days: ValidationDays) -> Predictor:
     """Return a predictor like `run` that was not fitted to the validation days.
 
-    A network is returned unchanged, because the validation days only selected its weights. A linear system,
-    or a base that is fitted to other data, is fitted to the training days alone. A
-    network trained with `include_validation` is replaced by its linear base, or by a multiscale ridge if it has
-    none, fitted to the training days. The same holds for the parts of a combination, which keep their weights.
+    A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
+    base that is fitted to other data, is fitted to the training days alone. A network trained with
+    `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
+    training days. The same holds for the parts of a combination, which keep their weights.
     """
     run = run.trained
     config = run.config
@@ -293,7 +283,7 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
         refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if refitted else load(run, days.data)
+        return TrainedRun(run, days.data, refit=False) if refitted else predictor_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 

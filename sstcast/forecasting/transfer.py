@@ -2,11 +2,10 @@
 
 import datetime as dt
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sstcast.artefacts import atomic, locked
-from sstcast.config import DataConfig, Region, RunConfig, parse_box
+from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
@@ -16,10 +15,9 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
-from sstcast.runs import ELSEWHERE, Run, provenance, write_json
+from sstcast.runs import ELSEWHERE, Run, file_name, provenance, write_json
 from sstcast.yaml_files import save_config, validate
 
-LONGEST_NAME = 100  # characters in the name of a run
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
@@ -34,23 +32,17 @@ def transferred_data(
 ) -> DataConfig:
     """Return the data configuration of a run for another region, another source, or both.
 
-    A box is averaged in the same way as the run's region. Graph models accept tiles of any shape. If the source
-    does not contain the run's region, they forecast all of the source.
+    `region` is a name in `configs/regions.yaml` or a box `W,E,S,N`, which is averaged in the same way as the run's
+    region. `source` is a file, folder or store of daily temperatures, read with `variable`, `units` and `gaps`
+    (see `config.DataConfig`). Graph models accept tiles of any shape. If the source does not contain the run's
+    region, they forecast all of the source.
 
-    The splits are the run's, clipped to the days in the source. If the record begins after the run's training
-    days, the splits are chosen as for training on it.
+    With `to_forecast`, no day is tested, and the splits are from `splits.for_forecasts`. Otherwise they are the
+    run's, clipped to the days in the source. If the record begins after the run's training days, they are chosen
+    as for training on it.
 
-    Args:
-        run: the run to transfer.
-        region: a name in `configs/regions.yaml`, or a box `W,E,S,N` in degrees.
-        source: a file, folder or store of daily temperatures.
-        to_forecast: whether the splits are for forecasts (`splits.for_forecasts`), because no day is tested.
-        variable, units: name and unit of the temperatures. By default, they are recognised in the source.
-        gaps: the longest gap in days that is filled. By default, the run's.
-
-    Raises:
-        SSTCastError: the region or source does not exist, the source has too few days, or the run's model requires
-            another shape of tile.
+    Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
+    requires another shape of tile.
     """
     data = run.config.data
     place: Region | str = data.region if region is None else region
@@ -111,8 +103,7 @@ def transferred_run(run: Run, source: str | None, region: str | None, say: Calla
     data = transferred_data(run, region, source)
     prepare(data, say)
     record = Prepared.of(data).record()
-    place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{data.place}")
-    there = Run(run.folder / f"{ELSEWHERE}{place}"[:LONGEST_NAME])
+    there = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(
         update={"name": there.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}
     )
@@ -143,16 +134,12 @@ def _cut_as(region: Region, box: Box) -> Region:
 def _of_source(
     data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
 ) -> DataConfig:
-    """Return `data` with another source; raise SSTCastError if it does not exist."""
-    where = f"--source {source}"
+    """Return `data` with another source."""
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
     for ocean in known:  # a source that the run was trained on is read with the same options
         if source_path(ocean.source) == source_path(source):
             raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    other = validate(DataConfig, raw | dict(given), where)
-    if not source or not source_path(other.source).exists():
-        raise SSTCastError(f"{where}: no such file or folder")
-    return other
+    return validate(DataConfig, raw | dict(given), f"--source {source}")
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:

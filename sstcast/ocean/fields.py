@@ -144,7 +144,12 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
         if fault := _fault(fields[variable], dims):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
-    faults = {name: _fault(field, dims) or _other_fault(field) for name, field in fields.items()}
+    faults = {name: _fault(field, dims) for name, field in fields.items()}
+    for name, field in fields.items():
+        if other := is_other(field.attrs):
+            faults[name] = faults[name] or (
+                f"is something else: its {other}; set data.variable: {name} if that is wrong"
+            )
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable):
@@ -163,11 +168,6 @@ def is_other(attributes: Mapping[str, Any]) -> str:
     """Return the attribute that marks a variable as not SST but, for instance, its error; "" if none does."""
     names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
     return next(filter(OTHER.search, names), "")
-
-
-def _other_fault(field: xr.DataArray) -> str:
-    other = is_other(field.attrs)
-    return f"is something else: its {other}; set data.variable: {field.name} if that is wrong" if other else ""
 
 
 def _axes(field: xr.DataArray) -> dict[str, str]:
@@ -209,19 +209,15 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
             f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
             f"{' or '.join(missing)}: add coordinates with CF attributes"
         )
-    if fault := _is_forecast(field, axes) if dims == OBSERVED else _is_no_forecast(field, axes):
+    if dims == FORECAST and (fault := _is_no_forecast(field, axes)):
         return fault
+    leads = field[axes["lead"]].dims if "lead" in axes else ()
+    timed = leads in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXES["init_time"]
+    if dims == OBSERVED and not timed:
+        return "looks like forecasts; score them with `sstcast score`, or give observations"
     used = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
     if extra := [f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used and size != 1]:
         return f"has an extra dimension {', '.join(extra)}; select one index and save it to a file"
-    return ""
-
-
-def _is_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
-    """Return a fault with a remedy if leads or initial times show that a field holds forecasts, else ""."""
-    leads = field[axes["lead"]].dims if "lead" in axes else ()
-    if leads not in ((), field[axes["time"]].dims) or axes["time"].lower() in AXES["init_time"]:
-        return "looks like forecasts; score them with `sstcast score`, or give observations"
     return ""
 
 

@@ -38,12 +38,6 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
     cols = max(runs, key=len)  # a box that crosses a gap in the data has several runs
     if fault := _fault(region, lat, rows, lon, cols):
-        west, east = region.lon
-        if west > east and box.width > 180:
-            fault = (
-                f"goes {box.width:g} degrees eastward from {west:g} to {east:g} and does not fit the data; "
-                f"lon is [west, east]: write lon: [{east:g}, {west:g}] for the area between"
-            )
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
 

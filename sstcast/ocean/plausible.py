@@ -5,6 +5,7 @@ The checks run block by block while a prepared store is written.
 
 import math
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,21 +133,25 @@ def jump(field: Field, other: Field, days: int = 1) -> float:
 
 
 def by_day(
-    block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.DataArray, before: int = 0
+    block: Callable[[Field, NDArray[np.datetime64]], Field], field: xr.DataArray, before: int = 0
 ) -> xr.DataArray:
-    """Apply `block(values [time, lat, lon], days [time])` to the chunks of a lazy `sst(time, lat, lon)`.
+    """Apply `block(values [time, lat, lon], days [time])` to each chunk of days of `field(time, lat, lon)`.
 
     `block` also receives the last `before` days of the previous chunk. Its results for them are dropped.
     """
-    days, lengths = sst["time"].values, sst.chunksizes["time"]
+    days = field["time"].values
+    if not field.chunks:
+        return field.copy(data=block(field.values, days))
+    lengths = field.chunksizes["time"]
     firsts = np.cumsum((0, *lengths))[:-1] - before
 
     def one(values: Field, block_id: tuple[int, ...]) -> Field:
         first = max(int(firsts[block_id[0]]), 0)
         return block(values, days[first : first + len(values)])[-lengths[block_id[0]] :]
 
-    whole = overlap(sst.data, {0: (before, 0), 1: 0, 2: 0}, "none") if before else sst.data
-    return sst.copy(data=whole.map_blocks(one, chunks=sst.chunks, dtype=sst.dtype))
+    whole = overlap(field.data, {0: (before, 0), 1: 0, 2: 0}, "none") if before else field.data
+    name = f"by-day-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
+    return field.copy(data=whole.map_blocks(one, chunks=field.chunks, dtype=field.dtype, name=name))
 
 
 def _describe_first(

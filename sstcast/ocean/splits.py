@@ -63,8 +63,8 @@ def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -
     """Return splits for operational forecasts from the record `first..last`.
 
     The statistics are over all days before the latest 1 January that enough days for a window follow. So they stay
-    the same for a year. Forecast errors are estimated on the last one or two of these
-    years. Raises SSTCastError, naming `where`, if the record is shorter than five years.
+    the same for a year. Forecast errors are estimated on the last one or two of these years. Raises SSTCastError,
+    naming `where`, if the record is shorter than five years.
     """
     test = last_test(data, last)
     if (test - first).days < 365 * LEAST_YEARS:

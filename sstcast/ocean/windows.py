@@ -1,6 +1,6 @@
 """Training windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.scratch import parts, release, scratch_array
 
-Empty = Callable[[tuple[int, ...]], np.ndarray]  # allocates a float32 array of the given shape
 LEAST = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
 
@@ -231,50 +230,27 @@ def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
     return (leads - 1) // WEEK
 
 
-def in_memory(shape: tuple[int, ...]) -> np.ndarray:
-    """Return an uninitialised float32 array."""
-    return np.empty(shape, np.float32)
-
-
-def cut_windows(
-    anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory, before: int = 0
-) -> Windows:
+def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
     """Cut the windows of a split from the anomalies, for all tiles of the region.
 
     `split` is `train`, `validation`, `test` or `before_test` (from the first training day to the last validation
-    day). `empty` allocates the array of values. The windows follow `before` days of the record (see
-    `with_days_before`).
+    day). The windows follow `before` days of the record. Days before the record count as days without anomaly. If
+    fewer than two years would have a complete memory, the preceding days are left out.
 
     Raises SSTCastError if the split is too short for a window.
-    """
-    days, before, absent = with_days_before(anomalies, data, split, before)
-    return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
-
-
-def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
-    """Cut the windows of a split with the whole region as one tile, for linear systems (see `cut_windows`).
-
-    The values are in a scratch array, so that a region of any size fits in memory.
-    """
-    as_one = data.model_copy(update={"region": whole(data.box, anomalies)})
-    return cut_windows(anomalies, as_one, split, scratch_array, before)
-
-
-def with_days_before(
-    anomalies: xr.Dataset, data: DataConfig, split: str, before: int
-) -> tuple[xr.Dataset, int, int]:
-    """Return the days of a split with the `before` preceding days, `before`, and the number of days absent.
-
-    Windows treat days before the record as days without anomaly. If fewer than two years would have a complete
-    memory, the preceding days are left out and `before` is 0. Raises SSTCastError if the split is too short for a
-    window.
     """
     days = days_of_split(anomalies, data, split)
     first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
     absent = max(0, before - first)
     if absent and count - absent < LEAST:
         before = absent = 0
-    return anomalies.isel(time=slice(first + absent - before, first + count)), before, absent
+    days = anomalies.isel(time=slice(first + absent - before, first + count))
+    return windows_of(days, data.box, data.history, data.horizon, before, absent)
+
+
+def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
+    """Cut the windows of a split with the whole region as one tile, for linear systems (see `cut_windows`)."""
+    return cut_windows(anomalies, data.model_copy(update={"region": whole(data.box, anomalies)}), split, before)
 
 
 def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
@@ -298,18 +274,17 @@ def windows_of(
     region: Region,
     history: int,
     horizon: int = 0,
-    empty: Empty = in_memory,
     before: int = 0,
     absent: int = 0,
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    With `horizon` 0, they contain only history. `empty` allocates the array of values. The windows begin after
-    `before` days. The first `absent` of these are not in `anomalies` and get the value 0.
+    With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
+    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = empty((absent + anomaly.sizes["time"], *index.shape))
+    values = scratch_array((absent + anomaly.sizes["time"], *index.shape))
     values[:absent] = 0
     for days in parts(anomaly):  # a copy of the whole record would not fit in memory
         read = anomaly[days].values

@@ -20,7 +20,7 @@ from sstcast.errors import in_short
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
 from sstcast.ocean.raw import FILL, Packed, pack
-from sstcast.stores import Refused, check_hdf5
+from sstcast.stores import check_hdf5
 
 NEAR = 0.0025  # tolerance for cell centres in degrees
 OISST = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
@@ -56,8 +56,8 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
     try:
         with _open(data) as (variables, attributes):
             return _read(variables, _plain(attributes), days, box)
-    except (BadFile, Refused) as error:
-        raise BadFile(str(error)) from error
+    except BadFile:
+        raise
     except Exception as error:  # HDF5 and NumPy raise errors of any type for damaged files
         raise BadFile(f"damaged ({in_short(error)})") from error
 
