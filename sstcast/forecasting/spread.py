@@ -5,11 +5,9 @@ was fitted to (see `held_out`).
 """
 
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast import __version__
-from sstcast.artefacts import as_text, is_made_of, locked
-from sstcast.cf import describe, write
+from sstcast.cf import cached, describe
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.predictor import (
@@ -39,7 +36,6 @@ from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release
-from sstcast.stores import open_netcdf
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -249,19 +245,25 @@ def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | 
     data = data or home
     place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
     path = run.folder / f"spread{place}.nc"
-    recipe = _recipe(run, data)
 
-    def made() -> Spread:
-        found = days or ValidationDays(data)
-        return found.spread(held_out(run, found))
+    def make() -> xr.Dataset:
+        validation = days or ValidationDays(data)
+        found = validation.spread(held_out(run, validation))
+        fields = found.values.to_dataset(name="spread").drop_encoding()
+        return describe(
+            fields.assign(correlation=(("lead", "other_lead"), found.correlation)),
+            {
+                "spread": "standard deviation of the predictive distribution",
+                "season": "season of the day forecast",
+            },
+            title="Spread of a run's forecasts",
+            summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
+            source=str(validation.cube.attrs["source"]),
+            history=f"sstcast {__version__}",
+        )
 
-    if not is_made_of(path, recipe):
-        if not os.access(run.folder, os.W_OK):
-            return made()
-        with locked(path):
-            if not is_made_of(path, recipe):
-                _write(made(), path, recipe, str(Prepared.of(data).open_cube().attrs["source"]))
-    with reading(path, "delete it"), open_netcdf(path, "delete it") as opened:
+    opened = cached(path, _recipe(run, data), make)
+    with reading(path, "delete it"), opened:
         return Spread(in_scratch(opened["spread"].drop_attrs()), opened["correlation"].values)
 
 
@@ -288,7 +290,7 @@ def held_out(run: Run, days: ValidationDays) -> Predictor:
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the fitted baselines and their spreads by name; `climatology` has the climatological spread."""
+    """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
         for name, predictor in days.training.baselines(refit=False).items()
@@ -313,17 +315,3 @@ def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
         "statistics": str(statistics.attrs["digest"]),
         "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
     }
-
-
-def _write(found: Spread, path: Path, recipe: dict[str, Any], source: str) -> None:
-    fields = found.values.to_dataset(name="spread").assign(correlation=(("lead", "other_lead"), found.correlation))
-    fields = describe(
-        fields.drop_encoding(),
-        {"spread": "standard deviation of the predictive distribution", "season": "season of the day forecast"},
-        title="Spread of a run's forecasts",
-        summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
-        source=source,
-        history=f"sstcast {__version__}",
-        recipe=as_text(recipe),
-    )
-    write(fields, path)
