@@ -28,9 +28,9 @@ from sstcast.workers import choose_threads, keep_memory
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
+    from sstcast.ocean.raw import RawContents
     from sstcast.operations.update import Update
     from sstcast.sources.fetch import FetchReport
-    from sstcast.sources.status import StoreStatus
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
@@ -236,7 +236,7 @@ def fetch(report: FetchReport) -> None:
 
 
 @verb("Data", "folder")
-def status(stores: list[StoreStatus], folder: Path) -> None:
+def status(stores: list[RawContents], folder: Path) -> None:
     """Summarise the days on disk: source, years, gaps, preliminary days, size."""
     for store in stores:
         print(*store.lines(), sep="\n")

@@ -20,7 +20,6 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.sources.status import status
 
 DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
@@ -41,7 +40,7 @@ def last_days(
 
     Returns `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
-    exist, lacks days that cannot be fetched, or the region lies outside it or is all land.
+    exist, lacks days that cannot be fetched, or does not cover the region.
     """
     path, count = source_path(data.source), count or data.history
     bring_up_to_date(data, date, today, say, count)
@@ -62,8 +61,6 @@ def last_days(
         status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in status_of.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
-    if not days.notnull().any():
-        raise SSTCastError(f"{path}: the region is all land; choose another")
     return days
 
 
@@ -79,7 +76,7 @@ def bring_up_to_date(
     path = source_path(data.source)
     if not is_raw_store(path):
         return None
-    held, box = status(path)[0], open_raw_store(path).box
+    held = open_raw_store(path)
     if not held.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
     last = max(held.origin)
@@ -92,20 +89,20 @@ def bring_up_to_date(
         return None
     preliminary = [day for day in held.preliminary if last - day < RECHECKED]
     start = min([last + DAY, end, *missing, *preliminary])
-    return fetch(FetchRequest(start, end, origin, str(box), out=path), say)
+    return fetch(FetchRequest(start, end, origin, str(held.box), out=path), say)
 
 
 class Normals:
     """The prepared grid, land mask, climatology and scale of a region."""
 
     def __init__(self, data: DataConfig) -> None:
-        """Open the prepared stores; raise SSTCastError if they do not exist or are damaged."""
+        """Open the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
         cube, self.statistics = Prepared.of(data).open_statistics()
         self.data, self.source = data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
     def standardise(self, history: xr.DataArray) -> xr.Dataset:
-        """Standardise a history; return `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
+        """Standardise a history. Returns `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
 
         `history(time, lat, lon)` in degC has the run's grid, or the finer cells that are averaged to it. The
         `paper` protocol needs the finer cells, because it standardises before averaging. Raises SSTCastError if
@@ -122,7 +119,7 @@ class Normals:
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
-        """Average `sst(time, lat, lon)` to the run's grid, NaN on land; see `standardise` for its own grid."""
+        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `standardise` for its own grid."""
         return self._averaged(sst)[1].where(self.ocean)
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:

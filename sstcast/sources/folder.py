@@ -1,4 +1,4 @@
-"""Sources of files on disk, including the sample; days are read from the files' content, not their names."""
+"""Sources of files on disk, including the sample. Days are read from the files' content, not their names."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ STORES = (".zgroup", ".zarray", "zarr.json")
 
 
 class Folder(Source):
-    """All files below a folder, or a single file; final days come first, then files in order of their names."""
+    """All files below a folder, or a single file. Final days come first, then files in order of their names."""
 
     name = "mirror"
 
@@ -70,7 +70,7 @@ class Folder(Source):
         return batch
 
     def _walk(self) -> Iterator[Path]:
-        """Yield all files below the folder, following links, except those of Zarr stores."""
+        """Yield all files below the folder, following links, except in Zarr stores."""
         for here, folders, names in walk(self.root):
             if any(name in STORES for name in names):
                 self._skip(here, "a Zarr store; set data.source to it")

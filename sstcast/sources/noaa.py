@@ -47,7 +47,7 @@ class Ncei(Daily):
 
 
 class Psl(Remote):
-    """Yearly files; the current one grows and does not mark preliminary days."""
+    """Yearly files. The current one grows and does not mark preliminary days."""
 
     name = "psl"
     grows = True
@@ -64,7 +64,7 @@ class Psl(Remote):
 
 
 class Mirror(Daily):
-    """Daily files in monthly folders or a single one; yearly files are tried first, with one request per year."""
+    """Daily files in monthly folders or a single one. Yearly files are tried first, with one request per year."""
 
     name = "mirror"
     folders = ("{day:%Y%m}/", "")

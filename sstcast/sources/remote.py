@@ -65,7 +65,7 @@ def _cause(error: Exception) -> str:
 
 
 class Remote(Source):
-    """A source of files below the URL `base`; days in the same file, such as a year, are downloaded together.
+    """A source of files below the URL `base`. Days in the same file, such as a year, are downloaded together.
 
     `together` is the number of parallel requests that the server tolerates, or None if only the user limits it.
     `long_files` tells whether a file contains many days. `time_limit` is in seconds per request.
@@ -78,7 +78,7 @@ class Remote(Source):
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
-        """Return names of files that may contain a day, best first; no preliminary ones if `final_only`."""
+        """Return names of files that may contain a day, best first, and no preliminary ones if `final_only`."""
 
     def provisional(self, file: str, day: dt.date) -> bool:
         """Return whether a day from this file is preliminary, even if the file does not say so."""
@@ -142,7 +142,7 @@ class Remote(Source):
                 self._down = f"given up after {self._failures} failures in a row ({failure})"
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Request `together` files at a time; yield whole blocks, so that each is written only once."""
+        """Request `together` files at a time. Yields whole blocks, so that each is written only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
         pool = ThreadPoolExecutor(together)
@@ -177,7 +177,7 @@ class Remote(Source):
         return day, reason
 
     def _long_files(self, need: Need) -> Iterator[Batch]:
-        """Download files one after another; yield their days in blocks, so that only one block is in memory."""
+        """Download files one after another. Yields their days in blocks, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
         store = self.request.path
         for names, members in groupby(filter(files.get, files), files.__getitem__):
