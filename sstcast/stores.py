@@ -38,7 +38,7 @@ CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
 
 def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a Zarr store (format 2 or 3) lazily; `options` are passed to `xr.open_zarr`.
+    """Open a Zarr store (format 2 or 3) lazily. `options` are passed to `xr.open_zarr`.
 
     Raises SSTCastError, ending in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
     """
@@ -69,7 +69,7 @@ def consolidate(path: Path) -> None:
 
 
 def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
-    """Open a Zarr store that sstcast wrote, lazily; only the array `sparse` may lack chunks.
+    """Open a Zarr store that sstcast wrote, lazily. Only the array `sparse` may lack chunks.
 
     Raises SSTCastError, ending in `remedy`, if the store is absent or damaged. Damaged chunks raise it when they
     are computed.
@@ -132,7 +132,7 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
 
 
 def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a NetCDF file (3 or 4) lazily; `options` are passed to `xr.open_dataset`.
+    """Open a NetCDF file (3 or 4) lazily. `options` are passed to `xr.open_dataset`.
 
     Raises SSTCastError, ending in `remedy`, if the file cannot be read, or is HDF5 and refers to other files.
     """

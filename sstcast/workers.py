@@ -1,4 +1,4 @@
-"""Threads, worker processes and dask clusters; stopping on signals; returning memory to the system."""
+"""Threads, worker processes, dask clusters, signals and the memory of the process."""
 
 import ctypes
 import multiprocessing
@@ -33,6 +33,9 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, _start_worker, (initializer, arguments))
+    with _ignoring_ctrl_c():
+        for _ in range(count):
+            pool.submit(str)  # starts a worker
     try:
         yield pool
     except BaseException:
@@ -44,7 +47,7 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
 
 
 class StopRequest:
-    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`; a later Ctrl-C interrupts at once.
+    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`. A later Ctrl-C interrupts at once.
 
     Only the main thread receives signals. In other threads, such as a cluster's workers, the block has no effect.
     """
@@ -64,6 +67,19 @@ class StopRequest:
     def __exit__(self, *error: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Ignore Ctrl-C in the `with` block; processes started there ignore it from the beginning."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def _start_worker(initializer: Callable[..., object], arguments: tuple[Any, ...]) -> None:
@@ -131,7 +147,7 @@ MAPPED, USED = 4, 7  # positions of hblkhd and uordblks in mallinfo2
 
 
 def keep_memory() -> None:
-    """Let glibc keep the memory of freed arrays up to 1 GiB; do nothing with other C libraries.
+    """Let glibc keep the memory of freed arrays up to 1 GiB. Does nothing with other C libraries.
 
     By default, glibc returns it to the kernel, which clears every page before the next use. That takes a third of
     the CPU time of training.

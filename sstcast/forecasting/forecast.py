@@ -49,7 +49,7 @@ def forecast(
     prepared. `other` are arguments of `transferred_data`, to forecast another region or from another source, whose
     statistics are prepared if necessary.
 
-    Returns the file, and False if it already held this very forecast. Raises SSTCastError if run, date, region or
+    Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
     """
     day = read_date(date)
@@ -83,7 +83,7 @@ def forecast(
 
 
 def read_date(text: str) -> dt.date | None:
-    """Parse a date, or `latest`, which gives None; raise SSTCastError if `text` is neither."""
+    """Parse a date, or `latest`, which gives None. Raises SSTCastError if `text` is neither."""
     if text == LATEST:
         return None
     try:
@@ -96,7 +96,7 @@ def read_date(text: str) -> dt.date | None:
 
 
 def _check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`; only forecasts may be overwritten."""
+    """Raise SSTCastError unless a forecast may be written to `path`. Only forecasts may be overwritten."""
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (made_of(path) or ()):
@@ -135,7 +135,7 @@ class LoadedRun:
         return calibrated(self.run, self.data)
 
     def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
-        """Return the recipe of the forecast from `history`; equal recipes give equal forecasts."""
+        """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
@@ -163,7 +163,7 @@ class LoadedRun:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
             and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
-            days of history, the last of which has `past` 0. `with_heatwaves` lists the fields of heatwaves.
+            days of history, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one

@@ -218,7 +218,7 @@ def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, ref
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
-    """Prepend the last `before` earlier days to `anomalies`; raise SSTCastError if any of them is missing."""
+    """Prepend the last `before` earlier days to `anomalies`. Raises SSTCastError if any of them is missing."""
     first, held = anomalies.indexes["time"][0], 0
     if "earlier" in anomalies:
         earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
@@ -295,7 +295,7 @@ def described(
 
 
 def trained_elsewhere(config: RunConfig) -> str | None:
-    """Describe the training data of a run on another ocean; None if the run forecasts its own ocean."""
+    """Describe the training data of a run on another ocean. Returns None if the run forecasts its own ocean."""
     return None if config.trained_on is None else _origins(config, config.trained_on)
 
 

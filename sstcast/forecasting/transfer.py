@@ -2,14 +2,13 @@
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sstcast.artefacts import atomic, locked
 from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
-from sstcast.models.base import Transfer
 from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
@@ -49,7 +48,8 @@ def transferred_data(
     if region is not None and "," in region:
         place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
-    transfers = dict(_transfers(run))
+    models = [system.config.model for system in run.systems]
+    transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     reading = {"variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in reading.items() if value is not None}
     if source is not None:
@@ -80,17 +80,12 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
     reach that year.
     """
     data = run.config.data
-    if not all(_is_fitted(part) for part in run.trained.open_parts() or [run]):
-        return data
-    if last_test(data, last) <= data.splits.test[0]:
+    models = [system.config.model for system in run.systems]
+    fitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
+    if not fitted or last_test(data, last) <= data.splits.test[0]:
         return data
     splits = for_forecasts(data, data.splits.train[0], last, str(run.folder))
     return data.model_copy(update={"splits": splits})
-
-
-def _is_fitted(run: Run) -> bool:
-    model = run.config.model
-    return model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -134,11 +129,13 @@ def _cut_as(region: Region, box: Box) -> Region:
 def _of_source(
     data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
 ) -> DataConfig:
-    """Return `data` with another source."""
+    """Return `data` with another source. Raises SSTCastError if it does not exist."""
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
     for ocean in known:  # a source that the run was trained on is read with the same options
         if source_path(ocean.source) == source_path(source):
             raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
+    if not source or not source_path(source).exists():
+        raise SSTCastError(f"--source {source}: no such file or folder")
     return validate(DataConfig, raw | dict(given), f"--source {source}")
 
 
@@ -167,7 +164,7 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
 
 
 def _side(cells: int, wanted: int) -> int:
-    """Return the tile side that divides `cells` and is nearest to `wanted`; `wanted` itself if no side fits."""
+    """Return the tile side that divides `cells` and is nearest to `wanted`, or `wanted` itself if no side fits."""
     fitting = [side for side in (wanted, *SIDES) if cells % side == 0]
     return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
 
@@ -190,13 +187,3 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     except SSTCastError as error:
         raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
     return other
-
-
-def _transfers(run: Run) -> Iterator[tuple[str, Transfer]]:
-    """Yield the name of each model of a run or a combination, and where its weights can be used."""
-    run = run.trained
-    for part in (parts := run.open_parts()):
-        yield from _transfers(part)
-    if not parts:
-        model = run.config.model
-        yield model.name, transfer_of(model.name, model.options)

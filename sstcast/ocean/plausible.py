@@ -70,7 +70,7 @@ def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
 
 
 def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
-    """Add checks to a lazy `sst(time, lat, lon)`; return it and its ocean mask `(lat, lon)`.
+    """Add checks to a lazy `sst(time, lat, lon)`. Returns it and its ocean mask `(lat, lon)`.
 
     Cells with a value in the first year are ocean. Computing a block raises SSTCastError, with date, cell and
     value, if a temperature is outside the range of SST, an ocean cell has no value, a land cell has a value, or
@@ -119,7 +119,7 @@ def check_changes(values: Field, day: NDArray[np.datetime64], path: Path) -> Non
 
 
 def jump(field: Field, other: Field, days: int = 1) -> float:
-    """Return the mean absolute difference in degC of two fields `[lat, lon]`, `days` apart; 0 if it is plausible.
+    """Return the mean absolute difference in degC of two fields `[lat, lon]`, `days` apart, or 0 if plausible.
 
     From one day to the next, OISST changes by at most 0.8 degC averaged over 32 x 32 cells, and by 3 degC in a
     single cell (35 years of the sample). The limits are about three times larger. NaN is ignored.

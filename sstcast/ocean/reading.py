@@ -39,7 +39,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class FieldInFile:
-    """The field in one file or store; days from other files replace those of a `preliminary` field."""
+    """The field in one file or store. Days from other files replace those of a `preliminary` field."""
 
     path: Path
     field: xr.DataArray
@@ -49,7 +49,7 @@ class FieldInFile:
 
 
 def source_path(source: str) -> Path:
-    """Return the path of `data.source`; `sample` is the data set that ships with sstcast."""
+    """Return the path of `data.source`. `sample` is the data set that ships with sstcast."""
     return packaged(SAMPLE) if source == "sample" else Path(source)
 
 
@@ -128,7 +128,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
 
 
 def open_dataset(path: Path) -> xr.Dataset:
-    """Open a NetCDF file, a Zarr store or a raw store; raise SSTCastError if that fails."""
+    """Open a NetCDF file, a Zarr store or a raw store. Raises SSTCastError if that fails."""
     if is_raw_store(path):
         dataset = open_days(path)
         if not dataset.sizes["time"]:
@@ -216,7 +216,7 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
 
 
 def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
-    """Return the field of a part; raise SSTCastError if any axis but `along` differs from the first part's."""
+    """Return the field of a part. Raises SSTCastError if any axis but `along` differs from the first part's."""
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:
         if not np.array_equal(field[axis], wanted[axis]):
@@ -231,7 +231,7 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
             return field
     raise SSTCastError(
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
-        f"lon {lon[0]:g}..{lon[-1]:g}, differ from those of {first.path}; keep one grid per folder"
+        f"lon {lon[0]:g}..{lon[-1]:g}, are not the cells of {first.path}; keep one grid per folder"
     )
 
 
@@ -262,7 +262,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
 
 
 def gaps_filled(sst: xr.DataArray) -> str:
-    """List the days that `fill_gaps` filled and their number of cells, as text; this reads all of `sst`."""
+    """List the days that `fill_gaps` filled and their number of cells, as text. This reads all of `sst`."""
     if "filled" not in sst.coords:
         return ""
     count = sst["filled"].compute().drop_vars("filled")

@@ -1,4 +1,4 @@
-"""Divides a record into training, validation and test periods; all dates are inclusive."""
+"""Divides a record into training, validation and test periods. All dates are inclusive."""
 
 import datetime as dt
 from pathlib import Path
@@ -111,7 +111,7 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
 
 
 def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits:
-    """Clip splits to the record `first..last`; raise SSTCastError, naming `where`, if a period becomes empty."""
+    """Clip splits to the record `first..last`. Raises SSTCastError, naming `where`, if a period becomes empty."""
     spans = {name: (max(begin, first), min(end, last)) for name, (begin, end) in splits.given.items()}
     for name, (begin, end) in spans.items():
         if begin > end:

@@ -52,7 +52,7 @@ model:
 def start(
     source: str, out: Path | None = None, variable: str | None = None, units: str | None = None
 ) -> list[str]:
-    """Write a configuration for `source`, a path or `sample`, to `out`; return lines that describe the source.
+    """Write a configuration for `source`, a path or `sample`, to `out`. Returns lines that describe the source.
 
     By default, `out` is in the current folder and named after the source.
 

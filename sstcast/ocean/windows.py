@@ -74,7 +74,7 @@ class Windows:
         place: Tensor,
         before: int = 0,
     ) -> "Windows":
-        """Return windows that start on every day; with a horizon, one fewer than possible, as in the paper."""
+        """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
         return cls(values, ocean, days, shape, history, horizon, place, at, before)
 
@@ -93,7 +93,7 @@ class Windows:
 
     @cached_property
     def every(self) -> int:
-        """Days between starts, or 1 for a single start; raises ValueError if starts are not evenly spaced."""
+        """Days between starts, or 1 for a single start. Raises ValueError if starts are not evenly spaced."""
         apart = np.unique(np.diff(self.at))
         if len(apart) > 1:
             raise ValueError("starts are not evenly spaced")
@@ -119,12 +119,12 @@ class Windows:
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
-        """Yield windows of `count` starts at a time, in order; values are views."""
+        """Yield windows of `count` starts at a time, in order. Values are views."""
         for first in range(0, self.starts, count):
             yield self.part(first, min(first + count, self.starts))
 
     def part(self, first: int, stop: int) -> "Windows":
-        """Return the windows of the starts `first .. stop`; values are views."""
+        """Return the windows of the starts `first .. stop`. Values are views."""
         begin = self.at[first] - self.before
         days = slice(begin, self.at[stop - 1] + self.history + self.horizon)
         return replace(self, values=self.values[days], days=self.days[days], at=self.at[first:stop] - begin)
@@ -167,7 +167,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class SeveralWindows:
-    """The windows of several oceans, concatenated; a batch may mix oceans."""
+    """The windows of several oceans, concatenated. A batch may mix oceans."""
 
     oceans: tuple[Windows, ...]
 
@@ -226,7 +226,7 @@ AnyWindows = Windows | SeveralWindows
 
 
 def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the week of each lead; weeks count from 0, leads from 1."""
+    """Return the week of each lead. Weeks count from 0, leads from 1."""
     return (leads - 1) // WEEK
 
 
@@ -254,7 +254,7 @@ def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: i
 
 
 def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
-    """Return the days of a split; raise SSTCastError if they are too few for a window."""
+    """Return the days of a split. Raises SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
     found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
     if (days := found.sizes["time"]) < needed:
