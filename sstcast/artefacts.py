@@ -26,30 +26,27 @@ PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
-DISK_FULL = "no space left on its disk; free some and re-run the command"
+DISK_FULL = "no space left on the disk; free some and re-run the command"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
 def packaged(relative: str) -> Path:
     """Return the path of a file that ships with sstcast, for instance ``data/map/ne_50m_land.geojson.gz``.
 
-    An installed wheel carries `data` and `configs` inside the package; in a checkout they lie beside it.
+    An installed wheel carries `data` and `configs` inside the package. In a checkout they lie beside it.
     """
     inside = PACKAGE / relative
     return inside if inside.exists() else PACKAGE.parent / relative
 
 
 def at_home(path: Path | str) -> Path:
-    """Expand a leading `~` or `~user` in a path; return it unchanged if the user does not exist."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
+    """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock `path` against other writing processes; if one holds the lock, print a line on stderr and wait.
+    """Lock `path` against other writing processes. If one holds the lock, print a line on stderr and wait.
 
     `path` may have changed while waiting, so check it inside the `with` block. The kernel releases the lock when
     the process ends. The empty file `.NAME.lock` stays beside `path`. The lock is re-entrant.
@@ -102,7 +99,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(path: Path) -> None:
-    """Delete temporaries that a killed write of `path` left behind; call it inside `locked`."""
+    """Delete temporaries that a killed write of `path` left behind. Call it inside `locked`."""
     for leftover in _beside(_target(path)):
         remove(leftover)
 
@@ -228,7 +225,7 @@ def as_text(recipe: Any) -> str:
 
 
 def made_of(path: Path) -> Any:
-    """Return the recipe of a derived file; None if the file is absent, unreadable or has no recipe."""
+    """Return the recipe of a derived file, or None if the file is absent, unreadable or has no recipe."""
     try:
         return json.loads(_carried(path))
     except (OSError, ValueError, LookupError, TypeError, SSTCastError, RecursionError):

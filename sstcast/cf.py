@@ -4,6 +4,8 @@ The files follow CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). Th
 longitudes have the same type and values, leads are in days, and times count days from the same date.
 """
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,8 +14,8 @@ import xarray as xr
 from numcodecs import Shuffle, Zstd
 
 from sstcast import __version__
-from sstcast.artefacts import atomic
-from sstcast.stores import consolidate
+from sstcast.artefacts import as_text, atomic, is_made_of, locked
+from sstcast.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
@@ -182,6 +184,20 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
             if axis.ndim and axis.dtype.kind in "iufM":
                 packed[name] = axis.encoding | {"fletcher32": True}
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
+
+
+def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Dataset:
+    """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
+
+    In a read-only folder, nothing is written, and the new dataset is returned.
+    """
+    if not is_made_of(path, recipe):
+        if not os.access(path.parent, os.W_OK):
+            return make()
+        with locked(path):
+            if not is_made_of(path, recipe):
+                write(make().assign_attrs(recipe=as_text(recipe)), path)
+    return open_netcdf(path, "delete it")
 
 
 def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:

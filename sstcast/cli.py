@@ -28,9 +28,9 @@ from sstcast.workers import choose_threads, keep_memory
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
+    from sstcast.ocean.raw import RawContents
     from sstcast.operations.update import Update
     from sstcast.sources.fetch import FetchReport
-    from sstcast.sources.status import StoreStatus
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
@@ -40,21 +40,13 @@ TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": b
 METAVARS = {  # the default is the argument's name in capitals
     **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
     **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
-    **dict.fromkeys(("fold", "validation", "max_size", "devices", "concurrency", "jobs"), "N"),
-    **dict.fromkeys(("combine", "average", "variable", "projection", "precision", "strategy"), "NAME"),
-    **dict.fromkeys(("root", "presets"), "FOLDER"),
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
-    "truth": "SOURCE",
-    "scheduler": "ADDRESS",
     "against": "RUN|BASELINE",
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
-    "runs": "RUN",
-    "configs": "CONFIG",
     "select": "NAMES",
-    "out": "PATH",
     "base": "none|persistence|linear",
 }
 LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
@@ -80,9 +72,9 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
-        code, line = explain(error)
-        if line and FIRST_PROCESS:
-            print(f"sstcast: {line}", file=sys.stderr)
+        code, text = explain(error)
+        if text and FIRST_PROCESS:
+            print(f"sstcast: {shorten(printable(' '.join(text.split())), LONGEST)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:  # the reader has closed the pipe; without this, Python would report it at exit
@@ -124,12 +116,7 @@ def options(
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """Return the exit code for an error and the line to print, which may be empty."""
-    code, text = _explain(error)
-    return code, shorten(printable(" ".join(text.split())), LONGEST)
-
-
-def _explain(error: BaseException) -> tuple[int, str]:
+    """Return the exit code for an error and the text to print, which may be empty."""
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text = usage()
         return USER_ERROR, f"{text}; see sstcast --help" if text else ""  # empty if Typer has printed the help
@@ -144,12 +131,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
         return 1, ""
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename is not None else ""
-        if is_full(error):
-            return (
-                USER_ERROR,
-                f"{named}{DISK_FULL if named else 'no space left on a disk; free some and re-run the command'}",
-            )
-        return USER_ERROR, named + in_short(error)
+        return USER_ERROR, named + (DISK_FULL if is_full(error) else in_short(error))
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
         return USER_ERROR, (
@@ -254,7 +236,7 @@ def fetch(report: FetchReport) -> None:
 
 
 @verb("Data", "folder")
-def status(stores: list[StoreStatus], folder: Path) -> None:
+def status(stores: list[RawContents], folder: Path) -> None:
     """Summarise the days on disk: source, years, gaps, preliminary days, size."""
     for store in stores:
         print(*store.lines(), sep="\n")

@@ -69,7 +69,7 @@ class Splits(Strict):
 
     @property
     def given(self) -> dict[str, tuple[dt.date, dt.date]]:
-        """The periods by name; `base_period` is left out if it was not given."""
+        """The periods by name. `base_period` is left out if it was not given."""
         return {name: span for name, span in self if span is not None}
 
     @property
@@ -88,7 +88,7 @@ class Splits(Strict):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a base period that was not given, so that files equal those of earlier versions."""
+        """Omit a base period that was not given, as in files of earlier versions."""
         return {key: value for key, value in plain(self).items() if value is not None}
 
 
@@ -163,10 +163,7 @@ class DataConfig(Strict):
     @property
     def place(self) -> str:
         """The region's name, or its edges `W,E,S,N`."""
-        box = self.box
-        return (
-            self.region if isinstance(self.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))
-        )
+        return self.region if isinstance(self.region, str) else str(self.region.bounds)
 
 
 class TrainingConfig(Strict):
@@ -237,7 +234,7 @@ RUNTIME_KEYS = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoi
 
 
 class ModelConfig(BaseModel):
-    """A model's name and options; the options are the arguments of its class in `sstcast.models`."""
+    """A model's name and options. The options are the arguments of its class in `sstcast.models`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -312,7 +309,7 @@ class RunConfig(Strict):
         return self.runs / self.name
 
     def same_experiment(self, other: "RunConfig") -> bool:
-        """Return whether both give the same result; folder, device and checkpoint settings may differ."""
+        """Return whether both give the same result. Folder, device and checkpoint settings may differ."""
         ours, theirs = (
             c.model_dump(exclude={"name": True, "runs": True, "training": RUNTIME_KEYS}) for c in (self, other)
         )
@@ -341,7 +338,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
 
 def load_region(name: str) -> Region:
-    """Look up a region in `configs/regions.yaml`; raise SSTCastError if it is unknown."""
+    """Look up a region in `configs/regions.yaml`. Raises SSTCastError if it is unknown."""
     path = packaged("configs/regions.yaml")
     regions = read_yaml(path)
     if name not in regions:

@@ -11,7 +11,7 @@ LONGEST = 300  # characters of a library's message
 
 
 class SSTCastError(Exception):
-    """An error that the user can fix; its message is one line with the file or key and the remedy.
+    """An error that the user can fix. Its message is one line with the file or key and the remedy.
 
     The command line prints the message on stderr and exits with code 2.
     """

@@ -17,7 +17,7 @@ Axis = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Box:
-    """A box in degrees; longitudes follow any convention, so it may cross the date line or Greenwich."""
+    """A box in degrees. Longitudes follow any convention, so it may cross the date line or Greenwich."""
 
     west: float
     east: float
@@ -28,7 +28,7 @@ class Box:
     def of(cls, field: Any) -> "Box":
         """Return the outer cell edges of `field(..., lat, lon)`, or of a mapping with the axes `lat` and `lon`.
 
-        Both axes must ascend; longitudes may exceed 360.
+        Both axes must ascend. Longitudes may exceed 360.
         """
         return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
@@ -62,7 +62,7 @@ class Box:
         return self.west + (lon - self.west + near) % 360 - near
 
     def contains(self, lat: Any, lon: Any) -> Any:
-        """Return a mask of the points inside the box; accepts NumPy and xarray arrays."""
+        """Return a mask of the points inside the box. Accepts NumPy and xarray arrays."""
         return (lat > self.south) & (lat < self.north) & ((lon - self.west) % 360 < self.width)
 
     @cached_property

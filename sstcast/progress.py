@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -22,7 +21,7 @@ def hides_progress(console: Console) -> bool:
 
 
 class Progress:
-    """Counts finished days and downloaded bytes; the methods are thread-safe."""
+    """Counts finished days and downloaded bytes. The methods are thread-safe."""
 
     def __init__(self, bars: Bars, label: str, days: int) -> None:
         self._bars, self._task, self._lock = bars, bars.add_task(label, total=days, rate=""), threading.Lock()
@@ -42,7 +41,7 @@ class Progress:
 
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
-    """Show a bar of `days` steps on standard error if it is a terminal; yield the counter."""
+    """Show a bar of `days` steps on standard error if it is a terminal. Yields the counter."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -64,7 +63,7 @@ def dask_progress() -> AbstractContextManager[object]:
 
 
 class TrainingProgress:
-    """Shows a progress bar over all training steps, if `shown`; use it as a context manager.
+    """Shows a progress bar over all training steps, if `shown`. Use it as a context manager.
 
     In notebooks and without a terminal, only the last epoch is printed, at the end. The values of each epoch also
     go to `board`, a TensorBoard writer.
@@ -90,9 +89,7 @@ class TrainingProgress:
         self.bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.bar.stop()
         if self.bar.disable and self.shown and self.last:
             self.console.print(self.last, highlight=False)
@@ -104,7 +101,7 @@ class TrainingProgress:
         self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """Print a line for a finished epoch; if epochs are short, print only those with the best score so far."""
+        """Print a line for a finished epoch. If epochs are short, print only those with the best score so far."""
         for key, value in row.items() if self.board is not None else ():
             self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
@@ -119,7 +116,7 @@ class TrainingProgress:
 
 
 def open_board(folder: Path, epoch: int) -> Any:
-    """Open a TensorBoard writer that discards earlier values from `epoch` on; None if it is not installed."""
+    """Open a TensorBoard writer, if it is installed, that discards earlier values from `epoch` on."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

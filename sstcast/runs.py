@@ -1,4 +1,4 @@
-"""Run folders, which hold all files of one training; docs/runs.md lists them.
+"""Run folders, which hold all files of one training (see docs/runs.md).
 
 The folder of an ensemble contains its members, `seed-0/`, `seed-1/`, ..., instead of a history and checkpoints.
 Each member is a run with its own configuration, history and checkpoints. All other files belong to the ensemble.
@@ -15,18 +15,19 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from sstcast import __version__
 from sstcast.artefacts import atomic, locked, packaged
 from sstcast.config import COMBINATION, RunConfig, load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
@@ -52,16 +53,9 @@ class JsonRecord(Strict):
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
-        """Read a record; raise SSTCastError with the remedy if it is damaged."""
-        try:
+        """Read a record. Raises SSTCastError with the remedy if it is damaged."""
+        with reading(path, remedy):
             return cls.model_validate_json(path.read_bytes(), strict=True)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(str(part) for part in first["loc"])
-            reason = f"{key}: {first['msg']}" if key else first["msg"]
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror}"
-        raise SSTCastError(f"{path}: is damaged ({' '.join(reason.split())}); {remedy}")
 
     def save(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
@@ -79,7 +73,7 @@ class _PathInRun:
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of a run and the paths in it; other modules read and write the files."""
+    """The folder of a run and the paths in it. Other modules read and write the files."""
 
     folder: Path
 
@@ -96,7 +90,7 @@ class Run:
 
     @property
     def members(self) -> list["Run"]:
-        """The members of an ensemble in order of seed; a single run has one member, itself."""
+        """The members of an ensemble in order of seed. A single run has one member, itself."""
         run = self.trained
         seeds = sorted(run.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
         return [Run(file.parent) for file in seeds] or [run]
@@ -121,13 +115,13 @@ class Run:
 
     @property
     def parts(self) -> list[CombinedRun]:
-        """The parts of a combination, read from its configuration; empty for other runs."""
+        """The parts of a combination, read from its configuration. Other runs have none."""
         if (model := self.config.model).name != COMBINATION:
             return []
         return validate(Parts, model.options, f"{self.config_file}: model").parts
 
     def open_parts(self) -> list["Run"]:
-        """Open the parts of a combination; return an empty list for other runs.
+        """Open the parts of a combination. Other runs have none.
 
         Raises SSTCastError if a part is absent or has been retrained since.
         """
@@ -142,6 +136,11 @@ class Run:
                 )
         return list(parts)
 
+    @property
+    def systems(self) -> list["Run"]:
+        """The run itself or, for a combination, all runs that it averages, also within its parts."""
+        return [system for part in self.trained.open_parts() for system in part.systems] or [self.trained]
+
     def data_of(self, number: int) -> Path:
         """Return the path of the data record of ocean `number`, counted from 1."""
         return self.data if number == 1 else self.folder / f"data-{number}.json"
@@ -153,7 +152,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run or an ensemble; `pretrained` opens the run that ships with sstcast.
+        """Open a run or an ensemble. `pretrained` opens the run that ships with sstcast.
 
         Raises SSTCastError if the folder is not a run, a member has no checkpoint, or a part of a combination is
         absent or has changed.
@@ -173,7 +172,7 @@ class Run:
 
     @classmethod
     def find(cls, config: Any, folder: Path | None = None) -> "Run":
-        """Return the configured run, whether it exists or not; raise SSTCastError if its folder holds another run.
+        """Return the configured run, whether it exists or not. Raises SSTCastError if the folder holds another.
 
         `config` is any configuration with a method `same_experiment`. `folder` is `config.folder` by default.
         """
@@ -193,7 +192,7 @@ class Run:
     def create(
         cls, config: Any, write: bool = True, folder: Path | None = None, data: JsonRecord | None = None
     ) -> "Run":
-        """Create the run's folder, or open it if it holds the same configuration; write nothing unless `write`.
+        """Create the run's folder, or open it if it holds the same configuration. Writes nothing unless `write`.
 
         `data` is the record of the training data, if already known. Raises SSTCastError like `find`.
         """
@@ -214,8 +213,13 @@ class Run:
         return run
 
 
+def file_name(text: str) -> str:
+    """Replace all characters that a run's name may not contain."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
 def run_folder(folder: Path) -> Path:
-    """Return a run's folder; for `pretrained`, copy the run that ships with sstcast to `runs/` first.
+    """Return a run's folder. For `pretrained`, first copy the run that ships with sstcast to `runs/`.
 
     Results are written to the copy. Raises SSTCastError if `runs/pretrained` holds another run.
     """

@@ -23,7 +23,7 @@ _FILES: WeakSet[mmap] = WeakSet()
 
 
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """Return an uninitialised array, in a file if it is large; raise OSError if the disk is too full."""
+    """Return an uninitialised array, in a file if it is large. Raises OSError if the disk is too full."""
     if np.prod(shape) <= KEPT:
         return np.empty(shape, dtype)
     with TemporaryFile() as file:

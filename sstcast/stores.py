@@ -13,12 +13,12 @@ import json
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.errors import SSTCastError, reading
 
 if TYPE_CHECKING:
     import h5py
@@ -37,46 +37,24 @@ ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
 
-class Refused(Exception):
-    """A file contains something unsafe or unreadable; the message names it."""
-
-
 def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a Zarr store (format 2 or 3) lazily; `options` are passed to `xr.open_zarr`.
+    """Open a Zarr store (format 2 or 3) lazily. `options` are passed to `xr.open_zarr`.
 
     Raises SSTCastError, ending in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
     """
-    import xarray as xr  # imported late: `check_zarr` does not need it
-
-    version = check_zarr(path, remedy)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # serious faults raise errors
-            return xr.open_zarr(path.absolute(), zarr_format=version, **options)
-    except Exception as error:  # with damaged metadata the libraries raise errors of any type
-        _fail(path, "Zarr", error, remedy)
-
-
-def check_zarr(path: Path, remedy: str) -> int:
-    """Check the metadata of a Zarr store without reading its chunks; return the format, 2 or 3.
-
-    Raises SSTCastError if the metadata are damaged or name a codec not in `CODECS`.
-    """
+    import xarray as xr
     import zarr
 
-    try:
+    with reading(path, remedy), warnings.catch_warnings():  # damaged metadata raise errors of any type
+        warnings.simplefilter("ignore")  # serious faults raise errors
         if not path.is_dir():
-            raise Refused("not a folder" if path.exists() else "no such folder")
-        version = 3 if (path / "zarr.json").is_file() else 2
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)  # type: ignore[arg-type]
-            if group.metadata.zarr_format != version:  # possible if the metadata are damaged
-                raise Refused(f"it is not of format {version}")
-            check_codecs(group.arrays())
-    except Exception as error:  # as above
-        _fail(path, "Zarr", error, remedy)
-    return version
+            raise ValueError("not a Zarr store" if path.exists() else "no such folder")
+        version: Literal[2, 3] = 3 if (path / "zarr.json").is_file() else 2
+        group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)
+        if group.metadata.zarr_format != version:  # possible if the metadata are damaged
+            raise ValueError(f"not a Zarr store of format {version}")
+        check_codecs(group.arrays())
+        return xr.open_zarr(path.absolute(), zarr_format=version, **options)
 
 
 def consolidate(path: Path) -> None:
@@ -91,7 +69,7 @@ def consolidate(path: Path) -> None:
 
 
 def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
-    """Open a Zarr store that sstcast wrote, lazily; only the array `sparse` may lack chunks.
+    """Open a Zarr store that sstcast wrote, lazily. Only the array `sparse` may lack chunks.
 
     Raises SSTCastError, ending in `remedy`, if the store is absent or damaged. Damaged chunks raise it when they
     are computed.
@@ -139,7 +117,7 @@ def _digest(metadata: Any) -> str:
 
 
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
-    """Raise Refused if any of the (name, Zarr array) pairs uses a codec not in `CODECS`."""
+    """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`."""
     for name, array in arrays:
         metadata = array.metadata.to_dict()
         codecs = [metadata.get("compressor"), *(metadata.get("filters") or ()), *metadata.get("codecs", ())]
@@ -148,34 +126,31 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
                 continue
             used = codec.get("id", codec.get("name"))
             if used.removeprefix("numcodecs.") not in CODECS:
-                raise Refused(f"{name}: codec {used[:80]!r} is not known to be safe")
+                raise ValueError(f"{name}: codec {used[:80]!r} is not known to be safe")
             settings = codec.get("configuration", {})  # shards nest codecs
             codecs += [*settings.get("codecs", ()), *settings.get("index_codecs", ())]
 
 
 def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a NetCDF file (3 or 4) lazily; `options` are passed to `xr.open_dataset`.
+    """Open a NetCDF file (3 or 4) lazily. `options` are passed to `xr.open_dataset`.
 
     Raises SSTCastError, ending in `remedy`, if the file cannot be read, or is HDF5 and refers to other files.
     """
     import h5py
     import xarray as xr
 
-    try:
+    with reading(path, remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         if not path.is_file():
-            raise Refused("not a file" if path.exists() else "no such file")
+            raise ValueError("not a NetCDF file" if path.exists() else "no such file")
         if h5py.is_hdf5(path):
             with h5py.File(path.absolute(), "r", locking=False) as file:
                 check_hdf5(file)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return xr.open_dataset(path.absolute(), engine="netcdf4", **options)
-    except Exception as error:  # as above
-        _fail(path, "NetCDF", error, remedy)
+        return xr.open_dataset(path.absolute(), engine="netcdf4", **options)
 
 
 def check_hdf5(file: "h5py.File") -> None:
-    """Raise Refused if an HDF5 file links to other files or stores values in them.
+    """Raise ValueError if an HDF5 file links to other files or stores values in them.
 
     h5py reports these references without following them, but the netCDF library follows them. Soft links are safe,
     because they stay inside the file.
@@ -190,8 +165,4 @@ def check_hdf5(file: "h5py.File") -> None:
         return f"{name} keeps its values in another file" if elsewhere else None
 
     if reason := file.visititems_links(of_link) or file.visititems(of_item):
-        raise Refused(reason)
-
-
-def _fail(path: Path, kind: str, error: BaseException, remedy: str) -> Never:
-    raise SSTCastError(f"{path}: cannot be read as {kind} ({in_short(error)}); {remedy}") from error
+        raise ValueError(reason)

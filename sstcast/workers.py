@@ -1,4 +1,4 @@
-"""Threads, worker processes and dask clusters; stopping on signals; returning memory to the system."""
+"""Threads, worker processes, dask clusters, signals and the memory of the process."""
 
 import ctypes
 import multiprocessing
@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from sstcast.errors import SSTCastError
@@ -47,7 +47,7 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
 
 
 class StopRequest:
-    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`; a later Ctrl-C interrupts at once.
+    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`. A later Ctrl-C interrupts at once.
 
     Only the main thread receives signals. In other threads, such as a cluster's workers, the block has no effect.
     """
@@ -64,9 +64,7 @@ class StopRequest:
         elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not interrupt saving
             raise KeyboardInterrupt
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -149,7 +147,7 @@ MAPPED, USED = 4, 7  # positions of hblkhd and uordblks in mallinfo2
 
 
 def keep_memory() -> None:
-    """Let glibc keep the memory of freed arrays up to 1 GiB; do nothing with other C libraries.
+    """Let glibc keep the memory of freed arrays up to 1 GiB. Does nothing with other C libraries.
 
     By default, glibc returns it to the kernel, which clears every page before the next use. That takes a third of
     the CPU time of training.

@@ -116,7 +116,7 @@ def test_bad_input_to_the_other_verbs(command: Command, run_yaml: Path, tmp_path
     fails(["best.pt", "do not fit"], "evaluate", run)
     assert not (run / "metrics.json").exists()
     (run / "checkpoints/best.pt").write_bytes(b"cut")
-    fails(["best.pt", "damaged"], "evaluate", run)
+    fails(["best.pt", "cannot be read"], "evaluate", run)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     [
         (SSTCastError("a.yaml: wrong"), 2, "a.yaml: wrong"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (OSError(errno.EDQUOT, "Quota", "a.zarr"), 2, "sstcast: a.zarr: no space left on its disk;"),
+        (OSError(errno.EDQUOT, "Quota", "a.zarr"), 2, "sstcast: a.zarr: no space left on the disk;"),
         (PermissionError(13, "Permission denied", "x.nc"), 2, "x.nc: Permission denied"),
         (MemoryError("Unable to allocate 7 TiB"), 2, "not enough memory (Unable to allocate 7 TiB)"),
         (RuntimeError("[enforce fail] can't allocate memory: you tried\nframe #0"), 2, "not enough memory"),
@@ -88,7 +88,7 @@ def test_what_is_no_text_is_printed_all_the_same(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "x"), RuntimeError("No space left on device")])
 def test_a_full_disk_while_a_file_is_written(tmp_path: Path, error: Exception) -> None:
     with (
-        pytest.raises(SSTCastError, match=r"thing: no space left on its disk"),
+        pytest.raises(SSTCastError, match=r"thing: no space left on the disk"),
         atomic(tmp_path / "thing") as part,
     ):
         part.write_text("half")

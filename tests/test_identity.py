@@ -177,7 +177,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, run_yaml: Path, sst_file: Pat
     assert set(whole) == {"source", "cube", "test", "statistics"}
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
         run.data.write_text(text)
-        with pytest.raises(SSTCastError, match=r"data.json: is damaged"):
+        with pytest.raises(SSTCastError, match=r"data.json: cannot be read"):
             check_data(run)
 
 

@@ -34,7 +34,7 @@ def refusal(opening: Callable[..., Any], path: Path) -> str:
     with pytest.raises(SSTCastError) as error:
         opening(path, REMEDY)
     text = str(error.value)
-    assert text.startswith(f"{path}: cannot be read as ")
+    assert text.startswith(f"{path}: cannot be read (")
     assert text.endswith(f"; {REMEDY}")
     assert "\n" not in text
     return text

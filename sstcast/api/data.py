@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from sstcast.config import RunConfig
+    from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
-    from sstcast.sources.status import StoreStatus
 
 T = TypeVar("T")
 Say = Callable[[str], object]
@@ -92,7 +92,7 @@ def fetch(
     return fetch(FetchRequest(first, last, source, region, given_path(out), concurrency), quiet)
 
 
-def status(folder: Path | str = "data") -> list[StoreStatus]:
+def status(folder: Path | str = "data") -> list[RawContents]:
     """Describe the days on disk: source, years, gaps, preliminary days, size.
 
     Args:

@@ -255,10 +255,10 @@ def load(
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
     """
-    from sstcast.forecasting.forecast import LoadedRun
+    from sstcast.forecasting.forecast import load_run
 
     place = None if source is None else str(at_home(source))
-    return LoadedRun(_folder(run), region, place, variable, units, gaps)
+    return load_run(_folder(run), region=region, source=place, variable=variable, units=units, gaps=gaps)
 
 
 def forecast(
@@ -293,7 +293,8 @@ def forecast(
     from sstcast.stores import open_netcdf, open_zarr
 
     place = None if source is None else str(at_home(source))
-    path, new = forecast(_folder(run), date, given_path(out), region, place, members, variable, units, gaps, say)
+    other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
+    path, new = forecast(_folder(run), date, given_path(out), members, say, **other)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 

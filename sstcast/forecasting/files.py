@@ -53,8 +53,8 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
-    or state them wrongly. The spread of a variable `sst` is read from `sst_spread`. If that has no units, it has
-    those of `sst`.
+    or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
+    units of `sst`.
 
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
@@ -68,10 +68,10 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
             raise SSTCastError(
                 f"{one.path}: has no spread, but {other.path.name} has one; give files with the same variables"
             )
-    sst = merge([FieldInFile(part.path, part.sst) for part in parts], path, "init_time")
+    sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time")
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if others else first.note
-    return Forecasts(path, sst, merge(spreads, path, "init_time") if spreads else None, note)
+    return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note)
 
 
 def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import hashlib
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
@@ -28,11 +27,10 @@ from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
-from sstcast.runs import Run
+from sstcast.runs import Run, file_name
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
 
 LATEST = "latest"
-NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 SUFFIXES = (".nc", ".zarr")
 
 
@@ -40,77 +38,52 @@ def forecast(
     folder: Path,
     date: str = LATEST,
     out: Path | None = None,
-    region: str | None = None,
-    source: str | None = None,
     members: bool = False,
-    variable: str | None = None,
-    units: str | None = None,
-    gaps: int | None = None,
     say: Callable[[str], object] = print,
+    **other: Any,
 ) -> tuple[Path, bool]:
-    """Forecast from `date` with the run or ensemble in `folder`, and write the forecast to a file.
+    """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
-    Args:
-        folder: the folder of the run.
-        date: the initial date, YYYY-MM-DD, or `latest`.
-        out: a .nc file or a .zarr store. By default, `forecast-DATE.nc` in the run's folder.
-        region, source: another region or source than the run's. Its statistics are prepared if necessary.
-        members: whether the file also holds the forecast of each ensemble member.
-        variable, units, gaps: how to read another source (see `forecasting.transfer`).
-        say: receives a line for each thing that is fetched or prepared.
+    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
+    also holds the forecast of each ensemble member. `say` receives a line for each thing that is fetched or
+    prepared. `other` are arguments of `transferred_data`, to forecast another region or from another source, whose
+    statistics are prepared if necessary.
 
-    Returns:
-        The file, and False if it already held this very forecast.
-
-    Raises:
-        SSTCastError: run, date, region or file are unusable, or the source lacks days of the history.
+    Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
+    file are unusable, or the source lacks days of the history.
     """
     day = read_date(date)
     if out is not None:
         _check_out(out)
     run = Run.open(folder)
-    other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
-    given = {key: value for key, value in other.items() if value is not None}
-    named = nullcontext() if source is None else options_for_keys()
+    other = {key: value for key, value in other.items() if value is not None}
+    named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
-        return _forecast(run, day, out, given, members, say)
-
-
-def _forecast(
-    run: Run,
-    day: dt.date | None,
-    out: Path | None,
-    other: dict[str, Any],
-    members: bool,
-    say: Callable[[str], object],
-) -> tuple[Path, bool]:
-    data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
-    history = last_days(data, day, dt.date.today(), say, days_read(run))
-    if not other:
-        data = newest_data(run, history.indexes["time"][-1].date())
-    newest = not other and data != run.config.data
-    if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
-        prepare(data, say)
-    elif not newest:
-        check_source(data)
-    if newest and Prepared.of(run.config.data).exist:
-        check_data(run)  # the stores were extended with newer days, which must be of the same ocean
-    loaded = LoadedRun(run.folder, data=data)
-    if out is None:
-        source, region = other.get("source"), other.get("region")
-        place = "".join(
-            f"-{NOT_IN_NAMES.sub('_', each)}" for each in (source and Path(source).stem, region) if each
-        )
-        out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-        _check_out(out)
-    if is_made_of(out, loaded.recipe(history, members)):
-        return out, False
-    write(loaded.forecast(history, members), out, grows_along="init_time")
-    return out, True
+        data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
+        history = last_days(data, day, dt.date.today(), say, days_read(run))
+        if not other:
+            data = newest_data(run, history.indexes["time"][-1].date())
+        newest = not other and data != run.config.data
+        if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
+            prepare(data, say)
+        elif not newest:
+            check_source(data)
+        if newest and Prepared.of(run.config.data).exist:
+            check_data(run)  # the stores were extended with newer days, which must be of the same ocean
+        loaded = LoadedRun(run.folder, data)
+        if out is None:
+            source = other.get("source")
+            place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
+            out = run.folder / f"forecast{file_name(place)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
+            _check_out(out)
+        if is_made_of(out, loaded.recipe(history, members)):
+            return out, False
+        write(loaded.forecast(history, members), out, grows_along="init_time")
+        return out, True
 
 
 def read_date(text: str) -> dt.date | None:
-    """Parse a date, or `latest`, which gives None; raise SSTCastError if `text` is neither."""
+    """Parse a date, or `latest`, which gives None. Raises SSTCastError if `text` is neither."""
     if text == LATEST:
         return None
     try:
@@ -123,7 +96,7 @@ def read_date(text: str) -> dt.date | None:
 
 
 def _check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`; only forecasts may be overwritten."""
+    """Raise SSTCastError unless a forecast may be written to `path`. Only forecasts may be overwritten."""
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (made_of(path) or ()):
@@ -133,43 +106,17 @@ def _check_out(path: Path) -> None:
 class LoadedRun:
     """The models of a run's members, and the climatology and scale of its data, loaded in memory.
 
-    To forecast another ocean (see `forecasting.transfer`), give `region`, `source` or both. That ocean is then
-    prepared.
-
-    Args:
-        folder: the folder of the run.
-        region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
-        source: a file, folder or store of daily temperatures.
-        variable, units, gaps: how to read `source`.
-        data: a data configuration to forecast with, whose stores are already prepared.
-
-    Raises:
-        SSTCastError: the run has no checkpoint, its model is restricted to one shape of tile and the region has
-            another, or the prepared stores hold other data than the run was trained on.
+    `data` is another data configuration to forecast with, whose stores are prepared (see `transferred_data`).
+    Raises SSTCastError if the run has no checkpoint, its model is restricted to one shape of tile and the region
+    has another, or the prepared stores hold other data than the run was trained on.
     """
 
-    def __init__(
-        self,
-        folder: Path | str,
-        region: str | None = None,
-        source: str | None = None,
-        variable: str | None = None,
-        units: str | None = None,
-        gaps: int | None = None,
-        data: DataConfig | None = None,
-    ) -> None:
-        self.run = Run.open(Path(folder))
+    def __init__(self, folder: Path, data: DataConfig | None = None) -> None:
+        self.run = Run.open(folder)
         self.config = self.run.config
-        given = (region, source, variable, units, gaps)
-        if data is not None and data != self.config.data:
-            self.data = data
-        elif all(one is None for one in given):
-            self.data = self.config.data
+        self.data = data or self.config.data
+        if self.data == self.config.data:
             check_data(self.run)
-        else:
-            with options_for_keys():
-                self.data = transferred_data(self.run, region, source, True, variable, units, gaps)
-                prepare(self.data, say=lambda line: None)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
@@ -185,10 +132,10 @@ class LoadedRun:
     @cached_property
     def spread(self) -> Spread:
         """The spread model of the run's forecasts."""
-        return calibrated(self.run, self.data, lambda *_: self.predictor)
+        return calibrated(self.run, self.data)
 
     def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
-        """Return the recipe of the forecast from `history`; equal recipes give equal forecasts."""
+        """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
@@ -216,7 +163,7 @@ class LoadedRun:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
             and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
-            days of history, the last of which has `past` 0. `with_heatwaves` lists the fields of heatwaves.
+            days of history, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
@@ -247,6 +194,16 @@ class LoadedRun:
             region=self.data.place,
             recipe=as_text(self.recipe(history, members)),
         )
+
+
+def load_run(folder: Path, **other: Any) -> LoadedRun:
+    """Load a run for its own ocean or, with arguments of `transferred_data`, for another, which is prepared."""
+    data, other = None, {key: value for key, value in other.items() if value is not None}
+    if other:
+        with options_for_keys():
+            data = transferred_data(Run.open(folder), to_forecast=True, **other)
+            prepare(data, say=lambda line: None)
+    return LoadedRun(folder, data)
 
 
 def _past(standard: xr.Dataset) -> xr.Dataset:

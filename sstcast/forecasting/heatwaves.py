@@ -14,7 +14,7 @@ which avoids sampling noise.
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from sstcast.ocean.heatwaves import AROUND, events, multiples
 
 SAMPLES = 256
 WORD = 64  # trajectories per integer
-CELLS_AT_ONCE = 1024  # the trajectories of so many cells fit in the processor's cache
+CELLS_AT_ONCE = 1024  # the trajectories of this many cells fit in the processor's cache
 
 Array = NDArray[np.floating]
 Bits = NDArray[np.uint64]
@@ -135,47 +135,41 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
         beyond = probability(sign * _at(fields["sst"], ocean) - bounds, width)
         observed = sign * _at(fields["sst_past"], ocean) > sign * _at(before, ocean)
-        found = _event_fields(trajectories, beyond, observed)
-        result[f"{event}_probability"] = _on_map(found.event, ocean, days.dims)
-        result[f"{event}_category"] = _on_map(found.category, ocean, days.dims)
+        in_event, category, likely, first, last = _event_fields(trajectories, beyond, observed)
+        result[f"{event}_probability"] = _on_map(in_event, ocean, days.dims)
+        result[f"{event}_category"] = _on_map(category, ocean, days.dims)
         if event == "heatwave":
             result["heatwave_threshold_past"] = before
             result["exceedance_probability"] = _on_map(beyond[0], ocean, days.dims)
-            for name, day in (("heatwave_start", found.first), ("heatwave_end", found.last)):
+            for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
-                date = np.where(found.likely, date, np.datetime64("NaT"))
+                date = np.where(likely, date, np.datetime64("NaT"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
     return result
 
 
-class _EventFields(NamedTuple):
-    """The probability of events, and the dates of the first event, in some cells."""
-
-    event: NDArray[np.float32]  # probability of a day in an event, [lead, cell]
-    category: NDArray[np.float32]  # most likely category, [lead, cell]
-    likely: NDArray[np.bool_]  # whether the probability of any event in the forecast is at least 0.5, [cell]
-    first: NDArray[np.intp]  # median of its first day, [cell]; 0 is the first lead
-    last: NDArray[np.intp]  # median of its last day, [cell]
-
-
 def _event_fields(
     trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
-) -> _EventFields:
+) -> list[NDArray[Any]]:
     """Compute event probabilities and dates, a block of cells at a time.
 
     `beyond [category, lead, cell]` is the probability of a day beyond the lower limit of each category.
     `observed [past, cell]` marks the past days that were beyond the threshold.
+
+    Returns the probability of a day in an event and the most likely category, `[lead, cell]`, whether the
+    probability of any event in the forecast is at least 0.5, and the medians of its first and last day, `[cell]`.
+    Day 0 is the first lead.
     """
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
     found = [_of_cells(trajectories, beyond[..., part], observed[:, part]) for part in parts]
-    return _EventFields(*(np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)))
+    return [np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)]
 
 
 def _of_cells(
     trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
-) -> _EventFields:
-    """Compute event probabilities and dates for one block of cells (see `_event_fields` for the arguments).
+) -> tuple[NDArray[Any], ...]:
+    """Compute event probabilities and dates for one block of cells (see `_event_fields`).
 
     All probabilities are shares of trajectories. The median of the first (last) day is the first day on which the
     event has begun (ended) in half of the trajectories with an event.
@@ -193,7 +187,7 @@ def _of_cells(
     half = begun[-1] / 2  # of the trajectories with an event
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return _EventFields(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
+    return share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:
@@ -202,7 +196,7 @@ def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:
 
 
 def _on_map(cells: NDArray[Any], ocean: xr.DataArray, dims: tuple[Hashable, ...]) -> xr.DataArray:
-    """Put ocean cells `[..., cell]` on the map `(init_time, ..., lat, lon)`; land is NaN or NaT."""
+    """Put ocean cells `[..., cell]` on the map `(init_time, ..., lat, lon)`. Land is NaN or NaT."""
     fill = np.array("NaT" if cells.dtype.kind == "M" else np.nan, cells.dtype)
     values = np.full((1, *cells.shape[:-1], *ocean.shape), fill)
     values[..., ocean.values] = cells

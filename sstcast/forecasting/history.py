@@ -20,7 +20,6 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.sources.status import StoreStatus, status
 
 DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
@@ -36,27 +35,15 @@ def last_days(
 ) -> xr.DataArray:
     """Return the last days of the region, and fetch those that a fetched store lacks.
 
-    Preliminary days among those fetched are replaced if NOAA has published their final version.
+    The history has `count` days, by default `data.history`, and ends on `date`, by default on the latest available
+    day before `today`. `say` receives the lines of the fetch (see `bring_up_to_date`).
 
-    Args:
-        data: the data configuration.
-        date: the last day. By default, the latest available day before `today`.
-        today: the current date.
-        say: receives the lines to print.
-        count: the number of days. By default, `data.history`.
-
-    Returns:
-        `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
-        `preliminary(time)` marks the days that NOAA will still replace.
-
-    Raises:
-        SSTCastError: the source does not exist, lacks days that cannot be fetched, or the region lies outside it
-        or
-            is all land.
+    Returns `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
+    `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
+    exist, lacks days that cannot be fetched, or does not cover the region.
     """
     path, count = source_path(data.source), count or data.history
-    if is_raw_store(path):
-        _extend(path, date, count, today, say)
+    bring_up_to_date(data, date, today, say, count)
     with open_region(data) as sst:
         held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or held[1]
@@ -74,80 +61,65 @@ def last_days(
         status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in status_of.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
-    if not days.notnull().any():
-        raise SSTCastError(f"{path}: the region is all land; choose another")
     return days
 
 
-def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> FetchReport | None:
+def bring_up_to_date(
+    data: DataConfig, date: dt.date | None, today: dt.date, say: Callable[[str], object], history: int = 0
+) -> FetchReport | None:
     """Fetch the days up to `date`, or up to the day before `today`, and the final versions of preliminary days.
 
-    Returns a report, or None for a source that cannot be fetched. Raises SSTCastError if the store is unusable.
+    With `history`, nothing is fetched if the store has that many days up to the last one. Returns a report, or
+    None if nothing was fetched, for instance because the source gets no new days. Raises SSTCastError if the store
+    is unusable.
     """
     path = source_path(data.source)
     if not is_raw_store(path):
         return None
-    held, last, origin, grows = _fetched(path)
-    if not grows:
-        return None
-    end = date or max(last, today - DAY)
-    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < RECHECKED)])
-    return fetch(FetchRequest(start, end, origin, str(open_raw_store(path).box), out=path), lambda line: None)
-
-
-def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
-    """Fetch the missing days of a history that ends on `date`, and any days between the store's end and these."""
-    held, last, origin, grows = _fetched(path)
-    if date is None:
-        if not grows:
-            return
-        date = max(last, today - DAY)
-    first = date - (history - 1) * DAY
-    if first < min(held.origin) or all(date - n * DAY in held.origin for n in range(history)):
-        return
-    if date > today:
-        raise SSTCastError(f"--date {date}: is in the future; {path} holds days up to {last}")
-    if not grows:
-        raise SSTCastError(
-            f"{path}: ends on {last}, and its days are from {origin!r}; "
-            f"run `sstcast fetch --source ... --end {date} --out {path}` first"
-        )
-    fetch(FetchRequest(min(first, last + DAY), date, origin, str(open_raw_store(path).box), out=path), say)
-
-
-def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
-    """Return the status of a store, its last day, the source of that day, and whether the source adds new days."""
-    held = status(path)[0]
+    held = open_raw_store(path)
     if not held.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
     last = max(held.origin)
     origin = held.origin[last].removesuffix("_preliminary")
-    return held, last, origin, origin in SOURCES and find_source(origin).grows
+    if origin not in SOURCES or not find_source(origin).grows:
+        return None
+    end = date or max(last, today - DAY)
+    missing = [day for n in range(history) if (day := end - n * DAY) not in held.origin]
+    if history and (not missing or missing[-1] < min(held.origin)):
+        return None
+    preliminary = [day for day in held.preliminary if last - day < RECHECKED]
+    start = min([last + DAY, end, *missing, *preliminary])
+    return fetch(FetchRequest(start, end, origin, str(held.box), out=path), say)
 
 
 class Normals:
     """The prepared grid, land mask, climatology and scale of a region."""
 
     def __init__(self, data: DataConfig) -> None:
-        """Open the prepared stores; raise SSTCastError if they do not exist or are damaged."""
+        """Open the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
         cube, self.statistics = Prepared.of(data).open_statistics()
         self.data, self.source = data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
     def standardise(self, history: xr.DataArray) -> xr.Dataset:
-        """Standardise a history; return `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
+        """Standardise a history. Returns `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
 
         `history(time, lat, lon)` in degC has the run's grid, or the finer cells that are averaged to it. The
         `paper` protocol needs the finer cells, because it standardises before averaging. Raises SSTCastError if
         the history has another grid, or lacks values over the ocean.
         """
         native, coarse, ocean, region = self._averaged(history)
-        _check_values(coarse.where(self.ocean), self.ocean)
+        short = coarse["time"][(coarse.isnull() & self.ocean).any(("lat", "lon")).values].values
+        if short.size:
+            first = np.datetime_as_string(short[0], unit="D")
+            raise SSTCastError(
+                f"history: {short.size} day(s) lack values at ocean cells, the first {first}; fill them"
+            )
         data = self.data.model_copy(update={"region": region})
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
-        """Average `sst(time, lat, lon)` to the run's grid, NaN on land; see `standardise` for its own grid."""
+        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `standardise` for its own grid."""
         return self._averaged(sst)[1].where(self.ocean)
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
@@ -213,11 +185,3 @@ def in_words(history: xr.DataArray) -> str:
     )
     ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(marked)]
     return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"
-
-
-def _check_values(sst: xr.DataArray, ocean: xr.DataArray) -> None:
-    held = (sst.notnull() & ocean).sum(("lat", "lon"))
-    short = sst["time"].values[held.values < int(ocean.sum())]
-    if len(short):
-        day = np.datetime_as_string(short[0], unit="D")
-        raise SSTCastError(f"history: {len(short)} day(s) lack values at ocean cells, the first {day}; fill them")

@@ -191,15 +191,11 @@ class TrainedRun(Models):
             load_weights(model, state, member.best)
             if model.linear is not None and data not in oceans:
                 before = days_before(config.name, config.options, data.history)
-                at_home = any(_same_cells(data, ocean) for ocean in oceans)
-                _adapt(model, data, before, 0 if at_home else self.BLOCKS, refit)
+                cells = [(source_path(ocean.source), ocean.box) for ocean in (data, *oceans)]
+                _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device)
-
-
-def _same_cells(one: DataConfig, other: DataConfig) -> bool:
-    return (source_path(one.source), one.box) == (source_path(other.source), other.box)
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
@@ -222,7 +218,7 @@ def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, ref
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
-    """Prepend the last `before` earlier days to `anomalies`; raise SSTCastError if any of them is missing."""
+    """Prepend the last `before` earlier days to `anomalies`. Raises SSTCastError if any of them is missing."""
     first, held = anomalies.indexes["time"][0], 0
     if "earlier" in anomalies:
         earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
@@ -253,14 +249,9 @@ def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> 
 
 
 def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
-    """Convert the forecast of a `Predictor` to degC.
+    """Convert the forecast of a `Predictor` to the ensemble mean of `sst` and `sst_anomaly`, in degC.
 
-    Args:
-        forecast: standardised anomalies `(member, init_time, lead, lat, lon)`.
-        statistics: `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
-
-    Returns:
-        The ensemble mean of `sst` and `sst_anomaly(init_time, lead, lat, lon)`, in degC.
+    `statistics` are `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
     """
     climatology, scale = (on_days(statistics[name], forecast["valid_time"]) for name in ("climatology", "scale"))
     anomaly = (forecast * scale).mean("member", skipna=False)
@@ -273,11 +264,8 @@ def described(
 ) -> xr.Dataset:
     """Add the CF attributes with which a run's forecasts are written to files.
 
-    Args:
-        fields: some or all variables that `in_degrees` returns, and any others.
-        source: the title of the data.
-        data: the data configuration of the forecast, if it is not the run's.
-        attributes: attributes of the dataset, besides those that describe the run.
+    `source` is the title of the data, and `data` the data configuration of the forecast, if it is not the run's.
+    `attributes` are added to those that describe the run.
     """
     config, count = run.config, len(run.members)
     forecast = data or config.data
@@ -307,7 +295,7 @@ def described(
 
 
 def trained_elsewhere(config: RunConfig) -> str | None:
-    """Describe the training data of a run on another ocean; None if the run forecasts its own ocean."""
+    """Describe the training data of a run on another ocean. Returns None if the run forecasts its own ocean."""
     return None if config.trained_on is None else _origins(config, config.trained_on)
 
 
@@ -381,13 +369,9 @@ def load_combination(run: Run) -> Weights:
     Raises SSTCastError if they are damaged, or do not match the parts and leads in its configuration.
     """
     weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
-    try:
+    with reading(run.best, "run the same `sstcast combine` again"):
         weights: torch.Tensor = load_checkpoint(run.best)["model"]["weights"]
         found: Weights = weights.double().numpy()
-        if found.shape == (weeks, parts) and np.isfinite(found).all():
-            return found
-    except (KeyError, TypeError, AttributeError):
-        pass
-    raise SSTCastError(
-        f"{run.best}: has no weights for {parts} runs in {weeks} lead weeks; run the same `sstcast combine` again"
-    )
+        if found.shape != (weeks, parts) or not np.isfinite(found).all():
+            raise ValueError(f"it has no weights for {parts} runs in {weeks} lead weeks")
+    return found

@@ -5,11 +5,9 @@ was fitted to (see `held_out`).
 """
 
 import hashlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast import __version__
-from sstcast.artefacts import as_text, is_made_of, locked
-from sstcast.cf import describe, write
+from sstcast.cf import cached, describe
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.predictor import (
@@ -39,7 +36,6 @@ from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release
-from sstcast.stores import open_netcdf
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -226,8 +222,6 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 LAYOUT = 1  # version of the layout of spread.nc and of the estimate
 
-Load = Callable[[Run, DataConfig], Predictor]
-
 
 def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`."""
@@ -237,51 +231,49 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(
-    run: Run, data: DataConfig | None = None, load: Load = predictor_of, days: ValidationDays | None = None
-) -> Spread:
+def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
-    the method has changed, and each time if the folder is read-only.
+    the method has changed, and each time if the folder is read-only. `data` is another data configuration than the
+    run's, whose stores are prepared, and `days` its validation days, if they have already been read.
 
-    Args:
-        run: a run of any kind.
-        data: another data configuration than the run's, whose stores are prepared.
-        load: returns the predictor of the run, for callers that have already loaded it.
-        days: the validation days of `data`, for callers that have already read them.
-
-    Raises:
-        SSTCastError: the prepared stores do not exist, they or the file are damaged, or there are too few
-            validation days.
+    Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
+    validation days.
     """
     home = run.config.data
     data = data or home
     place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
     path = run.folder / f"spread{place}.nc"
-    recipe = _recipe(run, data)
 
-    def made() -> Spread:
-        found = days or ValidationDays(data)
-        return found.spread(held_out(run, found, load))
+    def make() -> xr.Dataset:
+        validation = days or ValidationDays(data)
+        found = validation.spread(held_out(run, validation))
+        fields = found.values.to_dataset(name="spread").drop_encoding()
+        return describe(
+            fields.assign(correlation=(("lead", "other_lead"), found.correlation)),
+            {
+                "spread": "standard deviation of the predictive distribution",
+                "season": "season of the day forecast",
+            },
+            title="Spread of a run's forecasts",
+            summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
+            source=str(validation.cube.attrs["source"]),
+            history=f"sstcast {__version__}",
+        )
 
-    if not is_made_of(path, recipe):
-        if not os.access(run.folder, os.W_OK):
-            return made()
-        with locked(path):
-            if not is_made_of(path, recipe):
-                _write(made(), path, recipe, str(Prepared.of(data).open_cube().attrs["source"]))
-    with reading(path, "delete it"), open_netcdf(path, "delete it") as opened:
+    opened = cached(path, _recipe(run, data), make)
+    with reading(path, "delete it"), opened:
         return Spread(in_scratch(opened["spread"].drop_attrs()), opened["correlation"].values)
 
 
-def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
+def held_out(run: Run, days: ValidationDays) -> Predictor:
     """Return a predictor like `run` that was not fitted to the validation days.
 
-    A network is returned unchanged, because the validation days only selected its weights. A linear system,
-    or a base that is fitted to other data, is fitted to the training days alone. A
-    network trained with `include_validation` is replaced by its linear base, or by a multiscale ridge if it has
-    none, fitted to the training days. The same holds for the parts of a combination, which keep their weights.
+    A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
+    base that is fitted to other data, is fitted to the training days alone. A network trained with
+    `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
+    training days. The same holds for the parts of a combination, which keep their weights.
     """
     run = run.trained
     config = run.config
@@ -293,12 +285,12 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
         refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if refitted else load(run, days.data)
+        return TrainedRun(run, days.data, refit=False) if refitted else predictor_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the fitted baselines and their spreads by name; `climatology` has the climatological spread."""
+    """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
         for name, predictor in days.training.baselines(refit=False).items()
@@ -323,17 +315,3 @@ def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
         "statistics": str(statistics.attrs["digest"]),
         "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
     }
-
-
-def _write(found: Spread, path: Path, recipe: dict[str, Any], source: str) -> None:
-    fields = found.values.to_dataset(name="spread").assign(correlation=(("lead", "other_lead"), found.correlation))
-    fields = describe(
-        fields.drop_encoding(),
-        {"spread": "standard deviation of the predictive distribution", "season": "season of the day forecast"},
-        title="Spread of a run's forecasts",
-        summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
-        source=source,
-        history=f"sstcast {__version__}",
-        recipe=as_text(recipe),
-    )
-    write(fields, path)

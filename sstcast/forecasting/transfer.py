@@ -2,24 +2,21 @@
 
 import datetime as dt
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sstcast.artefacts import atomic, locked
-from sstcast.config import DataConfig, Region, RunConfig, parse_box
+from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
-from sstcast.models.base import Transfer
 from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
-from sstcast.runs import ELSEWHERE, Run, provenance, write_json
+from sstcast.runs import ELSEWHERE, Run, file_name, provenance, write_json
 from sstcast.yaml_files import save_config, validate
 
-LONGEST_NAME = 100  # characters in the name of a run
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
@@ -34,30 +31,25 @@ def transferred_data(
 ) -> DataConfig:
     """Return the data configuration of a run for another region, another source, or both.
 
-    A box is averaged in the same way as the run's region. Graph models accept tiles of any shape. If the source
-    does not contain the run's region, they forecast all of the source.
+    `region` is a name in `configs/regions.yaml` or a box `W,E,S,N`, which is averaged in the same way as the run's
+    region. `source` is a file, folder or store of daily temperatures, read with `variable`, `units` and `gaps`
+    (see `config.DataConfig`). Graph models accept tiles of any shape. If the source does not contain the run's
+    region, they forecast all of the source.
 
-    The splits are the run's, clipped to the days in the source. If the record begins after the run's training
-    days, the splits are chosen as for training on it.
+    With `to_forecast`, no day is tested, and the splits are from `splits.for_forecasts`. Otherwise they are the
+    run's, clipped to the days in the source. If the record begins after the run's training days, they are chosen
+    as for training on it.
 
-    Args:
-        run: the run to transfer.
-        region: a name in `configs/regions.yaml`, or a box `W,E,S,N` in degrees.
-        source: a file, folder or store of daily temperatures.
-        to_forecast: whether the splits are for forecasts (`splits.for_forecasts`), because no day is tested.
-        variable, units: name and unit of the temperatures. By default, they are recognised in the source.
-        gaps: the longest gap in days that is filled. By default, the run's.
-
-    Raises:
-        SSTCastError: the region or source does not exist, the source has too few days, or the run's model requires
-            another shape of tile.
+    Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
+    requires another shape of tile.
     """
     data = run.config.data
     place: Region | str = data.region if region is None else region
     if region is not None and "," in region:
         place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
-    transfers = dict(_transfers(run))
+    models = [system.config.model for system in run.systems]
+    transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     reading = {"variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in reading.items() if value is not None}
     if source is not None:
@@ -88,17 +80,12 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
     reach that year.
     """
     data = run.config.data
-    if not all(_is_fitted(part) for part in run.trained.open_parts() or [run]):
-        return data
-    if last_test(data, last) <= data.splits.test[0]:
+    models = [system.config.model for system in run.systems]
+    fitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
+    if not fitted or last_test(data, last) <= data.splits.test[0]:
         return data
     splits = for_forecasts(data, data.splits.train[0], last, str(run.folder))
     return data.model_copy(update={"splits": splits})
-
-
-def _is_fitted(run: Run) -> bool:
-    model = run.config.model
-    return model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -111,8 +98,7 @@ def transferred_run(run: Run, source: str | None, region: str | None, say: Calla
     data = transferred_data(run, region, source)
     prepare(data, say)
     record = Prepared.of(data).record()
-    place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{data.place}")
-    there = Run(run.folder / f"{ELSEWHERE}{place}"[:LONGEST_NAME])
+    there = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(
         update={"name": there.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}
     )
@@ -143,16 +129,14 @@ def _cut_as(region: Region, box: Box) -> Region:
 def _of_source(
     data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
 ) -> DataConfig:
-    """Return `data` with another source; raise SSTCastError if it does not exist."""
-    where = f"--source {source}"
+    """Return `data` with another source. Raises SSTCastError if it does not exist."""
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
     for ocean in known:  # a source that the run was trained on is read with the same options
         if source_path(ocean.source) == source_path(source):
             raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    other = validate(DataConfig, raw | dict(given), where)
-    if not source or not source_path(other.source).exists():
-        raise SSTCastError(f"{where}: no such file or folder")
-    return other
+    if not source or not source_path(source).exists():
+        raise SSTCastError(f"--source {source}: no such file or folder")
+    return validate(DataConfig, raw | dict(given), f"--source {source}")
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
@@ -180,7 +164,7 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
 
 
 def _side(cells: int, wanted: int) -> int:
-    """Return the tile side that divides `cells` and is nearest to `wanted`; `wanted` itself if no side fits."""
+    """Return the tile side that divides `cells` and is nearest to `wanted`, or `wanted` itself if no side fits."""
     fitting = [side for side in (wanted, *SIDES) if cells % side == 0]
     return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
 
@@ -203,13 +187,3 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     except SSTCastError as error:
         raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
     return other
-
-
-def _transfers(run: Run) -> Iterator[tuple[str, Transfer]]:
-    """Yield the name of each model of a run or a combination, and where its weights can be used."""
-    run = run.trained
-    for part in (parts := run.open_parts()):
-        yield from _transfers(part)
-    if not parts:
-        model = run.config.model
-        yield model.name, transfer_of(model.name, model.options)

@@ -203,7 +203,7 @@ class MultiscaleRidge(Ridge):
     With `memory` or `stencil` it reads these groups of inputs (see `lagged.Inputs`). The history then has one
     penalty and the further groups another. Both are chosen for each lead by cross-validation over years. These
     include the validation years if the weights are fitted to them. In the memory of training windows, days before
-    the record count as days without anomaly. If there are too many of them (`ocean.windows.with_days_before`), the
+    the record count as days without anomaly. If there are too many of them (`ocean.windows.cut_windows`), the
     memory is left out.
     """
 

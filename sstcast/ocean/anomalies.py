@@ -16,15 +16,13 @@ The base period is the training period unless `data.splits.base_period` sets ano
 the base period. `standardise` is applied to all days.
 """
 
-import uuid
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.ocean.grid import coarsen, ocean_fraction
+from sstcast.ocean.plausible import by_day
 
 HARMONICS = 3
 YEAR = 365.2425
@@ -78,27 +76,15 @@ def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
     """Standardise `field(time, lat, lon)` day by day, because statistics for all days would not fit in memory."""
-    day, mean, deviation = field["time"].dt.dayofyear.values - 1, climatology.values, scale.values
+    mean, deviation = climatology.values, scale.values
 
-    def standard(values: np.ndarray, first: int) -> np.ndarray:
+    def standard(values: np.ndarray, days: np.ndarray) -> np.ndarray:
         result = np.empty_like(values)
-        for i, (one, of_year) in enumerate(zip(values, day[first:], strict=False)):
-            result[i] = (one - mean[of_year]) / deviation[of_year]
+        for i, of_year in enumerate(pd.DatetimeIndex(days).day_of_year - 1):
+            result[i] = (values[i] - mean[of_year]) / deviation[of_year]
         return result
 
-    return _by_chunk(field, standard)
-
-
-def _by_chunk(field: xr.DataArray, function: Callable[[np.ndarray, int], np.ndarray]) -> xr.DataArray:
-    """Apply `function(values, index of the first day)` to each chunk of days of `field(time, lat, lon)`."""
-    if not field.chunks:
-        return field.copy(data=function(field.values, 0))
-
-    def block(values: np.ndarray, block_info: Any = None) -> np.ndarray:
-        return function(values, block_info[0]["array-location"][0][0] if block_info else 0)
-
-    name = f"by-chunk-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
-    return field.copy(data=field.data.map_blocks(block, dtype=field.dtype, name=name))
+    return by_day(standard, field)
 
 
 def harmonic_terms(sst: xr.DataArray) -> xr.DataArray:
@@ -120,12 +106,11 @@ def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
 
 def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
     """Return the root mean squared deviation from the harmonics over all days and cells."""
-    design = _harmonics(sst["time"].dt.dayofyear.values)
 
-    def anomaly(values: np.ndarray, first: int) -> np.ndarray:
-        return values - np.tensordot(design[first : first + len(values)], terms.values, 1)
+    def anomaly(values: np.ndarray, days: np.ndarray) -> np.ndarray:
+        return values - np.tensordot(_harmonics(pd.DatetimeIndex(days).day_of_year.values), terms.values, 1)
 
-    return float((_by_chunk(sst, anomaly) ** 2).mean().compute()) ** 0.5
+    return float((by_day(anomaly, sst) ** 2).mean().compute()) ** 0.5
 
 
 def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:

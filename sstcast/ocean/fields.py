@@ -144,7 +144,11 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
         if fault := _fault(fields[variable], dims):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
-    faults = {name: _fault(field, dims) or _other_fault(field) for name, field in fields.items()}
+    faults: dict[str, str] = {}
+    for name, field in fields.items():
+        other = is_other(field.attrs)
+        hint = f"is something else: its {other}; set data.variable: {name} if that is wrong"
+        faults[name] = _fault(field, dims) or (hint if other else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable):
@@ -160,14 +164,9 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
 
 
 def is_other(attributes: Mapping[str, Any]) -> str:
-    """Return the attribute that marks a variable as not SST but, for instance, its error; "" if none does."""
+    """Return the attribute that marks a variable as not SST but, for instance, its error, or "" if none does."""
     names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
     return next(filter(OTHER.search, names), "")
-
-
-def _other_fault(field: xr.DataArray) -> str:
-    other = is_other(field.attrs)
-    return f"is something else: its {other}; set data.variable: {field.name} if that is wrong" if other else ""
 
 
 def _axes(field: xr.DataArray) -> dict[str, str]:
@@ -195,7 +194,7 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
-    """Return why `field` cannot be SST on `dims`, as the end of a sentence; "" if it can."""
+    """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
     axes = _axes(field)
@@ -209,19 +208,15 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
             f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
             f"{' or '.join(missing)}: add coordinates with CF attributes"
         )
-    if fault := _is_forecast(field, axes) if dims == OBSERVED else _is_no_forecast(field, axes):
+    if dims == FORECAST and (fault := _is_no_forecast(field, axes)):
         return fault
+    leads = field[axes["lead"]].dims if "lead" in axes else ()
+    timed = leads in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXES["init_time"]
+    if dims == OBSERVED and not timed:
+        return "looks like forecasts; score them with `sstcast score`, or give observations"
     used = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
     if extra := [f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used and size != 1]:
         return f"has an extra dimension {', '.join(extra)}; select one index and save it to a file"
-    return ""
-
-
-def _is_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
-    """Return a fault with a remedy if leads or initial times show that a field holds forecasts, else ""."""
-    leads = field[axes["lead"]].dims if "lead" in axes else ()
-    if leads not in ((), field[axes["time"]].dims) or axes["time"].lower() in AXES["init_time"]:
-        return "looks like forecasts; score them with `sstcast score`, or give observations"
     return ""
 
 
@@ -243,7 +238,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
 
 
 def celsius(units: str, path: Path | str) -> tuple[float, float]:
-    """Return (factor, zero) such that degC = factor * value + zero; raise SSTCastError for other units.
+    """Return (factor, zero) such that degC = factor * value + zero. Raises SSTCastError for other units.
 
     The conversion is for temperatures, not differences: 0 K is -273.15 degC.
     """
@@ -271,7 +266,7 @@ def _celsius(units: str) -> tuple[float, float] | None:
 
 
 def _guessed_units(field: xr.DataArray, path: Path) -> str:
-    """Infer K or degC from the values of the first day; raise SSTCastError if both are possible."""
+    """Infer K or degC from the values of the first day. Raises SSTCastError if both are possible."""
     values = field[(0,) * (field.ndim - 2)].values
     ranges = {"degC": np.array(PLAUSIBLE), "K": np.array(PLAUSIBLE) + 273.15}
     values = values[np.isfinite(values) & (values != 0)]  # 0 may mark land
@@ -282,7 +277,7 @@ def _guessed_units(field: xr.DataArray, path: Path) -> str:
 
 
 def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
-    """Return the dates and hours of an axis; raise SSTCastError for calendars other than standard and noleap."""
+    """Return the dates and hours of an axis. Raises SSTCastError for calendars other than standard and noleap."""
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
@@ -309,7 +304,7 @@ def is_leapless(time: xr.DataArray) -> bool:
 
 
 def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
-    """Return the values of `lat` or `lon`; raise SSTCastError unless they are evenly spaced degrees."""
+    """Return the values of `lat` or `lon`. Raises SSTCastError unless they are evenly spaced degrees."""
     units, kind = str(axis.attrs.get("units", "")), str(axis.attrs.get("standard_name", ""))
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
         raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")

@@ -38,18 +38,12 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
     cols = max(runs, key=len)  # a box that crosses a gap in the data has several runs
     if fault := _fault(region, lat, rows, lon, cols):
-        west, east = region.lon
-        if west > east and box.width > 180:
-            fault = (
-                f"goes {box.width:g} degrees eastward from {west:g} to {east:g} and does not fit the data; "
-                f"lon is [west, east]: write lon: [{east:g}, {west:g}] for the area between"
-            )
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
-    """Return the fault of a region with the cells `rows` and `cols`, and a valid region; "" if there is none."""
+    """Return the fault of a region with the cells `rows` and `cols`, and a valid region, or ""."""
     if not rows.size or not cols.size:
         cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
         return f"contains no cell of the data, which cover {cover}: change data.region"
@@ -98,7 +92,7 @@ def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
 
 
 def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) -> tuple[xr.DataArray, str]:
-    """Regrid forecasts `(..., lat, lon)` lazily to the cells of `grid`; also return a description of the method.
+    """Regrid forecasts `(..., lat, lon)` lazily to the cells of `grid`. Also returns a description of the method.
 
     If the cells are equal, in either convention of longitude, values are unchanged. Smaller cells that make up the
     grid's are averaged over the ocean, as `prepare` does with `region.coarsen`. On any other cells, values are
@@ -146,7 +140,7 @@ def finer_cells(grid: Grid, n: int) -> xr.Dataset:
 
 
 def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
-    """Select the cells of `grid` from `field`, in either convention of longitude; None if some are missing."""
+    """Select the cells of `grid` from `field`, in either convention of longitude, or None if some are missing."""
     west = float(grid["lon"][0]) - DEGREES_APART
     eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
     try:

@@ -10,7 +10,6 @@ in `anomalies`. So events and categories agree with other implementations of the
 """
 
 import json
-import os
 from functools import reduce
 from typing import TypeVar
 
@@ -19,14 +18,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import is_made_of, locked
-from sstcast.cf import describe, write
+from sstcast.cf import cached, describe
 from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.scratch import in_scratch, release, scratch_array
-from sstcast.stores import open_netcdf
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days in the window for the statistics of a day of year
@@ -136,26 +133,22 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     """
     prepared = Prepared.of(data)
     cube, statistics = prepared.open_statistics()
-    sst, recipe = cube["sst"].sel(time=slice(*map(str, data.splits.base))), statistics.attrs["recipe"]
-    wanted = list(names or (*LIMITS, *FREQUENCIES))
-    if not is_made_of(prepared.limits, json.loads(recipe)):
-        if not os.access(prepared.limits.parent, os.W_OK):
-            return _by_bands(sst)[wanted]
-        with locked(prepared.limits):
-            if not is_made_of(prepared.limits, json.loads(recipe)):
-                first, last = data.splits.base
-                described = describe(
-                    _by_bands(sst),
-                    title="Climatology and thresholds of marine heatwaves and cold spells",
-                    summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an "
-                    "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
-                    source=str(cube.attrs["source"]),
-                    history=f"sstcast {__version__}",
-                    recipe=recipe,
-                )
-                write(described, prepared.limits)
-    with reading(prepared.limits, "delete it"), open_netcdf(prepared.limits, "delete it") as found:
-        return found[[]].assign({name: in_scratch(found[name]) for name in wanted})
+    first, last = data.splits.base
+    sst = cube["sst"].sel(time=slice(str(first), str(last)))
+
+    def make() -> xr.Dataset:
+        return describe(
+            _by_bands(sst),
+            title="Climatology and thresholds of marine heatwaves and cold spells",
+            summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an "
+            "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
+            source=str(cube.attrs["source"]),
+            history=f"sstcast {__version__}",
+        )
+
+    found = cached(prepared.limits, json.loads(statistics.attrs["recipe"]), make)
+    with reading(prepared.limits, "delete it"), found:
+        return found[[]].assign({name: in_scratch(found[name]) for name in names or (*LIMITS, *FREQUENCIES)})
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:

@@ -5,6 +5,7 @@ The checks run block by block while a prepared store is written.
 
 import math
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
 
 
 def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
-    """Add checks to a lazy `sst(time, lat, lon)`; return it and its ocean mask `(lat, lon)`.
+    """Add checks to a lazy `sst(time, lat, lon)`. Returns it and its ocean mask `(lat, lon)`.
 
     Cells with a value in the first year are ocean. Computing a block raises SSTCastError, with date, cell and
     value, if a temperature is outside the range of SST, an ocean cell has no value, a land cell has a value, or
@@ -118,7 +119,7 @@ def check_changes(values: Field, day: NDArray[np.datetime64], path: Path) -> Non
 
 
 def jump(field: Field, other: Field, days: int = 1) -> float:
-    """Return the mean absolute difference in degC of two fields `[lat, lon]`, `days` apart; 0 if it is plausible.
+    """Return the mean absolute difference in degC of two fields `[lat, lon]`, `days` apart, or 0 if plausible.
 
     From one day to the next, OISST changes by at most 0.8 degC averaged over 32 x 32 cells, and by 3 degC in a
     single cell (35 years of the sample). The limits are about three times larger. NaN is ignored.
@@ -132,21 +133,25 @@ def jump(field: Field, other: Field, days: int = 1) -> float:
 
 
 def by_day(
-    block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.DataArray, before: int = 0
+    block: Callable[[Field, NDArray[np.datetime64]], Field], field: xr.DataArray, before: int = 0
 ) -> xr.DataArray:
-    """Apply `block(values [time, lat, lon], days [time])` to the chunks of a lazy `sst(time, lat, lon)`.
+    """Apply `block(values [time, lat, lon], days [time])` to each chunk of days of `field(time, lat, lon)`.
 
     `block` also receives the last `before` days of the previous chunk. Its results for them are dropped.
     """
-    days, lengths = sst["time"].values, sst.chunksizes["time"]
+    days = field["time"].values
+    if not field.chunks:
+        return field.copy(data=block(field.values, days))
+    lengths = field.chunksizes["time"]
     firsts = np.cumsum((0, *lengths))[:-1] - before
 
     def one(values: Field, block_id: tuple[int, ...]) -> Field:
         first = max(int(firsts[block_id[0]]), 0)
         return block(values, days[first : first + len(values)])[-lengths[block_id[0]] :]
 
-    whole = overlap(sst.data, {0: (before, 0), 1: 0, 2: 0}, "none") if before else sst.data
-    return sst.copy(data=whole.map_blocks(one, chunks=sst.chunks, dtype=sst.dtype))
+    whole = overlap(field.data, {0: (before, 0), 1: 0, 2: 0}, "none") if before else field.data
+    name = f"by-day-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
+    return field.copy(data=whole.map_blocks(one, chunks=field.chunks, dtype=field.dtype, name=name))
 
 
 def _describe_first(

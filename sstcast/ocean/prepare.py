@@ -45,7 +45,7 @@ Recipe = dict[str, Any]
 
 
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
-    """Bring the stores of a data configuration up to date; call `say` with a line for each store written.
+    """Bring the stores of a data configuration up to date. Calls `say` with a line for each store written.
 
     The source is not opened if its files have not changed. Computation runs on dask's current scheduler, threads
     or a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the
@@ -62,7 +62,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
 
 
 def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
-    """Prepare the data of all oceans of a run; with several oceans, errors name the source."""
+    """Prepare the data of all oceans of a run. With several oceans, errors name the source."""
     for data in oceans:
         try:
             if not (prepared := prepare(data, say)).written:
@@ -74,7 +74,7 @@ def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
-    """Return the first and last day of a source; raise SSTCastError if it cannot be read."""
+    """Return the first and last day of a source. Raises SSTCastError if it cannot be read."""
     with (
         reading_later(source_path(data.source), REMEDY),
         closing(_Preparation(Prepared.of(data), lambda line: None)) as work,
@@ -85,7 +85,7 @@ def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
 
 
 class _Preparation:
-    """The work of one call of `prepare`; it opens the source only if necessary."""
+    """The work of one call of `prepare`. It opens the source only if necessary."""
 
     def __init__(self, prepared: Prepared, say: Say) -> None:
         self.data, self.prepared, self.say = prepared.data, prepared, say
@@ -119,7 +119,7 @@ class _Preparation:
         return days
 
     def run(self) -> bool:
-        """Bring all stores up to date; return whether any was written."""
+        """Bring all stores up to date. Returns whether any was written."""
         check_splits(self.data, self.days)
         new = self._update(self.prepared.cube, self.of_cube, self._cube)
         cube, base = self.prepared.open_cube(), self.data.splits.base
@@ -158,7 +158,7 @@ class _Preparation:
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
-        """Write a store unless it exists with the same recipe; return whether it was written."""
+        """Write a store unless it exists with the same recipe. Returns whether it was written."""
         if is_made_of(path, recipe):
             return False
         dataset, source = make(), str(self.source.attrs["title"])

@@ -31,7 +31,7 @@ AGAIN = "run `sstcast prepare` with the run's configuration"
 
 @dataclass(frozen=True)
 class Prepared:
-    """The paths of a data configuration's stores; `written` tells whether `prepare` wrote any of them."""
+    """The paths of a data configuration's stores. `written` tells whether `prepare` wrote any of them."""
 
     data: DataConfig
     cube: Path
@@ -60,7 +60,7 @@ class Prepared:
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open the cube and the anomalies lazily; raise SSTCastError if either is absent or damaged."""
+        """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
         return self.open_cube(), self.open_anomalies()
 
     def open_cube(self) -> xr.Dataset:
@@ -72,7 +72,7 @@ class Prepared:
         return rounded(open_written(self.anomalies, AGAIN))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open the cube and the statistics lazily; raise SSTCastError if either is absent or damaged.
+        """Open the cube and the statistics lazily. Raises SSTCastError if either is absent or damaged.
 
         Under the `paper` protocol, the statistics are on the cells and coordinates of the source.
         """
@@ -81,7 +81,7 @@ class Prepared:
         return self.open_cube(), statistics if on_source else rounded(statistics)
 
     def record(self) -> "Record":
-        """Return a record that identifies the data in the stores; raise SSTCastError like `open`."""
+        """Return a record that identifies the data in the stores. Raises SSTCastError like `open`."""
         cube, statistics = self.open_statistics()
         splits = self.data.splits
         return Record(
@@ -106,7 +106,7 @@ class Record(JsonRecord):
 
     @classmethod
     def read(cls, folder: Path) -> "Record | None":
-        """Read the record in a run's folder; None if there is none.
+        """Read the record in a run's folder. Returns None if there is none.
 
         Raises SSTCastError if the record is damaged.
         """
@@ -181,7 +181,7 @@ def warn_of_source(data: DataConfig, remedy: str) -> None:
 
 
 def digests(sst: xr.DataArray) -> xr.DataArray:
-    """Hash the values of each day of `sst(time, lat, lon)`, `[time]`; lazy if `sst` is lazy."""
+    """Hash the values of each day of `sst(time, lat, lon)`, lazily if `sst` is lazy."""
 
     def block(values: NDArray[Any]) -> NDArray[np.int64]:
         plain = np.ascontiguousarray(values, np.float32)

@@ -8,8 +8,11 @@ The time axis covers every day from 1981-09-01 to the last day ever requested, s
 """
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ Packed = NDArray[np.int16]  # hundredths of degC
 
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
+DAY = dt.timedelta(days=1)
 BLOCK = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
@@ -42,7 +46,7 @@ STATUS = (
 
 @dataclass(frozen=True)
 class Day:
-    """A downloaded day; `field` is `[lat, lon]` in hundredths of degC."""
+    """A downloaded day. `field` is `[lat, lon]` in hundredths of degC."""
 
     field: Packed
     origin: str
@@ -75,10 +79,14 @@ def day_ranges(days: Mapping[dt.date, str]) -> list[tuple[dt.date, dt.date, str]
     return runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RawContents:
-    """An open raw store: the lazy `dataset`, and `status[time]`, the index of each day's origin in `words`."""
+    """An open raw store: the lazy `dataset`, and `status[time]`, the index of each day's origin in `words`.
 
+    `title` tells whether the data are observed or simulated.
+    """
+
+    path: Path
     dataset: xr.Dataset
     status: NDArray[np.uint8]
     words: tuple[str, ...]
@@ -91,6 +99,49 @@ class RawContents:
         lat, lon = (self.dataset[axis].values[[0, -1]] + (-half, half) for axis in ("lat", "lon"))
         return Box(*lon, *lat)
 
+    @cached_property
+    def origin(self) -> dict[dt.date, str]:
+        """The origin of each day in order, such as `aws` or `aws_preliminary`."""
+        return {FIRST_DAY + int(i) * DAY: self.words[self.status[i]] for i in np.flatnonzero(self.status)}
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Number of days from each source, including preliminary days."""
+        return dict(Counter(origin.removesuffix("_preliminary") for origin in self.origin.values()))
+
+    @property
+    def years(self) -> dict[int, int]:
+        """Number of days in each year."""
+        return dict(Counter(day.year for day in self.origin))
+
+    @property
+    def preliminary(self) -> list[dt.date]:
+        """Days that NOAA will still replace."""
+        return [day for day, origin in self.origin.items() if origin.endswith("_preliminary")]
+
+    @property
+    def gaps(self) -> list[tuple[dt.date, dt.date]]:
+        """First and last missing day of each gap."""
+        runs = day_ranges(dict.fromkeys(self.origin, ""))
+        return [(a[1] + DAY, b[0] - DAY) for a, b in pairwise(runs)]
+
+    def lines(self) -> list[str]:
+        """Describe the days, their origin and size in lines of text."""
+        if not self.origin:
+            return [f"{self.path}: no days"]
+        first, *_, last = [*self.origin, *self.origin]
+        size = sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+        lines = [
+            f"{self.path}: {len(self.origin)} days, {first}..{last}, {size / 1e6:.1f} MB",
+            f"  {self.title}",
+            "  source: " + ", ".join(f"{name} {count}" for name, count in self.sources.items()),
+            "  year: " + ", ".join(f"{year} {count}" for year, count in self.years.items()),
+        ]
+        lines += [f"  gap: {a}..{b} ({(b - a).days + 1} days)" for a, b in self.gaps]
+        for a, b, _ in day_ranges(dict.fromkeys(self.preliminary, "")):
+            lines.append(f"  preliminary: {a}..{b} ({(b - a).days + 1} days)")
+        return lines
+
 
 def is_raw_store(path: Path) -> bool:
     """Return whether `path` was made by `sstcast fetch`."""
@@ -98,14 +149,14 @@ def is_raw_store(path: Path) -> bool:
 
 
 def open_raw_store(path: Path) -> RawContents:
-    """Open a raw store; raise SSTCastError if it is damaged, now or when values are computed."""
+    """Open a raw store. Raises SSTCastError if it is damaged, now or when values are computed."""
     dataset = open_written(path, REMEDY, sparse="sst")
     with reading(path, REMEDY):
         status, about = dataset["status"].load(), dataset.attrs
         for block in np.unique(np.flatnonzero(status.values) // BLOCK):
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is missing")
-        return RawContents(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
+        return RawContents(path, dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
 
 
 def open_days(path: Path) -> xr.Dataset:

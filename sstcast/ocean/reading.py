@@ -39,7 +39,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class FieldInFile:
-    """The field in one file or store; days from other files replace those of a `preliminary` field."""
+    """The field in one file or store. Days from other files replace those of a `preliminary` field."""
 
     path: Path
     field: xr.DataArray
@@ -49,7 +49,7 @@ class FieldInFile:
 
 
 def source_path(source: str) -> Path:
-    """Return the path of `data.source`; `sample` is the data set that ships with sstcast."""
+    """Return the path of `data.source`. `sample` is the data set that ships with sstcast."""
     return packaged(SAMPLE) if source == "sample" else Path(source)
 
 
@@ -79,14 +79,13 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     `path` is a NetCDF file, a Zarr store, or a folder of either, for instance with a file per day or year.
     `variable` and `units` are as in `DataConfig`. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. For a folder of files, the coordinate `file(time)` names the file of each day. Close the result after
-    use, as for `open_region`.
+    data. Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
     """
     parts = read_parts(path, partial(_observations, variable=variable, units=units, known={}))
-    sst = merge(parts, path, "time").rename("sst")
+    sst = merge(parts, "time").rename("sst")
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
@@ -129,7 +128,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
 
 
 def open_dataset(path: Path) -> xr.Dataset:
-    """Open a NetCDF file, a Zarr store or a raw store; raise SSTCastError if that fails."""
+    """Open a NetCDF file, a Zarr store or a raw store. Raises SSTCastError if that fails."""
     if is_raw_store(path):
         dataset = open_days(path)
         if not dataset.sizes["time"]:
@@ -183,7 +182,7 @@ def _is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in ZARR)
 
 
-def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
+def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
     """Merge the fields of files in order of their dates on the axis `along`, on the cells of the first field.
 
     Final days replace preliminary ones. Raises SSTCastError if two final or two preliminary fields hold the same
@@ -194,15 +193,13 @@ def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
         return first.field.sortby(along)
     days = np.concatenate([part.field[along].values for part in parts])
     owner = np.repeat(np.arange(len(parts)), [part.field.sizes[along] for part in parts])
-    early = np.array([part.preliminary for part in parts])[owner]
-    order = np.lexsort((owner, early, days))
-    again = np.flatnonzero(days[order][1:] == days[order][:-1])
-    if (same := again[early[order][again] == early[order][again + 1]]).size:
-        one, other = (parts[owner[order[same[0] + n]]].path for n in (0, 1))
-        day = np.datetime_as_string(days[order[same[0]]], unit="D")
-        raise SSTCastError(f"{one} and {other}: both hold {day}; remove one")
-    wanted = np.ones(days.size, bool)
-    wanted[order[again + 1]] = False
+    held = pd.DataFrame({"day": days, "part": owner})
+    held["preliminary"] = np.array([part.preliminary for part in parts])[owner]
+    held = held.sort_values(["day", "preliminary"], kind="stable")
+    if (twice := held[held.duplicated(["day", "preliminary"], keep=False)]).size:
+        one, other = (parts[number].path for number in twice["part"][:2])
+        raise SSTCastError(f"{one} and {other}: both hold {twice['day'].iloc[0]:%Y-%m-%d}; remove one")
+    wanted = ~held.duplicated("day").sort_index().to_numpy()
     fields = []
     for number, part in enumerate(parts):
         keep = wanted[owner == number]
@@ -210,19 +207,16 @@ def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
             field = _aligned(part, first, along)
             fields.append(field if keep.all() else field.isel({along: np.flatnonzero(keep)}))
     axis = first.field.get_axis_num(along)
-    names = np.array([str(part.path.relative_to(path)) for part in parts])[owner[wanted]]
     sst = xr.DataArray(
         da.concatenate([field.data for field in fields], axis),
         dims=first.field.dims,
         coords={**first.field.drop_vars(along).coords, along: days[wanted]},
     )
-    if not any(part.path.is_dir() for part in parts):
-        sst = sst.assign_coords(file=(along, names))
     return sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
 
 
 def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
-    """Reorder a part's cells as in the first part; raise SSTCastError if any axis but `along` differs."""
+    """Return the field of a part. Raises SSTCastError if any axis but `along` differs from the first part's."""
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:
         if not np.array_equal(field[axis], wanted[axis]):
@@ -232,18 +226,12 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
             )
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):
-        if not np.array_equal(lon, to_lon):  # the other convention, or another first longitude
-            order, to_order = (np.argsort((x - to_lon.min() + step(to_lon) / 2) % 360) for x in (lon, to_lon))
-            index = np.empty_like(order)
-            index[to_order] = order
-            if (index != np.arange(index.size)).any():
-                field, lon = field.isel(lon=index), lon[index]
         apart = abs(lat - to_lat).max() / step(to_lat), abs((lon - to_lon + 180) % 360 - 180).max() / step(to_lon)
         if max(apart) <= SAME_PLACE:
             return field
     raise SSTCastError(
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
-        f"lon {lon[0]:g}..{lon[-1]:g}, differ from those of {first.path}; keep one grid per folder"
+        f"lon {lon[0]:g}..{lon[-1]:g}, are not the cells of {first.path}; keep one grid per folder"
     )
 
 
@@ -265,7 +253,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
         )
     if not gaps:
         return sst
-    whole = sst.reindex(time=calendar, fill_value={sst.name: np.nan, "file": ""})
+    whole = sst.reindex(time=calendar, fill_value=np.nan)
     whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, *whole.chunksizes["time"]))
     values = whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
     filled = whole.copy(data=values)
@@ -274,7 +262,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
 
 
 def gaps_filled(sst: xr.DataArray) -> str:
-    """List the days that `fill_gaps` filled and their number of cells, as text; this reads all of `sst`."""
+    """List the days that `fill_gaps` filled and their number of cells, as text. This reads all of `sst`."""
     if "filled" not in sst.coords:
         return ""
     count = sst["filled"].compute().drop_vars("filled")

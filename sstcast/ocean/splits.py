@@ -1,4 +1,4 @@
-"""Divides a record into training, validation and test periods; all dates are inclusive."""
+"""Divides a record into training, validation and test periods. All dates are inclusive."""
 
 import datetime as dt
 from pathlib import Path
@@ -63,8 +63,8 @@ def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -
     """Return splits for operational forecasts from the record `first..last`.
 
     The statistics are over all days before the latest 1 January that enough days for a window follow. So they stay
-    the same for a year. Forecast errors are estimated on the last one or two of these
-    years. Raises SSTCastError, naming `where`, if the record is shorter than five years.
+    the same for a year. Forecast errors are estimated on the last one or two of these years. Raises SSTCastError,
+    naming `where`, if the record is shorter than five years.
     """
     test = last_test(data, last)
     if (test - first).days < 365 * LEAST_YEARS:
@@ -111,7 +111,7 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
 
 
 def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits:
-    """Clip splits to the record `first..last`; raise SSTCastError, naming `where`, if a period becomes empty."""
+    """Clip splits to the record `first..last`. Raises SSTCastError, naming `where`, if a period becomes empty."""
     spans = {name: (max(begin, first), min(end, last)) for name, (begin, end) in splits.given.items()}
     for name, (begin, end) in spans.items():
         if begin > end:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
-  region: {{{region}, tile: [{area.tile[0]}, {area.tile[1]}]{skip}}}
+  region: {{{region}, tile: [{tile[0]}, {tile[1]}]{skip}}}
   protocol: physical
   history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
@@ -50,26 +49,10 @@ model:
 """
 
 
-@dataclass(frozen=True)
-class TrainingArea:
-    """The area to train on: rows and columns of the data, the shape of a tile, and the land tiles to skip."""
-
-    rows: slice
-    cols: slice
-    tile: tuple[int, int]
-    skip: list[int]
-
-    @property
-    def tiles(self) -> int:
-        """The number of tiles to train on."""
-        cells = (self.rows.stop - self.rows.start) * (self.cols.stop - self.cols.start)
-        return cells // (self.tile[0] * self.tile[1]) - len(self.skip)
-
-
 def start(
     source: str, out: Path | None = None, variable: str | None = None, units: str | None = None
 ) -> list[str]:
-    """Write a configuration for `source`, a path or `sample`, to `out`; return lines that describe the source.
+    """Write a configuration for `source`, a path or `sample`, to `out`. Returns lines that describe the source.
 
     By default, `out` is in the current folder and named after the source.
 
@@ -90,11 +73,11 @@ def start(
     holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell has values; choose another source")
-    area = choose_area(ocean)
+    rows, cols, tile, skip = choose_area(ocean)
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[area.rows], "lon": lon[area.cols]})))
+    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[rows], "lon": lon[cols]})))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
@@ -105,8 +88,8 @@ def start(
         whole=whole,
         cells=cells,
         region=region[1:-1],
-        area=area,
-        skip=f", skip: {area.skip}" if area.skip else "",
+        tile=tile,
+        skip=f", skip: {skip}" if skip else "",
         history=history,
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
@@ -118,6 +101,8 @@ def start(
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit, so that nothing is written
     missing = len(pd.date_range(days[0], days[-1])) - days.size
+    chosen = ocean[rows, cols]
+    tiles = chosen.size // (tile[0] * tile[1]) - len(skip)
     lines = [
         f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
@@ -126,8 +111,7 @@ def start(
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     lines += [
-        f"  region: {region}, {area.tiles} tile(s) of {area.tile[0]} x {area.tile[1]}, "
-        f"{ocean[area.rows, area.cols].mean():.0%} ocean",
+        f"  region: {region}, {tiles} tile(s) of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
@@ -139,8 +123,11 @@ def start(
     return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
 
 
-def choose_area(ocean: NDArray[np.bool_]) -> TrainingArea:
-    """Choose tiles of about 30 x 30 cells in the area with the most ocean in the mask `ocean [lat, lon]`."""
+def choose_area(ocean: NDArray[np.bool_]) -> tuple[slice, slice, tuple[int, int], list[int]]:
+    """Choose tiles of about 30 x 30 cells in the area with the most ocean in the mask `ocean [lat, lon]`.
+
+    Returns the rows and columns of the area, the shape of a tile, and the land tiles to skip.
+    """
     tile = _near(ocean.shape[0]), _near(ocean.shape[1])
     size = [
         min(cells // side, most) * side for cells, side, most in zip(ocean.shape, tile, MOST_TILES, strict=True)
@@ -152,7 +139,7 @@ def choose_area(ocean: NDArray[np.bool_]) -> TrainingArea:
     inside = ocean[row : row + high, col : col + wide]
     share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
     skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
-    return TrainingArea(slice(row, row + high), slice(col, col + wide), tile, skip)
+    return slice(row, row + high), slice(col, col + wide), tile, skip
 
 
 def _near(cells: int) -> int:

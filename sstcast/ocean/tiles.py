@@ -3,7 +3,6 @@
 Tiles, and the nodes in each tile, are numbered row by row from the south-west. Values are only rearranged.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,27 +34,11 @@ def in_tiles(region: Region, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
     """Divide `field` of shape `[..., lat, lon]` into tiles, `[..., tile, node]`."""
-    tiles = np.empty((*field.shape[:-2], *index.shape), field.dtype)
-    for tile, (rows, columns) in enumerate(_rectangles(index, field.shape[-1])):
-        cells = field[..., rows, columns]
-        tiles[..., tile, :].reshape(cells.shape)[...] = cells
-    return tiles
+    return np.take(field.reshape(*field.shape[:-2], -1), index, axis=-1)
 
 
 def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[Any]:
     """Return `tiles` of shape `[..., tile, node]` as a map `[..., lat, lon]`, NaN outside the tiles."""
-    field = np.full((*tiles.shape[:-2], *shape), np.nan, dtype=tiles.dtype)
-    for tile, (rows, columns) in enumerate(_rectangles(index, shape[1])):
-        cells = field[..., rows, columns]
-        cells[...] = tiles[..., tile, :].reshape(cells.shape)
-    return field
-
-
-def _rectangles(index: NDArray[np.int64], width: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the rows and columns of each tile on a map of `width` columns.
-
-    Unlike indexing with an integer array, indexing with slices keeps the axes in memory order.
-    """
-    for first, last in index[:, [0, -1]].tolist():
-        (top, left), (bottom, right) = divmod(first, width), divmod(last, width)
-        yield slice(top, bottom + 1), slice(left, right + 1)
+    field = np.full((*tiles.shape[:-2], shape[0] * shape[1]), np.nan, dtype=tiles.dtype)
+    field[..., index] = tiles
+    return field.reshape(*tiles.shape[:-2], *shape)

@@ -1,6 +1,6 @@
 """Training windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.scratch import parts, release, scratch_array
 
-Empty = Callable[[tuple[int, ...]], np.ndarray]  # allocates a float32 array of the given shape
 LEAST = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
 
@@ -75,7 +74,7 @@ class Windows:
         place: Tensor,
         before: int = 0,
     ) -> "Windows":
-        """Return windows that start on every day; with a horizon, one fewer than possible, as in the paper."""
+        """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
         return cls(values, ocean, days, shape, history, horizon, place, at, before)
 
@@ -94,7 +93,7 @@ class Windows:
 
     @cached_property
     def every(self) -> int:
-        """Days between starts, or 1 for a single start; raises ValueError if starts are not evenly spaced."""
+        """Days between starts, or 1 for a single start. Raises ValueError if starts are not evenly spaced."""
         apart = np.unique(np.diff(self.at))
         if len(apart) > 1:
             raise ValueError("starts are not evenly spaced")
@@ -120,12 +119,12 @@ class Windows:
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
-        """Yield windows of `count` starts at a time, in order; values are views."""
+        """Yield windows of `count` starts at a time, in order. Values are views."""
         for first in range(0, self.starts, count):
             yield self.part(first, min(first + count, self.starts))
 
     def part(self, first: int, stop: int) -> "Windows":
-        """Return the windows of the starts `first .. stop`; values are views."""
+        """Return the windows of the starts `first .. stop`. Values are views."""
         begin = self.at[first] - self.before
         days = slice(begin, self.at[stop - 1] + self.history + self.horizon)
         return replace(self, values=self.values[days], days=self.days[days], at=self.at[first:stop] - begin)
@@ -168,7 +167,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class SeveralWindows:
-    """The windows of several oceans, concatenated; a batch may mix oceans."""
+    """The windows of several oceans, concatenated. A batch may mix oceans."""
 
     oceans: tuple[Windows, ...]
 
@@ -227,58 +226,35 @@ AnyWindows = Windows | SeveralWindows
 
 
 def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the week of each lead; weeks count from 0, leads from 1."""
+    """Return the week of each lead. Weeks count from 0, leads from 1."""
     return (leads - 1) // WEEK
 
 
-def in_memory(shape: tuple[int, ...]) -> np.ndarray:
-    """Return an uninitialised float32 array."""
-    return np.empty(shape, np.float32)
-
-
-def cut_windows(
-    anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory, before: int = 0
-) -> Windows:
+def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
     """Cut the windows of a split from the anomalies, for all tiles of the region.
 
     `split` is `train`, `validation`, `test` or `before_test` (from the first training day to the last validation
-    day). `empty` allocates the array of values. The windows follow `before` days of the record (see
-    `with_days_before`).
+    day). The windows follow `before` days of the record. Days before the record count as days without anomaly. If
+    fewer than two years would have a complete memory, the preceding days are left out.
 
     Raises SSTCastError if the split is too short for a window.
-    """
-    days, before, absent = with_days_before(anomalies, data, split, before)
-    return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
-
-
-def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
-    """Cut the windows of a split with the whole region as one tile, for linear systems (see `cut_windows`).
-
-    The values are in a scratch array, so that a region of any size fits in memory.
-    """
-    as_one = data.model_copy(update={"region": whole(data.box, anomalies)})
-    return cut_windows(anomalies, as_one, split, scratch_array, before)
-
-
-def with_days_before(
-    anomalies: xr.Dataset, data: DataConfig, split: str, before: int
-) -> tuple[xr.Dataset, int, int]:
-    """Return the days of a split with the `before` preceding days, `before`, and the number of days absent.
-
-    Windows treat days before the record as days without anomaly. If fewer than two years would have a complete
-    memory, the preceding days are left out and `before` is 0. Raises SSTCastError if the split is too short for a
-    window.
     """
     days = days_of_split(anomalies, data, split)
     first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
     absent = max(0, before - first)
     if absent and count - absent < LEAST:
         before = absent = 0
-    return anomalies.isel(time=slice(first + absent - before, first + count)), before, absent
+    days = anomalies.isel(time=slice(first + absent - before, first + count))
+    return windows_of(days, data.box, data.history, data.horizon, before, absent)
+
+
+def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
+    """Cut the windows of a split with the whole region as one tile, for linear systems (see `cut_windows`)."""
+    return cut_windows(anomalies, data.model_copy(update={"region": whole(data.box, anomalies)}), split, before)
 
 
 def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
-    """Return the days of a split; raise SSTCastError if they are too few for a window."""
+    """Return the days of a split. Raises SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
     found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
     if (days := found.sizes["time"]) < needed:
@@ -298,18 +274,17 @@ def windows_of(
     region: Region,
     history: int,
     horizon: int = 0,
-    empty: Empty = in_memory,
     before: int = 0,
     absent: int = 0,
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    With `horizon` 0, they contain only history. `empty` allocates the array of values. The windows begin after
-    `before` days. The first `absent` of these are not in `anomalies` and get the value 0.
+    With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
+    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = empty((absent + anomaly.sizes["time"], *index.shape))
+    values = scratch_array((absent + anomaly.sizes["time"], *index.shape))
     values[:absent] = 0
     for days in parts(anomaly):  # a copy of the whole record would not fit in memory
         read = anomaly[days].values

@@ -52,7 +52,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     run, day = Run.open(folder), read_date(date)
     place = run.folder / "forecasts"
     with locked(place):
-        report = bring_up_to_date(run.config.data, day, today or dt.date.today())
+        report = bring_up_to_date(run.config.data, day, today or dt.date.today(), lambda line: None)
         with open_region(run.config.data) as sst:
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
         issued = place / f"forecast-{day or last}.nc"

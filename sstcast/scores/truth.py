@@ -74,7 +74,7 @@ class Truth:
         Raises SSTCastError if they do not exist, or contain no ocean.
         """
         cube, anomalies = Prepared.of(data).open()
-        windows = cut_windows(anomalies, data, split, scratch_array).thinned(every)
+        windows = cut_windows(anomalies, data, split).thinned(every)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}, so there is nothing to score; choose another"

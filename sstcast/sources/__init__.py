@@ -1,4 +1,4 @@
-"""The registry of sources of daily data; `sstcast.sources.source` defines the interface."""
+"""The registry of sources of daily data. `sstcast.sources.source` defines the interface."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

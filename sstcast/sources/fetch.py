@@ -37,7 +37,7 @@ class FetchReport:
         return not self.missing
 
     def lines(self) -> list[str]:
-        """Format the report; consecutive days missing for the same reason share a line."""
+        """Format the report. Consecutive days missing for the same reason share a line."""
         lines = [f"{self.path}: {self.fetched} days fetched, {self.present} already present"]
         if not self.fetched and self.complete:
             lines = [f"{self.path}: nothing to do, all {self.present} days are present"]
@@ -52,7 +52,7 @@ class FetchReport:
 
 
 def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:
-    """Download all requested days to the store; call `say` with each line of the report.
+    """Download all requested days to the store. Calls `say` with each line of the report.
 
     Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that cannot
     be downloaded raise no error. They are listed in the report.

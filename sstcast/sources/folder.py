@@ -1,7 +1,6 @@
-"""Sources of files on disk, including the sample; days are read from the files' content, not their names."""
+"""Sources of files on disk, including the sample. Days are read from the files' content, not their names."""
 
 import datetime as dt
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +16,7 @@ STORES = (".zgroup", ".zarray", "zarr.json")
 
 
 class Folder(Source):
-    """All files below a folder, or a single file; final days come first, then files in order of their names."""
+    """All files below a folder, or a single file. Final days come first, then files in order of their names."""
 
     name = "mirror"
 
@@ -36,63 +35,48 @@ class Folder(Source):
                 files[path] = read_granule(path, [], self.request.box)
             except BadFile as error:
                 self._skip(path, str(error))
-        choice: dict[dt.date, list[Path]] = defaultdict(list)
+        choice: dict[dt.date, Path] = {}
         for path in sorted(files, key=lambda path: (files[path].preliminary, path)):
-            if not any(self.request.start <= day <= self.request.end for day in files[path].days):
+            days = files[path].days
+            if not any(self.request.start <= day <= self.request.end for day in days):
                 self._skip(path, "holds none of the requested days")
-            for day in files[path].days:
-                choice[day].append(path)
-        self._report_duplicates(files, choice, need)
-        where = f"not in {self.root.name}" if self.root.is_file() else f"in no file below {self.root}"
+            elif choice.keys() >= set(days):
+                what = "preliminary" if files[path].preliminary else "a second file"
+                self._skip(path, f"{what}; {days[0]} is in {choice[days[0]].relative_to(self.root)}")
+            choice = dict.fromkeys(days, path) | choice
         for _, members in groupby(need, block_of):
-            days = list(members)
-            left = {
-                day: [path for path in choice.get(day, ()) if not (need[day] and files[path].preliminary)]
-                for day in days
-            }
-            batch = self._block(left)
-            yield {day: batch.get(day, where) for day in days}
-            progress.settled(len(days))
+            block = list(members)
+            found = {day: choice[day] for day in block if day in choice}
+            batch = self._block(
+                {d: path for d, path in found.items() if not (need[d] and files[path].preliminary)}
+            )
+            yield {day: batch.get(day, f"in no file below {self.root}") for day in block}
+            progress.settled(len(block))
 
-    def _block(self, left: dict[dt.date, list[Path]]) -> Batch:
-        """Read the days of a block, each from its first readable file."""
+    def _block(self, paths: dict[dt.date, Path]) -> Batch:
+        """Read the days of a block from their files."""
         batch: Batch = {}
-        while left := {day: paths for day, paths in left.items() if paths}:
-            wanted: dict[Path, list[dt.date]] = defaultdict(list)
-            for day, paths in left.items():
-                wanted[paths.pop(0)].append(day)
-            for path, days in wanted.items():
-                try:
-                    found = read_granule(path, days, self.request.box)
-                except BadFile as error:
-                    batch |= dict.fromkeys(days, f"{path.name}: {error}")
-                    continue
-                for day in days:
-                    # Files of many days do not say which of them are preliminary.
-                    preliminary = found.preliminary or (len(found.days) > 1 and self.settling(day))
-                    batch[day] = Day(found.fields[day], self.name, preliminary)
-                    del left[day]
+        for path in set(paths.values()):
+            days = [day for day, file in paths.items() if file == path]
+            try:
+                found = read_granule(path, days, self.request.box)
+            except BadFile as error:
+                batch |= dict.fromkeys(days, f"{path.name}: {error}")
+                continue
+            for day in days:
+                # Files of many days do not say which of them are preliminary.
+                preliminary = found.preliminary or (len(found.days) > 1 and self.settling(day))
+                batch[day] = Day(found.fields[day], self.name, preliminary)
         return batch
 
     def _walk(self) -> Iterator[Path]:
-        """Yield all files below the folder, following links, except those of Zarr stores."""
+        """Yield all files below the folder, following links, except in Zarr stores."""
         for here, folders, names in walk(self.root):
             if any(name in STORES for name in names):
                 self._skip(here, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
             yield from (here / name for name in names if (here / name).is_file())
-
-    def _report_duplicates(
-        self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need
-    ) -> None:
-        """Report files that are unused because other files contain the same days."""
-        first = {paths[0] for paths in choice.values()}
-        for day, paths in choice.items():
-            for path in paths[1:]:
-                if day in need and path not in first:
-                    what = "preliminary" if files[path].preliminary else "a second file"
-                    self._skip(path, f"{what}; {day} is in {paths[0].relative_to(self.root)}")
 
     def _skip(self, path: Path, reason: str) -> None:
         self.unused[str(path.relative_to(self.root))] = reason

@@ -1,7 +1,7 @@
 """Reads, checks and crops NOAA's files.
 
 Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps. A `Granule` has one form for all of
-them. The rules are those of `sstcast.ocean.fields`, but h5py reads a day in a tenth of xarray's time.
+them. It follows the rules of `sstcast.ocean.fields`, but reads with h5py, in a tenth of xarray's time.
 """
 
 import datetime as dt
@@ -20,14 +20,14 @@ from sstcast.errors import in_short
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
 from sstcast.ocean.raw import FILL, Packed, pack
-from sstcast.stores import Refused, check_hdf5
+from sstcast.stores import check_hdf5
 
 NEAR = 0.0025  # tolerance for cell centres in degrees
 OISST = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
 class BadFile(Exception):
-    """A file is damaged or not OISST; the message gives the reason."""
+    """A file is damaged or not OISST. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
     try:
         with _open(data) as (variables, attributes):
             return _read(variables, _plain(attributes), days, box)
-    except (BadFile, Refused) as error:
-        raise BadFile(str(error)) from error
+    except BadFile:
+        raise
     except Exception as error:  # HDF5 and NumPy raise errors of any type for damaged files
         raise BadFile(f"damaged ({in_short(error)})") from error
 
@@ -121,7 +121,7 @@ def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str
 
 
 def _dates(time: Any) -> dict[dt.date, int]:
-    """Map each date to its index; the hour (noon at NCEI, midnight at PSL) is dropped."""
+    """Map each date to its index. The hour (noon at NCEI, midnight at PSL) is dropped."""
     units = str(_plain(time.attrs).get("units", ""))
     try:
         moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
@@ -154,9 +154,7 @@ def _in_range(field: Packed) -> Packed:
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Convert attributes, which HDF5 stores as arrays and bytes, to numbers and text."""
-    first = {
-        key: np.ravel(value)[0] if isinstance(value, np.ndarray) else value for key, value in attributes.items()
-    }
+    first = {key: np.ravel(value)[0] for key, value in attributes.items() if np.size(value)}
     return {
         key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         for key, value in first.items()

@@ -47,7 +47,7 @@ class Ncei(Daily):
 
 
 class Psl(Remote):
-    """Yearly files; the current one grows and does not mark preliminary days."""
+    """Yearly files. The current one grows and does not mark preliminary days."""
 
     name = "psl"
     grows = True
@@ -64,30 +64,25 @@ class Psl(Remote):
 
 
 class Mirror(Daily):
-    """Daily files in monthly folders or a single one; yearly files are tried first, with one request per year."""
+    """Daily files in monthly folders or a single one. Yearly files are tried first, with one request per year."""
 
     name = "mirror"
     folders = ("{day:%Y%m}/", "")
 
-    def __init__(self, request: FetchRequest) -> None:
-        super().__init__(request)
-        self.base = _address(request.source)
-
     @classmethod
     def accepts(cls, address: str) -> bool:
-        return address.startswith(("http://", "https://", "s3://"))
+        return address.startswith(("http://", "https://"))
 
     @classmethod
     def open(cls, request: FetchRequest) -> Sequence[Source]:
-        return [_Years(request), cls(request)]
+        sources: list[Remote] = [_Years(request), cls(request)]
+        for source in sources:
+            source.base = request.source
+        return sources
 
 
 class _Years(Psl):
     name = "mirror"
-
-    def __init__(self, request: FetchRequest) -> None:
-        super().__init__(request)
-        self.base = _address(request.source)
 
 
 class Erddap(Remote):
@@ -118,10 +113,3 @@ class Erddap(Remote):
 
     def provisional(self, file: str, day: dt.date) -> bool:
         return file.startswith("ncdcOisst21NrtAgg")
-
-
-def _address(source: str) -> str:
-    if not source.startswith("s3://"):
-        return source
-    bucket, _, prefix = source.removeprefix("s3://").partition("/")
-    return f"https://{bucket}.s3.amazonaws.com/{prefix}"

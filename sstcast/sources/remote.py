@@ -1,6 +1,6 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another.
 
-`Server` sets time limits, retries with back-off and jitter, and obeys Retry-After.
+Requests have time limits, are retried with back-off and jitter, and obey Retry-After.
 """
 
 import datetime as dt
@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
@@ -23,78 +22,18 @@ from sstcast.errors import in_short
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, RetryPolicy, Source
+from sstcast.sources.source import Batch, Need, Source
 
 TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
 PART = 1 << 20  # bytes
 
 
-class NotFound(Exception):
+class NotFound(BadFile):
     """The server has no such file."""
 
 
-class RequestFailed(Exception):
+class RequestFailed(BadFile):
     """A request failed, perhaps temporarily."""
-
-
-class Server:
-    """Downloads files below a base URL; its methods may be called from `together` threads at once."""
-
-    def __init__(self, base: str, time_limit: float, retry: RetryPolicy, together: int = 1) -> None:
-        """Set up a session without sending a request."""
-        self._base, self._give_up = base.rstrip("/"), retry.give_up
-        limit = retry.time_limit or time_limit
-        self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
-        self._stop, self._lock, self._failures = threading.Event(), threading.Lock(), 0
-        retries = _Retries(
-            total=retry.attempts - 1,
-            status_forcelist=TRANSIENT,
-            raise_on_status=False,
-            backoff_factor=retry.backoff,
-            backoff_jitter=retry.backoff,
-            backoff_max=retry.longest_wait,
-            stop=self._stop,
-        )
-        self._session = requests.Session()
-        self._session.headers["Accept-Encoding"] = "identity"
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(pool_maxsize=together, max_retries=retries))
-        self.down: str | None = None
-
-    def close(self) -> None:
-        """Stop all downloads and waiting retries at once."""
-        self.down = "stopped"
-        self._stop.set()
-
-    def get(self, name: str, file: IO[bytes]) -> None:
-        """Download `name` to `file`.
-
-        Raises NotFound if there is no such file, and RequestFailed if all attempts fail or the body is incomplete.
-        """
-        if self.down:
-            raise RequestFailed(self.down)
-        try:
-            with self._session.get(f"{self._base}/{name}", stream=True, timeout=self._limits) as response:
-                if response.status_code == 404:
-                    self._note(None)
-                    raise NotFound("not there")
-                if not response.ok:
-                    raise RequestFailed(f"status {response.status_code}")
-                for part in response.iter_content(PART):
-                    if self._stop.is_set():
-                        raise RequestFailed("stopped")
-                    file.write(part)
-        except (requests.RequestException, RequestFailed) as error:
-            reason = str(error) if isinstance(error, RequestFailed) else _cause(error)
-            self._note(reason)
-            raise RequestFailed(reason) from None
-        self._note(None)
-
-    def _note(self, failure: str | None) -> None:
-        with self._lock:
-            self._failures = self._failures + 1 if failure else 0
-            if self._failures >= self._give_up:
-                self.down = f"given up after {self._failures} failures in a row ({failure})"
 
 
 class _Retries(Retry):
@@ -126,7 +65,7 @@ def _cause(error: Exception) -> str:
 
 
 class Remote(Source):
-    """A source of files below the URL `base`; days in the same file, such as a year, are downloaded together.
+    """A source of files below the URL `base`. Days in the same file, such as a year, are downloaded together.
 
     `together` is the number of parallel requests that the server tolerates, or None if only the user limits it.
     `long_files` tells whether a file contains many days. `time_limit` is in seconds per request.
@@ -139,7 +78,7 @@ class Remote(Source):
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
-        """Return names of files that may contain a day, best first; no preliminary ones if `final_only`."""
+        """Return names of files that may contain a day, best first, and no preliminary ones if `final_only`."""
 
     def provisional(self, file: str, day: dt.date) -> bool:
         """Return whether a day from this file is preliminary, even if the file does not say so."""
@@ -147,14 +86,63 @@ class Remote(Source):
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
         retry, together = self.request.retry, self.request.concurrency
+        self._give_up = retry.give_up
         if self.together:  # with few requests at once, a server that is down costs long waits
-            together = min(together, self.together)
-            retry = replace(retry, give_up=min(retry.give_up, 3))
-        self._server, self._progress = Server(self.base, self.time_limit, retry, together), progress
+            together, self._give_up = min(together, self.together), min(retry.give_up, 3)
+        limit = retry.time_limit or self.time_limit
+        self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
+        self._stop, self._lock, self._failures, self._progress = threading.Event(), threading.Lock(), 0, progress
+        self._down: str | None = None
+        retries = _Retries(
+            total=retry.attempts - 1,
+            status_forcelist=TRANSIENT,
+            raise_on_status=False,
+            backoff_factor=retry.backoff,
+            backoff_jitter=retry.backoff,
+            backoff_max=retry.longest_wait,
+            stop=self._stop,
+        )
+        self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = "identity"
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=together, max_retries=retries))
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
+    def _get(self, name: str, file: IO[bytes]) -> None:
+        """Download `name` to `file`, perhaps in several threads at once.
+
+        Raises NotFound if there is no such file, and RequestFailed if all attempts fail or the body is incomplete.
+        """
+        if self._down:
+            raise RequestFailed(self._down)
+        try:
+            with self._session.get(
+                f"{self.base.rstrip('/')}/{name}", stream=True, timeout=self._limits
+            ) as response:
+                if response.status_code == 404:
+                    self._note(None)
+                    raise NotFound("not there")
+                if not response.ok:
+                    raise RequestFailed(f"status {response.status_code}")
+                for part in response.iter_content(PART):
+                    if self._stop.is_set():
+                        raise RequestFailed("stopped")
+                    file.write(part)
+        except (requests.RequestException, RequestFailed) as error:
+            reason = str(error) if isinstance(error, RequestFailed) else _cause(error)
+            self._note(reason)
+            raise RequestFailed(reason) from None
+        self._note(None)
+        self._progress.downloaded(file.tell())
+
+    def _note(self, failure: str | None) -> None:
+        with self._lock:
+            self._failures = self._failures + 1 if failure else 0
+            if self._failures >= self._give_up:
+                self._down = f"given up after {self._failures} failures in a row ({failure})"
+
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Request `together` files at a time; yield whole blocks, so that each is written only once."""
+        """Request `together` files at a time. Yields whole blocks, so that each is written only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
         pool = ThreadPoolExecutor(together)
@@ -168,42 +156,38 @@ class Remote(Source):
                 if not outstanding[block]:
                     yield blocks.pop(block)
         finally:
-            self._server.close()
+            self._down = "stopped"
+            self._stop.set()  # ends downloads and waiting retries at once
             pool.shutdown(cancel_futures=True)
 
     def _day(self, day: dt.date, final_only: bool) -> tuple[dt.date, Day | str]:
         reason = "not there"
         for file in self.files(day, final_only):
+            body = io.BytesIO()
             try:
-                granule = self._read(file, day)
+                self._get(file, body)
+                granule = read_granule(body.getvalue(), [day], self.request.box)
             except NotFound:
                 continue
-            except (RequestFailed, BadFile) as error:
+            except BadFile as error:
                 return day, str(error)
             if day in granule.fields:
                 return day, self._as_day(granule, file, day)
             reason = f"{file} holds {granule.span}"
         return day, reason
 
-    def _read(self, file: str, day: dt.date) -> Granule:
-        body = io.BytesIO()
-        self._server.get(file, body)
-        self._progress.downloaded(body.tell())
-        return read_granule(body.getvalue(), [day], self.request.box)
-
     def _long_files(self, need: Need) -> Iterator[Batch]:
-        """Download files one after another; yield their days in blocks, so that only one block is in memory."""
+        """Download files one after another. Yields their days in blocks, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
         store = self.request.path
         for names, members in groupby(filter(files.get, files), files.__getitem__):
             days, path = list(members), store.with_name(f".{store.name}.{names[0]}")
             try:
                 with path.open("wb") as file:
-                    self._server.get(names[0], file)
-                    self._progress.downloaded(file.tell())
+                    self._get(names[0], file)
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))
-            except (NotFound, RequestFailed, BadFile) as error:
+            except BadFile as error:
                 yield dict.fromkeys(days, str(error))
                 self._progress.settled(len(days))
             finally:

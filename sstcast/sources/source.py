@@ -102,7 +102,7 @@ class Source(ABC):
     end: ClassVar[dt.date | None] = None  # the default last day; None is yesterday
 
     def __init__(self, request: FetchRequest) -> None:
-        """Check the request without network access; raise SSTCastError if the source cannot serve it."""
+        """Check the request without network access. Raises SSTCastError if the source cannot serve it."""
         self.request, self.today = request, dt.date.today()
         self.unused: dict[str, str] = {}  # unused files, with reasons
 

@@ -1,4 +1,4 @@
-"""Writes raw stores; `sstcast.ocean.raw` describes the layout.
+"""Writes raw stores. `sstcast.ocean.raw` describes the layout.
 
 A store stays valid if the process is killed at any moment. Every file is written under a temporary name and then
 renamed, and `status`, a single chunk, is renamed last. So every day that is present in `status` has its values.
@@ -41,10 +41,10 @@ AROUND = 3  # days before and after a day to compare it with
 
 
 class RawStore:
-    """A raw store for writing; nothing is created on disk before the first call of `put`."""
+    """A raw store for writing. Nothing is created on disk before the first call of `put`."""
 
     def __init__(self, path: Path, box: Box, title: str = Source.title) -> None:
-        """Open the store if it exists; raise SSTCastError if `path` is not a raw store or has other cells."""
+        """Open the store if it exists. Raises SSTCastError if `path` is not a raw store or has other cells."""
         self.path, self.box, self._title = path, box, title
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
@@ -59,7 +59,7 @@ class RawStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the store, waiting if necessary; raise SSTCastError if it cannot be written."""
+        """Lock the store, waiting if necessary. Raises SSTCastError if it cannot be written."""
         try:
             with locked(self.path), space_for(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
@@ -116,7 +116,7 @@ class RawStore:
         self._status = status
 
     def _number(self, day: Day) -> int:
-        """Return the status number of a day; add its source's names to the store if they are new."""
+        """Return the status number of a day. Adds its source's names to the store if they are new."""
         if day.origin not in self._words:
             self._words += (day.origin, f"{day.origin}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
@@ -159,7 +159,7 @@ class RawStore:
 
 
 def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
-    """Return why a day is implausible compared with most of the days around it; "" if it is plausible."""
+    """Return why a day is implausible compared with most of the days around it, or "" if it is plausible."""
     near = [day + dt.timedelta(i) for i in range(-AROUND, AROUND + 1) if i and day + dt.timedelta(i) in fields]
     jumps = {other: jump(fields[day], fields[other], abs((other - day).days)) for other in near}
     if 2 * sum(change > 0 for change in jumps.values()) <= len(near):

@@ -2,7 +2,6 @@
 
 import os
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,12 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises SSTCastError if it is absent, damaged, not from sstcast, or in another format.
     """
-    try:
+    with reading(path, "train again or name another run"):
         with zipfile.ZipFile(path) as file:  # PyTorch itself does not check the checksums
             if damaged := file.testzip():
                 raise ValueError(f"wrong checksum of {damaged}")
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         found = state["format"]
-    except Exception as error:  # a damaged file can raise anything
-        reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or not from sstcast"
-        raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
     if found != FORMAT:
         raise SSTCastError(f"{path}: checkpoint format {found}, this version reads {FORMAT}; train again")
     return state
@@ -85,12 +81,8 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
     try:
         model.load_state_dict(state["model"])
     except (KeyError, RuntimeError, TypeError, AttributeError, ValueError) as error:
-        made_by = "another model"
-        with suppress(KeyError, TypeError):
-            made_by = state["config"]["model"]["name"]
         raise SSTCastError(
-            f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two, "
-            "or train again"
+            f"{path}: its weights do not fit the model in config.yaml; restore one of the two, or train again"
         ) from error
     for name, weight in model.state_dict().items():
         if not bool(torch.isfinite(weight).all()):

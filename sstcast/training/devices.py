@@ -65,18 +65,10 @@ def compile_model(
 ) -> nn.Module:
     """Compile a model if this is possible and saves time.
 
-    On a GPU, compiled steps run as CUDA graphs. Compiled code is cached in the user's cache folder.
-
-    Args:
-        model: the model.
-        wanted: `training.compile`: true, false, or `auto`.
-        device: where it is trained.
-        steps: the number of training steps.
-        attempt: runs the forward and backward pass of one step with the module it is given.
-
-    Returns:
-        The compiled model, or `model` unchanged if compiling is not wanted, not worthwhile, or fails. A missing
-        compiler or a failure is printed.
+    On a GPU, compiled steps run as CUDA graphs. Compiled code is cached in the user's cache folder. `wanted` is
+    `training.compile`: true, false, or `auto`. `attempt` runs the forward and backward pass of one step with the
+    module it is given. Returns `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or
+    fails. A missing compiler or a failure is printed.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model

@@ -101,16 +101,9 @@ class Trainer:
     All random numbers depend only on seed, epoch, step and device, so no generator state is saved. On a CPU, a
     resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
-    Args:
-        run: the run, from whose newest checkpoint the training resumes.
-        config: the configuration stored in the checkpoints.
-        options: the training options.
-        model: the model, with a method `auxiliary_loss()`.
-        task: batches, loss and validation score.
-        fabric: the devices.
-        stage: the name of this stage of a longer training, if it has stages.
-        before: the run of the previous stage. Training starts from its best weights and the optimiser state saved
-            with them, and has to beat their score.
+    Training resumes from the newest checkpoint of `run`. The checkpoints store `config`. The model has a method
+    `auxiliary_loss()`. `stage` names a stage of a longer training. It starts from the best weights of the run
+    `before` and the optimiser state saved with them, and has to beat their score.
 
     Raises SSTCastError if the checkpoints in the folder are damaged or belong to another model.
     """
@@ -307,7 +300,11 @@ class Trainer:
         found = newest_checkpoint(self.run.checkpoints)
         if found is None:
             if before is not None:
-                self._continue(before)
+                self.fabric.barrier()  # the first process may still be saving the previous stage
+                self.state.best, self.state.best_loss = begin_stage(self.model, self.optimizer, before.best)
+                if self.fabric.is_global_zero:
+                    with atomic(self.run.best) as temporary:
+                        shutil.copyfile(before.best, temporary)
             return
         path, saved = found
         load_weights(self.model, saved, path)
@@ -318,13 +315,6 @@ class Trainer:
             self.state = State(**saved["state"])
         if self.fabric.is_global_zero:  # a kill may have come between checkpoint and history
             self.state.write_history(self.run.history)
-
-    def _continue(self, before: Run) -> None:
-        self.fabric.barrier()  # the first process may still be saving the previous stage
-        self.state.best, self.state.best_loss = begin_stage(self.model, self.optimizer, before.best)
-        if self.fabric.is_global_zero:
-            with atomic(self.run.best) as temporary:
-                shutil.copyfile(before.best, temporary)
 
     def _save(self) -> None:
         """Write a checkpoint to resume from, delete the oldest, and update `history.csv` and `curve.csv`."""

@@ -43,7 +43,7 @@ class ForecastTask:
         return list(drawn[: full or None].split(self.batch_size))
 
     def batch(self, index: Tensor) -> Batch:
-        return self._cut(self.train, index)
+        return self.train.batch(index.to(self.train.device), self.fabric.device)
 
     def weight(self, batch: Batch) -> Tensor:
         """Return the number of ocean nodes times the number of leads."""
@@ -60,7 +60,7 @@ class ForecastTask:
         mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
         total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
         for index in mine.split(4 * self.batch_size):
-            batch = self._cut(self.validation, index)
+            batch = self.validation.batch(index.to(self.validation.device), self.fabric.device)
             with self.fabric.autocast():
                 loss = self.loss(model, batch)
             total += torch.stack([loss.double(), self.weight(batch).double()])
@@ -75,9 +75,6 @@ class ForecastTask:
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
         more = f"; and {len(index) - NAMED} more" if len(index) > NAMED else ""
         return "windows " + "; ".join(map(self.train.describe, index[:NAMED].tolist())) + more
-
-    def _cut(self, windows: AnyWindows, index: Tensor) -> Batch:
-        return windows.batch(index.to(windows.device), self.fabric.device)
 
 
 def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:

@@ -116,27 +116,19 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows]
 def plan(
     config: RunConfig | None, resume: Path | None, seeds: list[int] | None, overrides: list[str]
 ) -> list[RunConfig]:
-    """Return the configurations to train.
+    """Return the configurations to train: `config`, an ensemble of it with `seeds`, or a run to resume.
 
-    Args:
-        config: the configuration of a new run.
-        resume: the folder of a run or ensemble to resume, instead of `config`.
-        seeds: the seeds of an ensemble with this configuration.
-        overrides: changes to the configuration of the run to resume.
-
-    Raises SSTCastError if the arguments contradict each other, or a run of this name has another configuration.
+    `resume` is the folder of a run or ensemble, whose configuration `overrides` change. Raises SSTCastError if the
+    arguments contradict each other, or a run of this name has another configuration.
     """
     if (config is None) == (resume is None):
         raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
     if resume is not None:
         run = Run(resume)
-        if seeds is not None or not run.config_file.exists():
-            problem = (
-                "keeps the seeds it started with; leave out --seeds"
-                if run.config_file.exists()
-                else "not a run (no config.yaml); name a folder that `sstcast train` made"
-            )
-            raise SSTCastError(f"--resume {resume}: {problem}")
+        if not run.config_file.exists():
+            raise SSTCastError(f"--resume {resume}: not a run (no config.yaml); name a folder that train made")
+        if seeds is not None:
+            raise SSTCastError(f"--resume {resume}: keeps the seeds it started with; leave out --seeds")
         if run.trained != run:
             raise SSTCastError(f"--resume {resume}: nothing is trained there; resume {run.trained.folder}")
         for key in ("name", "runs"):

@@ -46,14 +46,14 @@ def run(made: Run, tmp_path: Path) -> Run:
     return Run(Path(shutil.copytree(made.folder, tmp_path / "copy")))
 
 
-def read(run: Run, *options: object) -> xr.Dataset:
-    path, _ = forecast(run.folder, *options, say=str)
+def read(run: Run, *options: object, **other: object) -> xr.Dataset:
+    path, _ = forecast(run.folder, *options, say=str, **other)
     return xr.load_dataset(path, engine="netcdf4")
 
 
 def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     ensemble = prepared_run(run_yaml, seeds=(3, 4))
-    options = ("2004-02-27", None, None, None, True)  # the days ahead cross 29 February
+    options = ("2004-02-27", None, True)  # the days ahead cross 29 February
     got = read(ensemble, *options)
     alone = read(ensemble.members[1], "2004-02-27")
     np.testing.assert_allclose(got["sst_member"].sel(member=1), alone["sst"], atol=1e-5)
@@ -140,7 +140,7 @@ def test_nothing_to_do_until_something_changes(run: Run) -> None:
 def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
     """Statistics of the paper's protocol are a cell's own: half of the region gives half of the forecast."""
     run = prepared_run(run_yaml, ("data.protocol=paper",))
-    west = read(run, "2004-03-03", None, WEST_TILE)
+    west = read(run, "2004-03-03", region=WEST_TILE)
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
     assert west.sizes["lon"] == 6
     whole = read(run, "2004-03-03")

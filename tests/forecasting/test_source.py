@@ -75,9 +75,9 @@ def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: None)
 @pytest.mark.parametrize(
     ("origin", "date", "words"),
     [
-        ("aws", dt.date(2003, 6, 1), "--date 2003-06-01: is in the future"),
-        ("simulator", dt.date(2003, 3, 14), "its days are from 'simulator'; run `sstcast fetch --source"),
-        ("mirror", dt.date(2003, 3, 14), "its days are from 'mirror'"),
+        ("aws", dt.date(2100, 6, 1), "2100-06-01: is in the future"),
+        ("simulator", dt.date(2003, 3, 14), "needs 2003-03-05..2003-03-14, but it holds"),
+        ("mirror", dt.date(2003, 3, 14), "choose another --date or fetch them"),
         ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, but it holds 2003-01-01"),
     ],
 )

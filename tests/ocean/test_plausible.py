@@ -40,7 +40,7 @@ REFUSED: dict[str, tuple[xr.Dataset, dict[str, object], list[str]]] = {
     "west and east swapped": (
         OCEAN,
         {"region": {"lon": [173, 170], "lat": [-12, -10], "tile": [8, 6]}},
-        ["[170, 173] for the area"],
+        ["contains no cell of the data, which cover {lon: [170, 173]"],
     ),
     "all the same": (xr.full_like(OCEAN, 0), {}, ["no cell ever changes"]),
 }

@@ -142,7 +142,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     assert not made.metrics.exists()
     assert not np.array_equal(load_combination(made), load_combination(both))
     made.best.write_bytes(b"cut")
-    with pytest.raises(SSTCastError, match=r"best.pt: is damaged"):
+    with pytest.raises(SSTCastError, match=r"best.pt: cannot be read"):
         evaluate(made)
     combine(moved, made.folder, say=lines.append)
     Run.open(made.folder)

@@ -68,7 +68,6 @@ def test_erddap_serves_no_box_across_greenwich() -> None:
 def test_a_mirror_is_asked_for_years_then_for_days_in_months_or_flat() -> None:
     base = "https://example.org/oisst"
     name = "oisst-avhrr-v02r01.20220218"
-    assert addresses("s3://mirror/oisst")[0] == ["https://mirror.s3.amazonaws.com/oisst/sst.day.mean.2022.nc"]
     yearly, daily = addresses(base)
     assert yearly == [f"{base}/sst.day.mean.2022.nc"]
     assert daily == [

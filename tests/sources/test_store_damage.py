@@ -100,7 +100,7 @@ def test_a_full_disk_is_said_and_does_no_harm(tmp_path: Path, monkeypatch) -> No
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(SSTCastError, match=r"b\.zarr: no space left on its disk; free some"):
+    with pytest.raises(SSTCastError, match=r"b\.zarr: no space left on the disk; free some"):
         put(path, DAYS[4:])
     monkeypatch.setattr(Path, "replace", rename)
     assert_holds(path, DAYS[:4])

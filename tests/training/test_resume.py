@@ -54,7 +54,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     capsys.readouterr()
     again, new = train(config, windows)
     assert new
-    assert f"{newest[-1].name}: is damaged" in capsys.readouterr().out
+    assert f"{newest[-1].name}: cannot be read" in capsys.readouterr().out
     assert step_checkpoints(run.checkpoints) == newest  # the damaged one is not among the two that are kept
     assert all(torch.equal(value, weights(again)[name]) for name, value in end.items())
     for path in step_checkpoints(run.checkpoints):
