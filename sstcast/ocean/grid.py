@@ -45,7 +45,8 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
                 f"lon is [west, east]: write lon: [{east:g}, {west:g}] for the area between"
             )
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
-    return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
+    cells = _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
+    return cells.chunk(lat=-1, lon=-1) if cells.chunks else cells  # a box across the end of the axis has two parts
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
