@@ -32,7 +32,8 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
     lon = box.eastward(sst["lon"].values, near)
-    rows = np.flatnonzero((lat > box.south) & (lat < box.north))
+    north, south = box.north == 90, box.south == -90  # a row of cells may be centred on a pole
+    rows = np.flatnonzero(((lat > box.south) | south) & ((lat < box.north) | north))
     order = np.argsort(lon, kind="stable")
     cols = order[(lon[order] > box.west) & (lon[order] < box.west + box.width)]
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
