@@ -318,6 +318,7 @@ def by_date(folder: Path) -> Path:
     return folder_of(*writes)(folder)
 
 
+MOMENT = np.timedelta64(100, "ms")  # the rounding of a time stored as a float
 CONVENTIONS: dict[str, Write] = {
     "sstcast": netcdf(forecasts()),
     "Zarr": zarr(forecasts(), 2),
@@ -332,6 +333,7 @@ CONVENTIONS: dict[str, Write] = {
     "leads from the last": netcdf(forecasts().isel(lead=slice(None, None, -1))),
     "weeks": netcdf(forecasts(leads=28).isel(lead=slice(6, None, 7))),
     "noleap": netcdf(forecasts().convert_calendar("noleap", dim="init_time", align_on="date")),
+    "a moment early": netcdf(forecasts().assign_coords(init_time=forecasts()["init_time"] - MOMENT)),
 }
 
 
