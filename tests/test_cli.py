@@ -55,7 +55,9 @@ def bad_inputs(ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[str], list
     """Name -> (what the source holds, overrides, words of the message)."""
     land = ocean.copy(deep=True)
     land["sst"][:, :, :6] = np.nan
+    coast = "{lon: [170, 171.5], lat: [-12, -10], tile: [8, 6], land_tiles: keep}"
     return {
+        "region all land": (land, [f"data.region={coast}"], ["data.region", "no ocean in 170,171.5,-12,-10"]),
         "tile all land": (land, [], ["tile 0", "all land"]),
         "split without days": (ocean, ["data.splits.test=[2030, 2031]"], ["data.splits.test", "outside the data"]),
         "split too short": (ocean, ["data.splits.test=[2004-01-01, 2004-01-15]"], ["data.splits.test", "16"]),

@@ -98,7 +98,7 @@ def _days(
     init: xr.DataArray, lead: xr.DataArray, path: Path
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
     """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes."""
-    times, ahead = dates(init, path), _in_days(lead, path)
+    times, ahead = dates(init, path).round("min"), _in_days(lead, path)  # 23:59:59.9 belongs to the next day
     days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(

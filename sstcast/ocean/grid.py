@@ -32,14 +32,18 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
     lon = box.eastward(sst["lon"].values, near)
-    rows = np.flatnonzero((lat > box.south) & (lat < box.north))
+    north, south = box.north == 90, box.south == -90  # a row of cells may be centred on a pole
+    rows = np.flatnonzero(((lat > box.south) | south) & ((lat < box.north) | north))
     order = np.argsort(lon, kind="stable")
     cols = order[(lon[order] > box.west) & (lon[order] < box.west + box.width)]
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
     cols = max(runs, key=len)  # a box that crosses a gap in the data has several runs
     if fault := _fault(region, lat, rows, lon, cols):
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
-    return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
+    cells = _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
+    if cells.chunks:  # a box across the end of the axis has two blocks
+        cells = cells.copy(data=cells.data.rechunk({-2: -1, -1: -1}))
+    return cells
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:

@@ -198,6 +198,8 @@ def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
 
 def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
     tiles = to_tiles(fraction.values >= data.box.min_ocean, tile_index(data.box, fraction.shape))
+    if not tiles.any():
+        raise SSTCastError(f"data.region: no ocean in {data.place}; choose another")
     if data.box.land_tiles == "refuse" and (empty := np.flatnonzero(~tiles.any(1))).size:
         raise SSTCastError(
             f"data.region: tile {empty[0]} (from the south-west) is all land; skip it, or set land_tiles: keep"

@@ -31,8 +31,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
 
-    Warns on stderr if the source has changed since the run was trained. Raises SSTCastError if the region has no
-    ocean.
+    Warns on stderr if the source has changed since the run was trained.
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)

@@ -34,11 +34,13 @@ def box_of(name: str) -> Box:
 
 def covers(tiled: xr.DataArray, box: Box) -> bool:
     """Return whether the cells of the mask `tiled(lat, lon)` cover all of `box`."""
+    if 1 in tiled.shape:  # the width of the cells is unknown
+        return False
     lat, lon = tiled["lat"], tiled["lon"]
-    step_lat, step_lon = (float(axis[1] - axis[0]) if len(axis) > 1 else np.inf for axis in (lat, lon))
+    step_lat, step_lon = (float(axis[1] - axis[0]) for axis in (lat, lon))
     cells = box.contains(lat, lon)
     expected = (box.north - box.south) / step_lat * box.width / step_lon
-    return bool((cells & tiled).sum() == cells.sum() >= round(expected))
+    return bool((cells & tiled).sum() == cells.sum() >= max(1, round(expected)))
 
 
 def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, float]) -> xr.DataArray:

@@ -198,7 +198,7 @@ def data_of(
             raise SSTCastError("--truth: name the observations, a source of daily temperatures")
         data = load_config(Path(truth)).data if configured else _data_of_file(forecasts, truth, region, horizon)
         if configured and region is not None:
-            with open_sst(source_path(data.source)) as observed:
+            with open_sst(source_path(data.source), data.variable, data.units) as observed:
                 data = data.model_copy(update={"region": _place(forecasts, observed, region)})
     else:
         if configured:

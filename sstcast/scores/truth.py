@@ -62,7 +62,7 @@ class Truth:
     def of(cls, run: Run, split: str = "test") -> "Truth":
         """Open the prepared stores of a run.
 
-        Raises SSTCastError if they differ from the data the run was trained on, or contain no ocean.
+        Raises SSTCastError if they differ from the data the run was trained on.
         """
         check_data(run)
         return cls.open(run.config.data, split)
@@ -71,14 +71,10 @@ class Truth:
     def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Truth":
         """Open the prepared stores of `data`, for initial dates `every` days apart.
 
-        Raises SSTCastError if they do not exist, or contain no ocean.
+        Raises SSTCastError if they do not exist.
         """
         cube, anomalies = Prepared.of(data).open()
         windows = cut_windows(anomalies, data, split).thinned(every)
-        if not windows.ocean.any():
-            raise SSTCastError(
-                f"data.region: no ocean in {data.region}, so there is nothing to score; choose another"
-            )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)

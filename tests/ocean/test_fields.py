@@ -16,7 +16,7 @@ from sstcast.config import DataConfig, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.grid import crop
+from sstcast.ocean.grid import coarsen, crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
@@ -129,9 +129,12 @@ def across_the_date_line(west: float) -> xr.Dataset:
 @pytest.mark.parametrize("west", [0, -180])
 def test_the_date_line(tmp_path: Path, west: float) -> None:
     path = netcdf(across_the_date_line(west))(tmp_path)
-    cells = crop(open_sst(path), Region(lon=(177, -177), lat=(-12, -10), tile=(8, 24)), path)
-    np.testing.assert_allclose(cells, make_sst(1, cols=32)["sst"][:, :, 4:28], atol=1e-4)
+    region = Region(lon=(177, -177), lat=(-12, -10), coarsen=2, tile=(4, 12))
+    cells, expected = crop(open_sst(path), region, path), make_sst(1, cols=32)["sst"][:, :, 4:28]
+    np.testing.assert_allclose(cells, expected, atol=1e-4)
     np.testing.assert_allclose(cells["lon"], 177.125 + 0.25 * np.arange(24))
+    means = coarsen(*checked(cells, path), region)
+    np.testing.assert_allclose(means, expected.coarsen(lat=2, lon=2).mean(), atol=1e-4)
 
 
 SPELLED = ["deg C", "degrees C", "Degrees Celsius", "°C", "degree_Celsius", "celsius", "C", "deg_C", "degreesC"]
@@ -315,6 +318,7 @@ def by_date(folder: Path) -> Path:
     return folder_of(*writes)(folder)
 
 
+MOMENT = np.timedelta64(100, "ms")  # the rounding of a time stored as a float
 CONVENTIONS: dict[str, Write] = {
     "sstcast": netcdf(forecasts()),
     "Zarr": zarr(forecasts(), 2),
@@ -329,6 +333,7 @@ CONVENTIONS: dict[str, Write] = {
     "leads from the last": netcdf(forecasts().isel(lead=slice(None, None, -1))),
     "weeks": netcdf(forecasts(leads=28).isel(lead=slice(6, None, 7))),
     "noleap": netcdf(forecasts().convert_calendar("noleap", dim="init_time", align_on="date")),
+    "a moment early": netcdf(forecasts().assign_coords(init_time=forecasts()["init_time"] - MOMENT)),
 }
 
 

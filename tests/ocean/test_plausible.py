@@ -101,6 +101,13 @@ def test_regions_on_any_grid(cell: float, start: float) -> None:
         np.testing.assert_allclose((box[0, 0] - expected + 180) % 360 - 180, 0, atol=cell / 100)
 
 
+def test_a_row_centred_on_a_pole_belongs_to_the_region() -> None:
+    sst = make_sst(1, rows=5)["sst"].assign_coords(lat=[-90.0, -45.0, 0.0, 45.0, 90.0])
+    for south, north, rows in ((-90, 90, 5), (-90, 67.5, 4), (-67.5, 90, 4), (-67.5, 67.5, 3)):
+        box = crop(sst, Region(lon=(170, 173), lat=(south, north), tile=(rows, 12)), Path("x"))
+        assert box.sizes["lat"] == rows
+
+
 def with_value(value: float) -> xr.Dataset:
     changed = OCEAN.copy(deep=True)
     changed["sst"][100, 5, 5] = value

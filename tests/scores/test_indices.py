@@ -54,6 +54,8 @@ def test_what_a_region_covers() -> None:
     assert [name for name, box in NINO.items() if covers(pacific, box)] == ["nino3", "nino34"]
     without_a_tile = pacific & ~((pacific["lon"] > 255) & (pacific["lat"] > 0))
     assert [name for name, box in NINO.items() if covers(without_a_tile, box)] == ["nino34"]
+    for few in (pacific[:, :1], pacific[::29, ::20]):  # one column, and cells larger than a box
+        assert not any(covers(few, box) for box in NINO.values())
 
 
 def test_names_and_boxes_without_ocean() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from other_conventions import climpred
+from small_files import SPLITS
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
@@ -20,7 +22,7 @@ from sstcast.pages.results import Results
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.score import complete_forecasts, score
+from sstcast.scores.score import complete_forecasts, data_of, score
 
 EVERY = 7
 REGION = Region(lon=(170, 173), lat=(-12, -10))
@@ -264,6 +266,17 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
     ):
         with pytest.raises(SSTCastError, match=words):
             score(*arguments, say=str)
+
+
+def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    with xr.open_dataset(sst_file, engine="netcdf4") as opened:
+        both = write(xr.Dataset({"a": opened["sst"], "b": opened["sst"]}), tmp_path / "both.nc")
+    data = {"source": str(both), "variable": "b", "units": "degC", "splits": SPLITS}
+    config = tmp_path / "both.yaml"
+    config.write_text(yaml.safe_dump({"data": data, "model": {"name": "persistence"}}))
+    forecasts = read_forecasts(write(sparse, tmp_path / "f.nc"))
+    found = data_of(forecasts, str(config), (), "171,173,-12,-10", 8)
+    assert (found.variable, found.box.lon, found.box.tile) == ("b", (171, 173), (8, 8))
 
 
 def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
