@@ -4,14 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
+import untrained
 
 from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.training.checkpoint import save_checkpoint
-from sstcast.training.train import forecaster, training_windows
 from sstcast.yaml_files import validate
 
 
@@ -50,17 +47,4 @@ def metrics_of(run: Run) -> dict[str, Any]:
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
     """Prepare the data and make the run, an ensemble if there are several seeds."""
     prepare(config.data, say=str)
-    windows, run = training_windows(config)["validation"], Run.create(config)
-    for seed in seeds:
-        own, member = config, run
-        if len(seeds) > 1:
-            own = config.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
-            member = Run.create(own)
-        Prepared.of(config.data).record().write(member.folder)
-        torch.manual_seed(seed)
-        model = forecaster(own, windows)
-        with torch.no_grad():  # apart from persistence, and from each other
-            for parameter in model.parameters():
-                parameter.add_(0.2 * torch.randn_like(parameter))
-        save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
-    return run
+    return untrained.make_run(config, seeds, noise=0.2)

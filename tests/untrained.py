@@ -9,8 +9,11 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint
 
 
-def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
-    """Make a run's folder, or an ensemble's if there are several seeds."""
+def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0) -> Run:
+    """Make a run's folder, or an ensemble's if there are several seeds.
+
+    With `noise` in their weights networks are apart from persistence, and from each other.
+    """
     run = Run.create(config)
     data, options = config.data, config.model.options
     for seed in seeds:
@@ -21,6 +24,9 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
         torch.manual_seed(seed)
         sizes = {"history": data.history, "horizon": data.horizon, "shape": data.box.tile}
         model = build_forecaster(config.model.name, **sizes, **options)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(noise * torch.randn_like(parameter))
         if Prepared.of(data).exist:
             Prepared.of(data).record().write(member.folder)
         save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)

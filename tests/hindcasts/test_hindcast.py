@@ -282,10 +282,8 @@ def test_all_systems_are_measured_by_the_longest_record() -> None:
 
 def contents(folder: Path, name: str) -> dict[str, Any]:
     """Forecasts and scores of a system; not checkpoints, as PyTorch may write the same in other bytes."""
-    files, metrics = (
-        (folder / name / "hindcast.zarr/sst").glob("[0-9]*"),
-        json.loads((folder / "metrics.json").read_text()),
-    )
+    files = (folder / name / "hindcast.zarr/sst").glob("[0-9]*")
+    metrics = json.loads((folder / "metrics.json").read_text())
     found: dict[str, Any] = {file.name: file.read_bytes() for file in files}
     scores = {"mse": metrics["scores"][name], "event": metrics["heatwaves"]["event"][name]}
     return found | scores | {loss: of[name] for loss, of in metrics["ratios"].items()}
