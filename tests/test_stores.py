@@ -194,6 +194,9 @@ def test_a_store_of_ours_is_whole_or_refused(tmp_path: Path) -> None:
             assert re.fullmatch(rf"{path}: [^\n]*; {REMEDY}", said)
         file.write_bytes(content)
     assert refused >= {Path(name) for name in (".zmetadata", ".zattrs", "sst/0.0.0", "sst/1.0.0", "time/0")}
+    edit(path / ".zmetadata", lambda content: content["metadata"]["sst/.zattrs"].update(units="K"))
+    with pytest.raises(SSTCastError, match="its metadata are damaged"):
+        open_written(path, REMEDY)
 
 
 def test_a_flipped_bit_in_a_chunk_of_netcdf_is_never_another_value(tmp_path: Path) -> None:
