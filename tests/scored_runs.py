@@ -12,7 +12,14 @@ from sstcast.runs import Run
 from sstcast.yaml_files import validate
 
 
-def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) -> RunConfig:
+def configure(
+    folder: Path,
+    sst_file: Path | str,
+    name: str = "small",
+    model: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    **data: Any,
+) -> RunConfig:
     """Describe a run on two tiles of 8 x 6 cells, ten days of history, eight ahead."""
     raw = {
         "name": name,
@@ -26,8 +33,8 @@ def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) ->
             "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
             **data,
         },
-        "model": {"name": "mpnn", "width": 8, "layers": 1},
-        "training": {"device": "cpu"},
+        "model": model or {"name": "mpnn", "width": 8, "layers": 1},
+        "training": {"device": "cpu"} | (training or {}),
     }
     return validate(RunConfig, raw, "test")
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.config import RunConfig
@@ -17,10 +18,9 @@ from sstcast.errors import Interrupted
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.workers import StopRequest
-from sstcast.yaml_files import validate
 
 EVERY = 6  # days from one initial date to the next
-QUICK = {"epochs": 2, "windows_per_epoch": 100, "device": "cpu", "checkpoint_steps": 2}
+QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}
 
 
 def write_ocean(folder: Path, jump: float = 0) -> Path:
@@ -40,21 +40,8 @@ def system(
     **data: Any,
 ) -> RunConfig:
     """Describe a system; its paths are relative to the working folder."""
-    raw = {
-        "name": name,
-        "data": {
-            "source": "small.nc",
-            "region": {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6]},
-            "directory": "prepared",
-            "history": 10,
-            "horizon": 8,
-            "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
-            **data,
-        },
-        "model": {"name": model} | ({"width": 8} if options is None else options),
-        "training": QUICK | (training or {}),
-    }
-    return validate(RunConfig, raw, "test")
+    chosen = {"name": model} | ({"width": 8} if options is None else options)
+    return configure(Path(), "small.nc", name, chosen, QUICK | (training or {}), **data)
 
 
 def plan(
@@ -97,4 +84,4 @@ def train_until_stopped(file: Path) -> str:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    hindcast(systems(), jobs=int(sys.argv[2]))
+    hindcast(plan(system("one")), jobs=int(sys.argv[2]))

@@ -50,19 +50,6 @@ def test_a_base_says_what_a_file_leaves_out(tmp_path: Path) -> None:
     assert (config.training.epochs, config.training.batch_size) == (4, 6)
 
 
-@pytest.mark.parametrize(("base", "words"), [("absent.yaml", "absent.yaml"), ("[1]", "run.yaml: base:")])
-def test_a_base_that_is_none(tmp_path: Path, base: str, words: str) -> None:
-    (tmp_path / "run.yaml").write_text(f"base: {base}\nmodel: {{name: mpnn}}\n")
-    with pytest.raises(SSTCastError, match=words):
-        load_config(tmp_path / "run.yaml")
-
-
-def test_a_base_has_no_base_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_text("base: run.yaml\n" + DEMO.read_text())
-    with pytest.raises(SSTCastError, match=r"base: unknown key"):
-        load_config(tmp_path / "run.yaml")
-
-
 @pytest.mark.parametrize(
     ("override", "words"),
     [
@@ -87,14 +74,6 @@ def test_what_is_wrong_is_said_in_one_line(override: str, words: list[str]) -> N
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
-
-
-def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
-    (tmp_path / "list.yaml").write_text("- 1\n- 2\n")
-    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    for name in ("absent.yaml", "list.yaml", "bytes.yaml"):
-        with pytest.raises(SSTCastError, match=name):
-            load_config(tmp_path / name)
 
 
 def test_data_in_place_of_a_configuration(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The documentation site builds strictly and needs no network; the code on its pages runs."""
+"""The documentation site builds strictly and needs no network; the code of the README and its pages runs."""
 
 import os
 import re
@@ -20,7 +20,26 @@ ROOT = Path(__file__).parents[1]
 
 def blocks(page: str) -> list[str]:
     """The Python code of a page."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # no checkout here: the packaged configuration is found
+    (forecast, graphs), names = blocks("README.md"), {}
+    exec(forecast, names)
+    assert len(names["windows"]) == 11_253
+    assert names["batch"].history.shape == (20, 900, 42)
+    assert names["forecast"].shape == (20, 900, 28)
+    assert names["loss"].isfinite()
+    exec(graphs, names)
+    assert 0 <= names["result"]["test"] <= 1
+    assert names["y"].shape == (34, 64)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:
@@ -40,7 +59,7 @@ def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:
 
 def test_the_model_of_the_page_is_a_backbone() -> None:
     names: dict = {}
-    exec(blocks("own-model.md")[0], names)
+    exec(blocks("docs/own-model.md")[0], names)
     model = names["Diffusion"](width=8)
     graph = GridGraph(3, 4, torch.ones(2, 12, dtype=torch.bool))
     x = torch.randn(2, 12, 8)
@@ -50,7 +69,7 @@ def test_the_model_of_the_page_is_a_backbone() -> None:
 def test_the_metric_of_the_page_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict = {}
     monkeypatch.setitem(METRICS, "misses", None)  # removed again after the test
-    for block in blocks("own-metric.md"):
+    for block in blocks("docs/own-metric.md"):
         exec(block, names)
     assert names["Misses"]()(names["forecast"], names["truth"], ["init_time"]).values.tolist() == [1, 1]
     assert float(names["Root"]()(names["forecast"], names["truth"])) == 1.5
@@ -58,14 +77,14 @@ def test_the_metric_of_the_page_scores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_source_of_the_page_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCES, "lukewarm", None)
-    exec(blocks("own-source.md")[0], {})
+    exec(blocks("docs/own-source.md")[0], {})
     assert SOURCES["lukewarm"].name == "lukewarm"
 
 
 def test_the_classes_of_the_pages_have_strict_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MYPYPATH", str(ROOT))
     for page in ("own-metric", "own-model", "own-source", "own-task"):
-        code = "\n".join(block for block in blocks(f"{page}.md") if not block.startswith("    "))
+        code = "\n".join(block for block in blocks(f"docs/{page}.md") if not block.startswith("    "))
         (tmp_path / f"{page.replace('-', '_')}.py").write_text(code)
     cache = ROOT / ".mypy_cache"
     found = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache), str(tmp_path)])

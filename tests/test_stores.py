@@ -120,18 +120,14 @@ def test_codecs_that_run_code_are_refused_in_format_3_too(tmp_path: Path, inside
     assert "numcodecs.pickle" in refusal(open_zarr, tmp_path / "z")
 
 
-TEXTS = [b"", b"\x00\xff", b"[]", b'{"metadata": {"sst/.zarray": 1}}']
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_metadata_that_is_no_json_of_a_store_is_one_line(store2: Path, text: bytes) -> None:
-    (store2 / ".zmetadata").write_bytes(text)
-    refusal(open_zarr, store2)
-
-
 def test_what_is_no_store_is_one_line(tmp_path: Path, store2: Path) -> None:
     for path in (tmp_path / "absent", tmp_path, store2 / ".zmetadata"):
         refusal(open_zarr, path)
+    whole = (store2 / ".zmetadata").read_bytes()
+    for text in (b"", b"\x00\xff", b"[]", b'{"metadata": {"sst/.zarray": 1}}'):
+        (store2 / ".zmetadata").write_bytes(text)
+        refusal(open_zarr, store2)
+    (store2 / ".zmetadata").write_bytes(whole)
     (store2 / "time/0").write_bytes(b"damaged")
     refusal(open_zarr, store2)
 
@@ -198,6 +194,9 @@ def test_a_store_of_ours_is_whole_or_refused(tmp_path: Path) -> None:
             assert re.fullmatch(rf"{path}: [^\n]*; {REMEDY}", said)
         file.write_bytes(content)
     assert refused >= {Path(name) for name in (".zmetadata", ".zattrs", "sst/0.0.0", "sst/1.0.0", "time/0")}
+    edit(path / ".zmetadata", lambda content: content["metadata"]["sst/.zattrs"].update(units="K"))
+    with pytest.raises(SSTCastError, match="its metadata are damaged"):
+        open_written(path, REMEDY)
 
 
 def test_a_flipped_bit_in_a_chunk_of_netcdf_is_never_another_value(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from sstcast.training.checkpoint import save_checkpoint
 
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0) -> Run:
-    """Make a run's folder, or an ensemble's if there are several seeds, with noise on the first weights."""
+    """Make a run's folder, or an ensemble's if there are several seeds.
+
+    With `noise` in their weights, networks differ from persistence and from each other.
+    """
     run = Run.create(config)
     data, options = config.data, config.model.options
     for seed in seeds:
@@ -22,7 +25,7 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0)
         sizes = {"history": data.history, "horizon": data.horizon, "shape": data.box.tile}
         model = build_forecaster(config.model.name, **sizes, **options)
         with torch.no_grad():
-            for parameter in model.parameters() if noise else ():
+            for parameter in model.parameters():
                 parameter.add_(noise * torch.randn_like(parameter))
         if Prepared.of(data).exist:
             Prepared.of(data).record().write(member.folder)

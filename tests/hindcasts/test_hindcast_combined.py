@@ -15,7 +15,7 @@ from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, in_degrees, load_combination
 from sstcast.geo import area_weights
-from sstcast.hindcasts.fold import combine_runs
+from sstcast.hindcasts.fold import combine_runs, select_run
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
@@ -38,9 +38,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def planned(*others: RunConfig) -> Plan:
+def planned(*others: RunConfig, **protocol: int) -> Plan:
     systems = system("wide", "multiscale-ridge", options={}), system("small"), *others
-    return plan(*systems, seeds=(0, 1), fitted="both", equal="mean")
+    return plan(*systems, seeds=(0, 1), fitted="both", equal="mean", **protocol)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_another_system_is_combined_too(combined: Plan) -> None:
     with pytest.raises(SSTCastError, match=r"small: .*fold-2005 holds a system of this name"):
         hindcast(plan(combined.systems[0], third, equal="small"), say=quiet)
     assert not Path("hindcast/third").exists()
-    scores, new = hindcast(planned(third), say=quiet)
+    scores, new = hindcast(planned(third, last=2006), say=quiet)
     assert new
     assert {"third", "both", "mean"} <= set(scores["systems"])
     mean = xr.open_zarr(combined.hindcast.forecasts("mean"))["sst"]
@@ -137,26 +137,31 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Persistence is better in all years but the one that is forecast, which is noise about the climatology."""
-    ocean = make_sst(years=8)
-    noise = ocean["sst"].sel(time="2008")
+    ocean = make_sst(years=5)
+    noise = ocean["sst"].sel(time="2005")
     day = noise["time"].dt.dayofyear
     season = 20 + 4 * np.cos(2 * np.pi * day / 365.25) + 0.5 * xr.DataArray(np.arange(8), dims="lat")
     noise = 0 * noise + np.random.default_rng(1).normal(0, 0.5, noise.shape)
-    ocean["sst"].loc[{"time": "2008"}] = (season + noise).transpose(*noise.dims).values
+    ocean["sst"].loc[{"time": "2005"}] = (season + noise).transpose(*noise.dims).values
     ocean.to_netcdf(tmp_path / "small.nc", engine="netcdf4")
     monkeypatch.chdir(tmp_path)
     systems = [system(f"the-{name}", name, options={}) for name in ("climatology", "persistence")]
-    chosen = plan(*systems, select=("the-climatology", "the-persistence"), first=2008, fold=1)
+    chosen = plan(*systems, select=("the-climatology", "the-persistence"), first=2005, last=2005, fold=1)
     scores = hindcast(chosen, say=quiet)[0]["scores"]
     assert scores["the-climatology"]["degC"]["mse"] < scores["the-persistence"]["degC"]["mse"]
-    run = Run(chosen.hindcast.folder / "selected/fold-2008")
+    run = Run(chosen.hindcast.folder / "selected/fold-2005")
     (part,) = run.parts
     assert part.run.parent.name == "the-persistence"
     assert (load_combination(run) == 1).all()
     stores = [chosen.hindcast.forecasts(name) for name in ("selected", "the-persistence")]
     np.testing.assert_array_equal(*(xr.open_zarr(store)["sst"] for store in stores))
-    combine_runs([chosen.run(systems[0], chosen.protocol.folds[0]).folder], run.config, equal=True)  # the other
-    hindcast(chosen, say=quiet)
+    (fold,) = chosen.protocol.folds
+    combine_runs([chosen.run(systems[0], fold).folder], run.config, equal=True)  # the other
+    before = chosen.protocol.before(fold).folds
+    earlier = {
+        chosen.run(system, fold).folder: [chosen.run(system, year).folder for year in before] for system in systems
+    }
+    assert select_run(earlier, run.config, EVERY).endswith("chosen: the-persistence")
     assert run.parts == [part]
     with pytest.raises(SSTCastError, match="--select: no system is called mean; the systems are the-climatology"):
         hindcast(plan(*systems, equal="mean", select=("the-climatology", "mean")), say=quiet)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import yaml
 from small_hindcast import plan, system, write_ocean
 
 from sstcast import workers
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
+from sstcast.hindcasts.running import run_tasks
 from sstcast.pages.results import Results
 from sstcast.runs import Run
 
@@ -85,10 +88,9 @@ def test_a_run_is_no_folder_for_a_hindcast(here: Path) -> None:
         hindcast(inside)
 
 
-def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = plan(system("a", training={"device": "cuda:7"}), system("b", training={"epochs": 1}))
-    with pytest.raises(SSTCastError, match=r"training.device: 'cuda:7' is not available here"):
-        hindcast(planned, jobs=2, say=lambda line: None)
+def test_what_a_task_raises_is_raised_from_its_process() -> None:
+    with pytest.raises(SSTCastError, match=r"absent.yaml: cannot read it"):
+        run_tasks([partial(load_config, Path("absent.yaml"))] * 2, 2, None, str)
 
 
 def test_no_scores_no_report(here: Path) -> None:
@@ -105,7 +107,7 @@ def test_no_scores_no_report(here: Path) -> None:
         (["a.yaml"], "--years"),
         (["--years", "2005:2008"], "CONFIG"),
         *((["a.yaml", "--years", years], f"--years {years}: write the first and the last year forecast")
-          for years in ("2008:2005", "2005", "2005:", "1:2", "a:b", "2005:2008:2010", "2005-2008", "9000:9999")),
+          for years in ("2008:2005", "2005", "a:b", "9000:9999")),
         (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: is longer than the 4 year(s)"),
         (["a.yaml", "--years", "2005:2008", "--fold", "0"], "--fold"),
         (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),

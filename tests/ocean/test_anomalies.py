@@ -9,12 +9,13 @@ from sstcast.config import DataConfig, Region, Splits
 from sstcast.ocean.anomalies import fit, on_days, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells
 
-SPLITS = Splits(train=(2001, 2002), validation=(2003, 2003), test=(2004, 2004))
+YEARS = {"train": (2001, 2002), "validation": (2003, 2003), "test": (2004, 2004)}
+SPLITS = Splits.model_validate(YEARS)
 REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocean=0.5)
 
 
-def prepared(protocol: str, sst: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
-    data = DataConfig(region=REGION, protocol=protocol, splits=SPLITS)
+def prepared(protocol: str, sst: xr.DataArray, splits: Splits = SPLITS) -> tuple[xr.Dataset, xr.DataArray]:
+    data = DataConfig(region=REGION, protocol=protocol, splits=splits)
     return standard(sst, data)
 
 
@@ -50,18 +51,20 @@ def test_paper_protocol() -> None:
     assert np.isnan(result["anomaly"].values[:, ~ocean]).all()
 
 
-def test_physical_protocol() -> None:
-    sst = small()
-    result, coarse = prepared("physical", sst)
+@pytest.mark.parametrize("base", [(2001, 2002), (2001, 2003), (2002, 2003)])
+def test_physical_protocol(base: tuple[int, int]) -> None:
+    """Statistics are of the base period, which is that of training unless another is given."""
+    sst, given = small(), {} if base == YEARS["train"] else {"base_period": base}
+    result, coarse = prepared("physical", sst, Splits.model_validate(YEARS | given))
     day = sst["time"].dt.dayofyear.values
-    train = sst["time"].dt.year.values <= 2002
+    known = sst["time"].dt.year.isin(range(base[0], base[1] + 1)).values
     angle = 2 * np.pi * np.outer(day, [1, 2, 3]) / 365.2425
     design = np.hstack([np.ones((len(day), 1)), np.cos(angle), np.sin(angle)])
     values = coarse.values.reshape(len(day), -1)
     ocean = ~np.isnan(values[0])
-    fit, *_ = np.linalg.lstsq(design[train], values[train][:, ocean], rcond=None)
+    fit, *_ = np.linalg.lstsq(design[known], values[known][:, ocean], rcond=None)
     anomaly = values[:, ocean] - design @ fit
-    expected = anomaly / anomaly[train].std()
+    expected = anomaly / anomaly[known].std()
     np.testing.assert_allclose(result["anomaly"].values.reshape(len(day), -1)[:, ocean], expected, atol=1e-3)
 
 

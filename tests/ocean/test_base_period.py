@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import xarray as xr
 from scored_runs import configure
@@ -20,27 +19,6 @@ def configured(folder: Path, sst_file: Path, name: str, **data: Any) -> Any:
     base = data.pop("base_period", None)
     splits = SPANS | ({"base_period": base} if base else {})
     return configure(folder, sst_file, name, splits=splits, **data)
-
-
-@pytest.mark.parametrize(
-    ("base", "years"), [(None, (2001, 2002)), ([2001, 2003], (2001, 2003)), ([2002, 2003],) * 2]
-)
-def test_climatology_and_scale_against_numpy(tmp_path: Path, sst_file: Path, base: Any, years: Any) -> None:
-    config = configured(tmp_path, sst_file, "run", base_period=base)
-    _, found = prepare(config.data, say=str).open()
-    with xr.open_dataset(sst_file) as opened:
-        sst = opened["sst"].load()
-    angle = 2 * np.pi * np.outer(sst["time"].dt.dayofyear, [1, 2, 3]) / 365.2425
-    terms = np.hstack([np.ones((len(angle), 1)), np.cos(angle), np.sin(angle)])
-    known = (sst["time"].dt.year.values >= years[0]) & (sst["time"].dt.year.values <= years[1])
-    ocean = found["ocean_mask"].values
-    values = sst.values[:, ocean].astype("f4").astype("f8")
-    climatology = terms @ np.linalg.lstsq(terms[known], values[known], rcond=None)[0]
-    scale = np.sqrt(np.mean((values - climatology)[known] ** 2))
-    day = sst["time"].dt.dayofyear.values - 1
-    np.testing.assert_allclose(found["climatology"].values[day][:, ocean], climatology, atol=1e-4)
-    np.testing.assert_allclose(found["scale"].values[:, ocean], scale, rtol=1e-5)
-    np.testing.assert_allclose(found["anomaly"].values[:, ocean], (values - climatology) / scale, atol=1e-3)
 
 
 def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Path, sst_file: Path) -> None:

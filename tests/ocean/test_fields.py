@@ -238,7 +238,6 @@ def forecasts(dates: int = 4, leads: int = 3) -> xr.Dataset:
 ONE_DAY = OCEAN.sel(time="2001-12-31")
 REFUSED: dict[str, tuple[Write, list[str]]] = {
     "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
-    "weekly": (netcdf(OCEAN.resample(time="7D").mean()), ["a value every 7 days"]),
     "6-hourly": (
         netcdf(OCEAN.assign_coords(time=pd.date_range("2001-01-01", periods=730, freq="6h"))),
         ["2001-01-01 twice", 'ds.resample(time="1D").mean()'],
@@ -248,7 +247,6 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
     "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "cdo remapbil"]),
     "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "cdo remapbil"]),
     "a row is missing": (netcdf(OCEAN.isel(lat=[0, 1, 2, 4, 5, 6, 7])), ["its lat lacks values after -11.375"]),
-    "a column is missing": (netcdf(OCEAN.isel(lon=[*range(3), *range(4, 12)])), ["its lon lacks values"]),
     "forecasts": (netcdf(forecasts()), ["sst looks like forecasts; score them with `sstcast score`"]),
     "climpred's forecasts": (netcdf(climpred(forecasts())), ["looks like forecasts"]),
     "several": (netcdf(named("warm")), ["The file has warm(time, lat, lon), error(time, lat, lon); set "]),

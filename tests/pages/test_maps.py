@@ -187,7 +187,7 @@ def test_no_text_runs_into_another_panel(region, projection):
 
 @pytest.mark.parametrize(
     "projection",
-    ["PlateCarree", "Mercator", "Robinson", "LambertConformal", "Orthographic", "NorthPolarStereo", "RotatedPole"],
+    ["PlateCarree", "LambertConformal", "Orthographic", "RotatedPole"],
 )
 def test_pixels_have_the_colour_of_the_value_there(projection):
     """End to end: the pixel at which the projection puts a cell's centre, in a region across the date line."""
@@ -226,10 +226,11 @@ def test_hatching_covers_its_cells_and_no_others(region):
 FEW = {"OSGB", "OSNI", "EuroPP", "LambertZoneII"}  # show a country or a continent
 
 
-@pytest.mark.parametrize("region", ["tasman", "globe"])
-def test_every_projection_shows_a_part_and_the_globe(region):
-    for name in {*projections()} - FEW - {"Spilhaus"}:  # for which PROJ may be too old
-        assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf, name
+def test_every_projection_shows_a_part_and_some_the_globe():
+    names = sorted({*projections()} - FEW - {"Spilhaus"})  # for which PROJ may be too old
+    for region, some in (("tasman", names), ("globe", names[::4])):
+        for name in some:
+            assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf, name
 
 
 def test_a_projection_that_shows_nothing_of_the_region_says_so():

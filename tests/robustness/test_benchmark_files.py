@@ -3,19 +3,19 @@
 import itertools
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import small_own
 import small_raw
-import yaml
-from bad import CHANGES, Family, changed, run
+from bad import CHANGES, changed
 
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.registry import find_dataset
 
+pytestmark = pytest.mark.filterwarnings("ignore")
+Attempt = Callable[..., int]
 FORMATS = (
     *("CiteSeer", "minesweeper", "amazon-photo", "PROTEINS"),
     *("ZINC", "PascalVOC-SP", "ogbg-molhiv", "PCQM4Mv2"),
@@ -42,9 +42,8 @@ def command(folder: Path, what: object, number: int, *extra: object) -> list[obj
     return ["benchmark", what, "--model", "mpnn", "--root", folder / "raw", *sets, *extra]
 
 
-def damages(path: Path, chance: random.Random, most: int) -> Iterator[tuple[str, bytes]]:
-    for kind in chance.sample(list(CHANGES), most):
-        yield f"{path.name}, {kind}", CHANGES[kind](path.read_bytes(), chance)
+def damaged(path: Path, chance: random.Random) -> bytes:
+    return CHANGES[chance.choice(list(CHANGES))](path.read_bytes(), chance)
 
 
 def forget(root: Path) -> None:
@@ -53,62 +52,40 @@ def forget(root: Path) -> None:
         shutil.rmtree(path)
 
 
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.usefixtures("untrained")
-def test_raw_files_of_every_format(tmp_path: Path) -> None:
-    family, chance, number = Family("raw files of benchmarks", tmp_path), random.Random(5), itertools.count()
-    for name in FORMATS:
-        dataset = find_dataset(name)
-        small_raw.write(dataset, tmp_path / "raw")
-        assert run(*command(tmp_path, name, next(number), "--trust"))[0] == 0
-        paths = small_raw.raw_files(dataset, tmp_path / "raw")
-        paths += [file for path in paths if path.is_dir() for file in sorted(path.rglob("*.*"))[:2]]
-        for path in (path for path in paths if path.is_file()):
-            for case, content in damages(path, chance, 1):
-                forget(tmp_path)
-                with changed(path, content):
-                    words = (path.name, name, name.lower())
-                    family.try_out(case, words, *command(tmp_path, name, next(number)))
-    family.close()
+def test_raw_files(tmp_path: Path, attempt: Attempt, name: str) -> None:
+    dataset, chance, number = find_dataset(name), random.Random(5), itertools.count()
+    small_raw.write(dataset, tmp_path / "raw")
+    assert attempt((), *command(tmp_path, name, next(number), "--trust")) == 0
+    paths = small_raw.raw_files(dataset, tmp_path / "raw")
+    paths += [file for path in paths if path.is_dir() for file in sorted(path.rglob("*.*"))[:2]]
+    for path in (path for path in paths if path.is_file()):
+        forget(tmp_path)
+        with changed(path, damaged(path, chance)):
+            attempt((path.name, name, name.lower()), *command(tmp_path, name, next(number)))
 
 
-@pytest.mark.usefixtures("untrained")
-def test_files_of_one_s_own(tmp_path: Path) -> None:
-    family, chance, number = Family("one's own files", tmp_path), random.Random(6), itertools.count()
-    for make in (small_own.smiles_csv, small_own.graph_csv, small_own.pyg):
-        folder = tmp_path / make.__name__
-        folder.mkdir()
-        (folder / "mine.yaml").write_text(yaml.safe_dump(make(folder)))
-        for path in [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".yaml"]:
-            for case, content in damages(path, chance, 3):
-                with changed(path, content):
-                    words = (path.name, "mine", path.parent.name)
-                    family.try_out(case, words, *command(tmp_path, folder / "mine.yaml", next(number)))
-    family.close()
-
-
-def test_files_of_a_benchmark_run(tmp_path: Path) -> None:
+def test_files_of_a_benchmark_run(tmp_path: Path, attempt: Attempt) -> None:
     """Of a finished run and of one without its scores; a damaged cache is made anew."""
-    family, chance = Family("files of a benchmark run", tmp_path), random.Random(7)
+    chance = random.Random(7)
     small_raw.write(find_dataset("minesweeper"), tmp_path / "raw")
     finished = command(tmp_path, "minesweeper", 0, "--set", "predictor.positional=rwse")
-    assert run(*finished)[0] == 0
+    assert attempt((), *finished) == 0
     folder = tmp_path / "runs/0/minesweeper/mpnn/seed-0"
     scored = (folder / "metrics.json").read_text()
     files = [path for path in sorted(folder.rglob("[!.]*")) if path.is_file() and "tensorboard" not in path.parts]
     assert {"config.yaml", "metrics.json", "history.csv", "best.pt"} <= {path.name for path in files}
     for path in files:
-        for case, content in damages(path, chance, 2):
-            with changed(path, content, folder):
-                family.try_out(f"{case}, finished", (path.name, "seed-0"), *finished)
-                (folder / "metrics.json").unlink()
-                family.try_out(f"{case}, interrupted", (path.name, "seed-0"), *finished)
+        with changed(path, damaged(path, chance), folder):
+            attempt((path.name, "seed-0"), *finished)
+            (folder / "metrics.json").unlink()
+            attempt((path.name, "seed-0"), *finished)
     for old, new in (("0.", "NaN"), ('"test"', '"text"'), ("{", "[")):
         with changed(folder / "metrics.json", scored.replace(old, new, 1).encode()):
-            family.try_out(f"metrics.json: {new}", ("metrics.json",), *finished)
+            attempt(("metrics.json",), *finished)
     for path in sorted((tmp_path / "cache").glob("[!.]*.pt")):
-        for case, content in damages(path, chance, 2):
-            with changed(path, content):
-                (folder / "metrics.json").unlink(missing_ok=True)
-                family.try_out(case, ("",), *finished)
-                assert (folder / "metrics.json").read_text() == scored
-    family.close()
+        with changed(path, damaged(path, chance)):
+            (folder / "metrics.json").unlink(missing_ok=True)
+            attempt(("",), *finished)
+            assert (folder / "metrics.json").read_text() == scored

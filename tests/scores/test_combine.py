@@ -167,6 +167,8 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 
     with pytest.raises(SSTCastError, match=rf"{b.folder}: one run is no combination"):
         sstcast.combine([b], "n")
+    with pytest.raises(SSTCastError, match=r"--name \.\./x: give a name, not a path"):
+        sstcast.combine([b, c], "../x")
     refused(rf"{b.folder}: named twice", b, c, b)
     refused(r"nowhere: not a run", b, Run(tmp_path / "nowhere"))
     untrained = Run.create(configure(tmp_path, sst_file, "untrained"))
@@ -204,15 +206,6 @@ def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
     torch.save(state, broken.best)
     with pytest.raises(SSTCastError, match=r"broken: its forecasts of the validation days are not finite; leave"):
         combine([runs[1], broken], tmp_path / "n", say=str)
-
-
-def test_the_command_line(runs: list[Run], command: Callable[..., tuple[int, str, str]]) -> None:
-    folders, folder = [run.folder for run in runs[1:]], runs[0].folder.parent / "cli"
-    assert f"{folder}: written" in command("combine", *folders, "--name", "cli")[1]
-    code, _, err = command("combine", *folders, "--name", "../x")
-    assert code == 2
-    assert "--name ../x: give a name, not a path" in err
-    shutil.rmtree(folder)
 
 
 def test_equal_weights(runs: list[Run]) -> None:

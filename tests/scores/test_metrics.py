@@ -4,7 +4,7 @@ import xarray as xr
 from scores import continuous
 from sklearn import metrics as sk
 
-from sstcast.scores.metrics import METRICS, acc, bias, mae, mse, rmse, skill
+from sstcast.scores.metrics import METRICS, acc, mse, skill
 
 DIMS = ("init_time", "lead", "cell")
 
@@ -16,37 +16,30 @@ def pair(seed: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
     return forecast.where(truth.notnull()), truth
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-def test_against_scikit_learn(lazy: bool) -> None:
+@pytest.mark.parametrize("dims", [DIMS, ("init_time", "cell")])
+@pytest.mark.parametrize("weights", [None, xr.DataArray([0.2, 1, 3, 0, 0.7], dims="cell")])
+def test_against_scores(dims: tuple[str, ...], weights: xr.DataArray | None) -> None:
+    theirs = {
+        "mse": continuous.mse,
+        "rmse": continuous.rmse,
+        "mae": continuous.mae,
+        "bias": continuous.additive_bias,
+    }
     forecast, truth = pair()
-    f, t = (a.values[~np.isnan(a.values)] for a in (forecast, truth))
-    if lazy:
-        forecast, truth = forecast.chunk(init_time=2), truth.chunk(init_time=3)
-    assert float(mse(forecast, truth)) == pytest.approx(sk.mean_squared_error(t, f))
-    assert float(rmse(forecast, truth)) == pytest.approx(sk.root_mean_squared_error(t, f))
-    assert float(mae(forecast, truth)) == pytest.approx(sk.mean_absolute_error(t, f))
-    assert float(bias(forecast, truth)) == pytest.approx((f - t).mean())
-    assert float(acc(forecast, truth)) == pytest.approx(sk.pairwise.cosine_similarity([f], [t])[0, 0])
-    assert float(METRICS["acc_centred"](forecast, truth)) == pytest.approx(np.corrcoef(f, t)[0, 1])
+    for name, function in theirs.items():
+        expected = function(forecast, truth, reduce_dims=dims, weights=weights)
+        np.testing.assert_allclose(METRICS[name](forecast, truth, list(dims), weights), expected)
 
 
-def test_weights_against_scikit_learn_and_scores() -> None:
+def test_correlations_against_scikit_learn_and_numpy() -> None:
     forecast, truth = pair()
     weights = xr.DataArray([0.2, 1, 3, 0, 0.7], dims="cell")
     known = truth.notnull()
     f, t, w = (a.values[known.values] for a in (forecast, truth, weights.broadcast_like(truth).transpose(*DIMS)))
-    for name, theirs in (("mse", sk.mean_squared_error), ("rmse", sk.root_mean_squared_error)):
-        assert float(METRICS[name](forecast, truth, None, weights)) == pytest.approx(theirs(t, f, sample_weight=w))
-    assert float(mae(forecast, truth, None, weights)) == pytest.approx(
-        sk.mean_absolute_error(t, f, sample_weight=w)
-    )
-    dims = ("init_time", "cell")
-    theirs_by_lead = continuous.mse(forecast, truth, reduce_dims=dims, weights=weights)
-    np.testing.assert_allclose(mse(forecast, truth, dims, weights), theirs_by_lead)
-    additive = continuous.additive_bias(forecast, truth, reduce_dims=dims, weights=weights)
-    np.testing.assert_allclose(bias(forecast, truth, dims, weights), additive)
+    assert float(acc(forecast, truth)) == pytest.approx(sk.pairwise.cosine_similarity([f], [t])[0, 0])
     expected = sk.pairwise.cosine_similarity([f * np.sqrt(w)], [t * np.sqrt(w)])[0, 0]
     assert float(acc(forecast, truth, None, weights)) == pytest.approx(expected)
+    assert float(METRICS["acc_centred"](forecast, truth)) == pytest.approx(np.corrcoef(f, t)[0, 1])
 
 
 def on_a_grid() -> tuple[xr.DataArray, xr.DataArray]:
@@ -89,13 +82,9 @@ def test_each_metric_leaves_nan_out_and_is_lazy_on_dask(name: str) -> None:
         np.testing.assert_allclose(found, metric(forecast, truth, **options))
 
 
-def test_perfect_opposite_and_constant_forecasts() -> None:
+def test_correlations_of_opposite_and_constant_forecasts() -> None:
     _, truth = pair()
-    for metric, value in {"mse": 0, "rmse": 0, "mae": 0, "bias": 0, "acc": 1, "acc_centred": 1}.items():
-        assert float(METRICS[metric](truth, truth)) == pytest.approx(value)
     assert float(acc(-truth, truth)) == pytest.approx(-1)
-    assert float(bias(truth + 0.3, truth)) == pytest.approx(0.3)
-    assert float(mse(truth + 0.3, truth)) == pytest.approx(0.09)
     assert np.isnan(acc(0 * truth, truth))
     assert np.isnan(METRICS["acc_centred"](0 * truth + 1, truth))
     assert float(METRICS["acc_centred"](truth + 5, truth + 5)) == pytest.approx(1)

@@ -155,11 +155,14 @@ def test_leads_that_leave_days_out_are_scored_as_they_are(
     assert "leads 2, 4, 8, without heatwaves" in some["notes"][-1]
     draw_quickly(monkeypatch)
     assert "leads 2, 4, 8" in write_report(Results(saved.folder))[0].read_text(encoding="utf-8")
-    print_scores(some, "some.nc")
 
 
-def test_one_forecast_has_scores_without_intervals(
-    scored: Run, sparse: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_forecast_has_scores_without_intervals_and_a_dash_for_an_empty_season(
+    scored: Run,
+    sparse: xr.Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
     found, saved, _ = score(path, against=[scored], leads=3, say=str)
@@ -168,6 +171,10 @@ def test_one_forecast_has_scores_without_intervals(
     assert len(compared["by_lead"]["ratio"]) == 3
     assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
     assert compared["ratio"] is not None
+    assert compared["by_season"]["ratio"]["JJA"] is None
+    print_scores(found, "one")
+    table = capsys.readouterr().out.split("RMSE °C by season")[1]
+    assert table.split("one")[1].split()[1:4] == ["-", "-", "-"]
     assert Results(saved.folder).weekly("model")["hatched"].sum() == 90
     draw_quickly(monkeypatch)
     assert "too few dates for intervals" in write_report(Results(saved.folder))[0].read_text(encoding="utf-8")

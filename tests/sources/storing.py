@@ -1,18 +1,26 @@
-"""Put days into a raw store, and see that it holds them."""
+"""Fetch days or put them into a raw store, and see that what landed is right."""
 
 import datetime as dt
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from oisst_server import REGION, calendar, hundredths
+from oisst_server import DAYS, REGION, calendar, hundredths
 
 from sstcast.config import parse_box
 from sstcast.ocean.raw import Day, open_days
+from sstcast.sources.fetch import FetchReport, fetch
+from sstcast.sources.source import FetchRequest, RetryPolicy
+from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)
-DAYS = calendar("1981-10-25", 20)  # across the edge of the second and third block
+EARLY = calendar("1981-10-25", 20)  # across the edge of the second and third block
+
+
+def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:
+    options = {"retry": RetryPolicy(attempts=3, backoff=0.01), "region": REGION, **options}
+    return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=str)
 
 
 def day(date: dt.date, preliminary: bool = False, origin: str = "aws") -> Day:
@@ -30,13 +38,12 @@ def tree(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def assert_holds(path: Path, days: list[dt.date], preliminary: bool = False) -> None:
-    """Exactly `days` are there, with their values, and plain xarray sees nothing else."""
+def assert_holds(path: Path, days: list[dt.date], preliminary: tuple[dt.date, ...] = ()) -> None:
+    """Exactly `days` are there, with the values they were made with, and plain xarray sees nothing else."""
     held = open_days(path)
-    assert [date.astype("datetime64[D]").item() for date in held["time"].values] == days
-    expected = np.stack([hundredths(date, preliminary) for date in days]).astype(float)
+    assert held["time"].values.astype("datetime64[D]").tolist() == days
+    expected = np.stack([hundredths(date, date in preliminary) for date in days]).astype(float)
     expected[expected == -999] = np.nan
     np.testing.assert_allclose(held["sst"].values * 100, expected, atol=1e-6)
-    plain = xr.open_zarr(path, chunks=None)
-    others = plain["sst"].sel(time=~np.isin(plain["time"].values, held["time"].values))
-    assert not others.notnull().any()
+    assert int(xr.open_zarr(path, chunks=None)["sst"].notnull().any(("lat", "lon")).sum()) == len(days)
+    assert status(path)[0].preliminary == list(preliminary)

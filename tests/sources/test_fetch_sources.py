@@ -2,21 +2,15 @@
 
 import datetime as dt
 import itertools
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from fetching import assert_right, get
-from oisst_server import (
-    DAYS,
-    calendar,
-    daily_files,
-    erddap,
-    yearly_file,
-)
+from oisst_server import DAYS, calendar, daily_file, erddap, yearly_file
+from storing import assert_holds, get
 
-from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
@@ -33,7 +27,7 @@ def test_files_of_a_year_are_cut_into_days(server, tmp_path: Path) -> None:
     }
     assert get(tmp_path, days, server.url).complete
     assert server.seen == ["/sst.day.mean.2019.nc", "/sst.day.mean.2020.nc"]
-    assert_right(tmp_path, days)
+    assert_holds(tmp_path / "a.zarr", days)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a.zarr.lock", "a.zarr"]
 
 
@@ -44,10 +38,10 @@ def test_the_current_year_grows(server, tmp_path: Path, monkeypatch) -> None:
     report = get(tmp_path, days, "psl")
     assert list(report.missing) == days[50:]
     assert report.missing[days[50]] == f"psl: sst.day.mean.2020.nc holds {days[0]} to {days[49]}"
-    assert_right(tmp_path, days[:50])
+    assert_holds(tmp_path / "a.zarr", days[:50])
     server.files = {"/sst.day.mean.2020.nc": yearly_file(days)}
     assert get(tmp_path, days, "psl").fetched == 20
-    assert_right(tmp_path, days)
+    assert_holds(tmp_path / "a.zarr", days)
 
 
 @pytest.mark.parametrize("fault", ["truncated", "html", "500", yearly_file(DAYS)[:5000]], ids=lambda f: str(f)[:9])
@@ -57,7 +51,7 @@ def test_a_broken_year_does_not_land(server, tmp_path: Path, fault) -> None:
     assert list(get(tmp_path, source=server.url).missing) == DAYS
     assert not (tmp_path / "a.zarr").exists()
     assert get(tmp_path, source=server.url).complete
-    assert_right(tmp_path, DAYS)
+    assert_holds(tmp_path / "a.zarr", DAYS)
 
 
 def test_erddap_cuts_the_box_one_request_at_a_time(server, tmp_path: Path) -> None:
@@ -65,30 +59,48 @@ def test_erddap_cuts_the_box_one_request_at_a_time(server, tmp_path: Path) -> No
     report = get(tmp_path, DAYS[:38], f"{server.url}/griddap")
     assert report.preliminary == tuple(DAYS[21:35])
     assert list(report.missing) == DAYS[35:38]
-    assert_right(tmp_path, DAYS[:35], preliminary=tuple(DAYS[21:35]))
+    assert_holds(tmp_path / "a.zarr", DAYS[:35], preliminary=tuple(DAYS[21:35]))
     assert server.peak == 1
 
 
-@pytest.mark.parametrize("flat", [True, False])
-def test_a_folder_is_a_source(tmp_path: Path, flat: bool) -> None:
-    for path, body in daily_files(DAYS).items():
-        file = tmp_path / "mirror" / (Path(path).name if flat else path[1:])
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
-    assert get(tmp_path, source=str(tmp_path / "mirror")).complete
-    assert_right(tmp_path, DAYS)
+def test_files_in_a_folder_are_known_by_what_they_hold(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    (mirror / "deep/er").mkdir(parents=True)
+    for index, day in enumerate(DAYS):
+        (mirror / ("deep/er" if index % 2 else ".") / f"file {index}.{'nc4' if index % 3 else 'dat'}").write_bytes(
+            daily_file(day)
+        )
+    (mirror / "a preliminary one").write_bytes(daily_file(DAYS[7], preliminary=True))
+    (mirror / "deep/again.nc").write_bytes(daily_file(DAYS[3]))
+    (mirror / "README").write_text("about these files")
+    (mirror / "other.nc").write_bytes(daily_file(DAYS[0] - dt.timedelta(100)))
+    (mirror / "round").symlink_to(mirror)
+    shutil.copytree(tmp_path / "mirror/deep", tmp_path / "mirror/store.zarr")
+    (mirror / "store.zarr/.zgroup").write_text('{"zarr_format": 2}')
+    report = get(tmp_path, source=str(mirror))
+    assert report.complete
+    assert report.preliminary == ()
+    assert_holds(tmp_path / "a.zarr", DAYS)
+    assert report.unused == {
+        "README": "not a NetCDF file (it begins with b'about th')",
+        "a preliminary one": f"preliminary; {DAYS[7]} is in deep/er/file 7.nc4",
+        "deep/er/file 3.dat": f"a second file; {DAYS[3]} is in deep/again.nc",
+        "other.nc": "holds none of the requested days",
+        "store.zarr": "a Zarr store; set data.source to it",
+    }
+    assert "not used README: not a NetCDF file (it begins with b'about th')" in report.lines()
 
 
 def test_a_folder_of_years_is_read_where_it_lies(tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror/sst.day.mean.2020.nc").write_bytes(yearly_file(DAYS))
     assert get(tmp_path, source=str(tmp_path / "mirror")).complete
-    assert_right(tmp_path, DAYS)
+    assert_holds(tmp_path / "a.zarr", DAYS)
     assert (tmp_path / "mirror/sst.day.mean.2020.nc").exists()
 
 
 def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
-    days = calendar("1983-12-30", 400)
+    days = calendar("1983-12-30", 70)
     assert get(tmp_path, days, "sample", region=None).complete
     with xr.open_dataset(source_path("sample"), engine="netcdf4") as sample:
         expected = sample["sst"].sel(time=slice(str(days[0]), str(days[-1])))
@@ -98,17 +110,6 @@ def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
             np.testing.assert_array_equal(held[axis], expected[axis])
     report = get(tmp_path, calendar("2016-12-30", 4), "sample", region=None)
     assert list(report.missing) == calendar("2017-01-01", 2)
-
-
-def test_a_folder_of_files_as_noaa_writes_them(tmp_path: Path) -> None:
-    days, simulator, box = calendar("2020-02-27", 4), Simulator(), (slice(300, 420), slice(720, 1080))
-    for day in days:
-        (tmp_path / "files").mkdir(exist_ok=True)
-        write_day(tmp_path / "files" / canonical_name(day), day, simulator, box=box)
-    assert get(tmp_path, days, str(tmp_path / "files"), region="200,205,-4,3").complete
-    held = open_days(tmp_path / "a.zarr")
-    field = simulator.field(days, held["lat"].values, held["lon"].values)
-    np.testing.assert_allclose(held["sst"], field, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from oisst_server import calendar
-from storing import DAYS, GRID, assert_holds, day, put, tree
+from storing import EARLY, GRID, assert_holds, day, put, tree
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
@@ -19,8 +19,8 @@ from sstcast.sources.store import RawStore
 
 def test_days_come_back_as_they_were_put(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
-    put(path, DAYS)
-    assert_holds(path, DAYS)
+    put(path, EARLY)
+    assert_holds(path, EARLY)
     stored = xr.open_zarr(path, mask_and_scale=False)["sst"]
     assert stored.dtype == np.int16
     assert stored.attrs["scale_factor"] == 0.01
@@ -31,29 +31,29 @@ def test_days_come_back_as_they_were_put(tmp_path: Path) -> None:
 
 
 def test_the_order_of_arrival_leaves_no_trace(tmp_path: Path) -> None:
-    put(tmp_path / "a.zarr", DAYS)
-    for part in (DAYS[5:9], DAYS[:5], DAYS[15:], DAYS[9:15]):
+    put(tmp_path / "a.zarr", EARLY)
+    for part in (EARLY[5:9], EARLY[:5], EARLY[15:], EARLY[9:15]):
         put(tmp_path / "b.zarr", part)
     assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
 
 
 def test_a_longer_calendar_is_the_calendar_it_would_have_been(tmp_path: Path) -> None:
-    put(tmp_path / "a.zarr", DAYS, last=dt.date(1983, 5, 5))
-    put(tmp_path / "b.zarr", DAYS[:7])
-    put(tmp_path / "b.zarr", DAYS[7:], last=dt.date(1983, 5, 5))
+    put(tmp_path / "a.zarr", EARLY, last=dt.date(1983, 5, 5))
+    put(tmp_path / "b.zarr", EARLY[:7])
+    put(tmp_path / "b.zarr", EARLY[7:], last=dt.date(1983, 5, 5))
     assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
 
 
 def test_a_final_day_replaces_a_preliminary_one(tmp_path: Path) -> None:
-    put(tmp_path / "a.zarr", DAYS)
-    put(tmp_path / "b.zarr", DAYS, preliminary=True)
-    assert_holds(tmp_path / "b.zarr", DAYS, preliminary=True)
-    put(tmp_path / "b.zarr", DAYS)
+    put(tmp_path / "a.zarr", EARLY)
+    put(tmp_path / "b.zarr", EARLY, preliminary=True)
+    assert_holds(tmp_path / "b.zarr", EARLY, tuple(EARLY))
+    put(tmp_path / "b.zarr", EARLY)
     assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
 
 
 def test_other_cells_and_other_stores_are_refused(tmp_path: Path) -> None:
-    put(tmp_path / "a.zarr", DAYS)
+    put(tmp_path / "a.zarr", EARLY)
     with pytest.raises(SSTCastError, match="holds region 180,182,-1,1, not 180,182,-1,2"):
         RawStore(tmp_path / "a.zarr", parse_box("180,182,-1,2"))
     (tmp_path / "b.zarr").mkdir()
@@ -86,12 +86,14 @@ def test_status_tells_what_is_there(tmp_path: Path) -> None:
 
 def test_a_day_that_no_ocean_could_have_is_not_kept(tmp_path: Path) -> None:
     store = RawStore(tmp_path / "a.zarr", GRID)
-    days = {date: day(date) for date in DAYS}
-    for date, field in ((DAYS[4], 600 - days[DAYS[4]].field), (DAYS[9], days[DAYS[9]].field // 5 * 6)):
+    days = {date: day(date) for date in EARLY}
+    for date, field in ((EARLY[4], 600 - days[EARLY[4]].field), (EARLY[9], days[EARLY[9]].field // 5 * 6)):
         days[date] = replace(days[date], field=np.where(days[date].field == -999, -999, field).astype(np.int16))
     with store.writing():
-        refused = store.put(days, DAYS[-1])
-        assert sorted(refused) == [DAYS[4], DAYS[9]]
-        assert "degC on average from" in refused[DAYS[4]]
-        assert store.put({DAYS[4]: days[DAYS[4]]}, DAYS[-1]).keys() == {DAYS[4]}  # those around are in the store
-    assert_holds(tmp_path / "a.zarr", [date for date in DAYS if date not in refused])
+        refused = store.put(days, EARLY[-1])
+        assert sorted(refused) == [EARLY[4], EARLY[9]]
+        assert "degC on average from" in refused[EARLY[4]]
+        assert store.put({EARLY[4]: days[EARLY[4]]}, EARLY[-1]).keys() == {
+            EARLY[4]
+        }  # those around are in the store
+    assert_holds(tmp_path / "a.zarr", [date for date in EARLY if date not in refused])
