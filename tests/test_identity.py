@@ -145,7 +145,7 @@ def test_a_damaged_record_is_named_and_an_absent_one_passes_with_a_line(
     assert "has no data.json; its data are not checked" in capsys.readouterr().err
 
 
-def test_newer_days_of_the_same_source_are_welcome(tmp_path: Path, run_yaml: Path) -> None:
+def test_newer_days_of_the_same_source_are_welcome_and_lost_ones_are_not(tmp_path: Path, run_yaml: Path) -> None:
     source = tmp_path / "sst.nc"
     whole = make_sst()
     whole.isel(time=slice(1300)).to_netcdf(source)
@@ -156,6 +156,10 @@ def test_newer_days_of_the_same_source_are_welcome(tmp_path: Path, run_yaml: Pat
     path, new = forecast(run.folder, say=str)
     assert new
     assert path.name == "forecast-2004-12-31.nc"
+    source.unlink()
+    whole.isel(time=slice(1250)).to_netcdf(source)
+    with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .* on 27 day\(s\), the first 2004-06-04"):
+        forecast(run.folder, say=str)
 
 
 def test_the_sample_keeps_its_name_and_the_fingerprint_sees_every_file(tmp_path: Path, run_yaml: Path) -> None:

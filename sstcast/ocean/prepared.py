@@ -144,7 +144,7 @@ def check_data(run: Run) -> None:
 
 
 def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
-    """Return the days in the splits of `data` on which the source and the cube differ.
+    """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
     The source is read only if its files have changed. If the source is gone, no days count as changed, because the
     stores made from it still exist.
@@ -157,12 +157,14 @@ def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
     with open_region(data) as native, reading_later(path, REMEDY):
         days = native.sel(time=whole).reset_coords(drop=True)
         now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
-    now, then = xr.align(now, cube["digest"].sel(time=whole), join="inner")
-    return now["time"].values[now.values != then.values]
+    then = cube["digest"].sel(time=whole)
+    lost = np.setdiff1d(then["time"].values, now["time"].values)
+    now, then = xr.align(now, then, join="inner")
+    return np.union1d(lost, now["time"].values[now.values != then.values])
 
 
 def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
-    """Raise SSTCastError with the remedy if a day in the splits has changed (see `days_changed`)."""
+    """Raise SSTCastError with the remedy if a day in the splits is lost or has changed (see `days_changed`)."""
     if (days := days_changed(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(

@@ -33,14 +33,22 @@ def box_of(name: str) -> Box:
 
 
 def covers(tiled: xr.DataArray, box: Box) -> bool:
-    """Return whether the cells of the mask `tiled(lat, lon)` cover all of `box`."""
+    """Return whether the cells of the mask `tiled(lat, lon)` cover all of `box`.
+
+    Cells may be centred on the edges of the box. The mean leaves them out.
+    """
     if 1 in tiled.shape:  # the width of the cells is unknown
         return False
     lat, lon = tiled["lat"], tiled["lon"]
-    step_lat, step_lon = (float(axis[1] - axis[0]) for axis in (lat, lon))
-    cells = box.contains(lat, lon)
-    expected = (box.north - box.south) / step_lat * box.width / step_lon
-    return bool((cells & tiled).sum() == cells.sum() >= max(1, round(expected)))
+    height, width = (float(axis[1] - axis[0]) for axis in (lat, lon))
+    cells, half = box.contains(lat, lon), 0.49  # of a cell, so that cells beside the box do not count
+    wide = Box(
+        box.west - half * width, box.east + half * width, box.south - half * height, box.north + half * height
+    )
+    touched = wide.contains(lat, lon)
+    rows, cols = int(touched.any("lon").sum()), int(touched.any("lat").sum())
+    enough = rows >= round((box.north - box.south) / height) and cols >= round(box.width / width)
+    return bool(enough and (cells & tiled).sum() == cells.sum() > 0)
 
 
 def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, float]) -> xr.DataArray:

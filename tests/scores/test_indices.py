@@ -54,6 +54,11 @@ def test_what_a_region_covers() -> None:
     assert [name for name, box in NINO.items() if covers(pacific, box)] == ["nino3", "nino34"]
     without_a_tile = pacific & ~((pacific["lon"] > 255) & (pacific["lat"] > 0))
     assert [name for name, box in NINO.items() if covers(without_a_tile, box)] == ["nino34"]
+    centred = xr.DataArray(
+        np.ones((31, 131), bool), {"lat": np.arange(-15.0, 16), "lon": np.arange(155.0, 286)}, ("lat", "lon")
+    )  # cells on the edges of the boxes, as on grids of whole degrees
+    assert all(covers(centred, box) for box in NINO.values())
+    assert [name for name, box in NINO.items() if covers(centred[:, 37:], box)] == ["nino12", "nino3"]
     for few in (pacific[:, :1], pacific[::29, ::20]):  # one column, and cells larger than a box
         assert not any(covers(few, box) for box in NINO.values())
 
