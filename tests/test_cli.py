@@ -55,6 +55,10 @@ for verb in {list(says)}:
             "data.region={lon: [170, 170.75], lat: [-12, -11.5], tile: [2, 3], land_tiles: keep}",
             ["data.region", "no ocean in 170,170.75,-12,-11.5"],
         ),
+        (
+            "data.region={lon: [170, 170.25], lat: [-12, -10], tile: [8, 1]}",
+            ["data.region", "one row or column of cells"],
+        ),
         ("data.splits.test=[2030, 2031]", ["data.splits.test", "outside the data"]),
         ("data.splits.test=[2004-01-01, 2004-01-15]", ["data.splits.test", "16"]),
         ("data.splits.train=[2001-03-01, 2001-12-31]", ["data.splits.train", "needs a year"]),

@@ -66,6 +66,8 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         fault = "has edges that are not cell edges"
     elif rows.size % high or cols.size % wide:
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
+    elif min(rows.size, cols.size) < 2 * region.coarsen:
+        return "has one row or column of cells, but the grid of a forecast needs two: make data.region larger"
     else:
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
