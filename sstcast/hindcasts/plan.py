@@ -228,7 +228,7 @@ class Plan:
         for system in self.scored:
             if names.count(system.name) > 1:
                 raise SSTCastError(
-                    f"{system.name}: two systems have this name; give one of them another `name` in its YAML"
+                    f"{system.name}: two systems have this name; give one another name (for a CONFIG, in its YAML)"
                 )
             baseline = BASELINES.get(system.name.replace("-", " "))
             if baseline not in (None, system.model.name):
