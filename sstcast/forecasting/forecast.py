@@ -59,7 +59,7 @@ def forecast(
     other = {key: value for key, value in other.items() if value is not None}
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
-        data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
+        data = transferred_data(run, to_forecast=True, date=day, **other) if other else run.config.data
         history = last_days(data, day, dt.date.today(), say, days_read(run))
         if not other:
             data = newest_data(run, history.indexes["time"][-1].date())

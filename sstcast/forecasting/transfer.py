@@ -28,6 +28,7 @@ def transferred_data(
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
+    date: dt.date | None = None,
 ) -> DataConfig:
     """Return the data configuration of a run for another region, another source, or both.
 
@@ -36,9 +37,9 @@ def transferred_data(
     (see `config.DataConfig`). Graph models accept tiles of any shape. If the source does not contain the run's
     region, they forecast all of the source.
 
-    With `to_forecast`, no day is tested, and the splits are from `splits.for_forecasts`. Otherwise they are the
-    run's, clipped to the days in the source. If the record begins after the run's training days, they are chosen
-    as for training on it.
+    With `to_forecast`, no day is tested. The splits are from `splits.for_forecasts`, for a record that ends on the
+    initial `date`, by default on its last day. Otherwise they are the run's, clipped to the days in the source. If
+    the record begins after the run's training days, they are chosen as for training on it.
 
     Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
     requires another shape of tile.
@@ -69,7 +70,7 @@ def transferred_data(
                 f"--region {region}: model {name} needs tiles of {shapes[0]}, but the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return other if source is None else _of_days(other, source, to_forecast)
+    return other if source is None else _of_days(other, source, to_forecast, date)
 
 
 def newest_data(run: Run, last: dt.date) -> DataConfig:
@@ -169,14 +170,14 @@ def _side(cells: int, wanted: int) -> int:
     return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
 
 
-def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
+def _of_days(data: DataConfig, source: str, to_forecast: bool, date: dt.date | None) -> DataConfig:
     """Return `data` with splits that fit the days in its source (see `transferred_data`)."""
     where = f"--source {source}"
     with open_region(data) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     if to_forecast:
-        splits = for_forecasts(data, first, last, where)
+        splits = for_forecasts(data, first, min(last, date or last), where)
     elif first > data.splits.train[1]:
         splits = for_training(first, last, source_path(source))[2]
     else:

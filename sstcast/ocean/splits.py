@@ -70,7 +70,7 @@ def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -
     if (test - first).days < 365 * LEAST_YEARS:
         raise SSTCastError(
             f"{where}: has {first}..{last}, but a climatology needs {LEAST_YEARS} years before {test}; "
-            "give a longer record"
+            "give a longer record, or a later date"
         )
     years = 2 if (test - first).days >= 365 * LONG else 1
     return cut(first, dt.date(test.year - years, 1, 1), test, last)

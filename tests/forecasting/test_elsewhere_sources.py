@@ -69,6 +69,17 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     assert not list(run.folder.glob("*.nc"))
 
 
+def test_a_forecast_from_a_past_day_is_of_the_days_up_to_it(run: Run, years: Path, tmp_path: Path) -> None:
+    known = tmp_path / "known.nc"
+    xr.load_dataset(years).sel(time=slice(None, "2015-06-30")).to_netcdf(known, engine="netcdf4")
+    past, now = (
+        xr.load_dataset(forecast(run.folder, date, out=tmp_path / f"{date}.nc", source=str(source), say=str)[0])
+        for date, source in (("2015-06-30", years), ("latest", known))
+    )
+    for name in ("sst", "sst_anomaly", "sst_spread", "heatwave_probability"):
+        xr.testing.assert_equal(past[name].variable, now[name].variable)
+
+
 def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Path) -> None:
     """Errors name the options, and with these the forecast is that of the same days as plain degC."""
     plain = xr.load_dataset(years)["sst"]
