@@ -250,6 +250,8 @@ def load(
 ) -> LoadedRun:
     """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
+    For another source, climatology, linear systems and spread are fitted to its whole record.
+
     Examples:
         >>> loaded = sstcast.load(run)
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
@@ -281,9 +283,8 @@ def forecast(
         members: also write the forecast of each ensemble member, as `sst_member`.
 
     Returns:
-        The file, opened lazily. It holds `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of the
-        predictive distribution, by `(init_time, lead, lat, lon)` in degC, and `sst_past` and `climatology_past`
-        for the days of history.
+        The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
+        lat, lon)` in degC, and `sst_past` and `climatology_past` for the days of history.
 
     Examples:
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
@@ -364,8 +365,7 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
         date: last day of history, YYYY-MM-DD or `latest`.
 
     Returns:
-        A `line` for the log, the newest `forecast`, and an exit `code`: 0, 3 if nothing was new, 4 if the source
-        failed.
+        A `line` for the log, the newest `forecast`, and an exit `code`: 0, 3 (nothing new) or 4 (source down).
     """
     from sstcast.operations.update import update
 
