@@ -48,7 +48,6 @@ SETS = {
     "cox2_md": ("folds:10", 10),
     "nci1": ("folds:10", 10),
     "zinc": (None, 1),
-    "peptides-func": (None, 1),
     "cora": ("random:20-per-class", 5),
     "amazon-photo": (None, 5),
     "minesweeper": (None, 3),
