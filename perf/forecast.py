@@ -20,8 +20,8 @@ import simulated  # noqa: F401 - adds the source `simulator`
 import torch
 
 import sstcast
-from sstcast.cf import write
 from sstcast.config import RunConfig
+from sstcast.files.cf import write
 from sstcast.forecasting.forecast import LoadedRun
 from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare

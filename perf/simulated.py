@@ -23,7 +23,7 @@ import shapely
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from sstcast.artefacts import atomic, packaged
+from sstcast.files.artefacts import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress

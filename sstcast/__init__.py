@@ -6,12 +6,11 @@ A notebook needs only the functions below, and the commands of `sstcast` call th
 
 import os
 
-__version__ = "0.2.0"
-
 if "OMP_WAIT_POLICY" not in os.environ:
     # libgomp's idle threads spin by default, so training beside a busy core took 1.6 times as long (perf/busy.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+from sstcast._version import __version__ as __version__
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
 from sstcast.api.runs import (
     build_forecaster,

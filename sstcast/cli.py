@@ -20,16 +20,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import sstcast
-from sstcast import __version__, api
-from sstcast.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
+from sstcast import api
+from sstcast._version import __version__
 from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
+from sstcast.files.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
+from sstcast.files.memory import keep_memory
 from sstcast.sources import KNOWN
-from sstcast.workers import choose_threads, keep_memory
+from sstcast.workers import choose_threads
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
+    from sstcast.api.update import Update
     from sstcast.ocean.raw import RawContents
-    from sstcast.operations.update import Update
     from sstcast.sources.fetch import FetchReport
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130

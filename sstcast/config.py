@@ -22,10 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from sstcast.artefacts import at_home, packaged
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
-from sstcast.yaml_files import (
+from sstcast.files.artefacts import at_home, packaged
+from sstcast.files.yaml_files import (
     LARGEST_SEED,
     Strict,
     apply_overrides,
@@ -35,6 +34,7 @@ from sstcast.yaml_files import (
     suggest,
     validate,
 )
+from sstcast.geo import Box
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from sstcast import __version__
+from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.workers import cores
 

@@ -12,7 +12,6 @@ and checkpoints.
 import datetime as dt
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -20,15 +19,15 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import Field
 
-from sstcast import __version__
-from sstcast.artefacts import atomic, locked, packaged
+from sstcast._version import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
-from sstcast.errors import SSTCastError, reading
-from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
+from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic, locked, packaged, write_json
+from sstcast.files.yaml_files import JsonRecord, Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
 ELSEWHERE = "elsewhere-"  # prefix of folders with a run's results on another ocean
@@ -46,19 +45,6 @@ class Parts(Strict):
 
     parts: list[CombinedRun] = Field(min_length=1)
     weights: Literal["fitted", "equal"] = "fitted"
-
-
-class JsonRecord(Strict):
-    """Facts that a run saves as JSON for later comparison."""
-
-    @classmethod
-    def load(cls, path: Path, remedy: str) -> Self:
-        """Read a record. Raises SSTCastError with the remedy if it is damaged."""
-        with reading(path, remedy):
-            return cls.model_validate_json(path.read_bytes(), strict=True)
-
-    def save(self, path: Path) -> None:
-        write_json(path, self.model_dump(mode="json"))
 
 
 class _PathInRun:
@@ -233,12 +219,6 @@ def run_folder(folder: Path) -> Path:
         elif not (best := Run(copy).best).exists() or best.read_bytes() != Run(shipped).best.read_bytes():
             raise SSTCastError(f"{copy}: is not the run that ships with this version; rename or delete it")
     return copy
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, atomically."""
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def provenance() -> dict[str, object]:

@@ -20,8 +20,8 @@ from rich import progress as bar
 from torch import Tensor, nn
 
 from sstcast import __version__
-from sstcast.artefacts import atomic, locked
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic, locked
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
 

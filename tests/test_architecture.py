@@ -11,13 +11,13 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "sstcast"
 # A folder imports only those named after it on its lines.
 LINES = (
-    ("operations", "pages", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
+    ("pages", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
     ("benchmarks", "training", "models", "graphs"),
     ("forecasting", "sources", "ocean"),
 )
 ROOMS = {room for line in LINES for room in line}
 EDGES = {room: {"ocean"} for room in ("training", "scores", "hindcasts", "pages")}
-EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}, "operations": {"ocean", "sources"}}
+EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}}
 
 
 def imports(path: Path, anywhere: bool = True) -> set[str]:

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sstcast.artefacts import packaged
 from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.yaml_files import save_config
+from sstcast.files.artefacts import packaged
+from sstcast.files.yaml_files import save_config
 
 DEMO = packaged("configs/mpnn-vn.yaml")
 

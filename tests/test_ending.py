@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from sstcast import cli
-from sstcast.artefacts import atomic, below
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError, printable
+from sstcast.files.artefacts import atomic, below
 from sstcast.ocean.prepare import prepare
 
 Fails = Callable[[BaseException], tuple[int, str]]

@@ -8,14 +8,15 @@ import pytest
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast.artefacts import fingerprint
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import fingerprint
 from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data, digests
+from sstcast.ocean.prepared import Prepared, digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare_runs, evaluate
+from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
 
 SHORT = ["training.epochs=1", "training.windows_per_epoch=20", "data.splits.test=[2004-01-01, 2004-06-30]"]

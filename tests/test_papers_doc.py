@@ -13,9 +13,9 @@ import torch
 from numbers_of_papers import PAPERS, checked_presets
 from typer.main import get_command
 
-from sstcast.artefacts import packaged
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.cli import app
+from sstcast.files.artefacts import packaged
 from sstcast.models import build_model
 from studies import STUDIES
 

@@ -15,9 +15,9 @@ import pytest
 import xarray as xr
 from numcodecs import FixedScaleOffset, Shuffle, Zstd
 
-from sstcast.cf import describe, write, write_zarr
 from sstcast.errors import SSTCastError
-from sstcast.stores import open_netcdf, open_written, open_zarr
+from sstcast.files.cf import describe, write, write_zarr
+from sstcast.files.stores import open_netcdf, open_written, open_zarr
 
 REMEDY = "get it again"
 

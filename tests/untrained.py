@@ -28,6 +28,6 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0)
             for parameter in model.parameters():
                 parameter.add_(noise * torch.randn_like(parameter))
         if Prepared.of(data).exist:
-            Prepared.of(data).record().write(member.folder)
+            Prepared.of(data).record().save(member.data)
         save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
     return run

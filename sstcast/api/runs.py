@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.data import Result, Say, Seeds, as_config, given_path, quiet, seeds_of
-from sstcast.artefacts import FIRST_PROCESS, at_home
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import FIRST_PROCESS, at_home
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from sstcast.api.update import Update
     from sstcast.config import RunConfig
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
-    from sstcast.operations.update import Update
     from sstcast.pages.tables import Sheet
     from sstcast.papers.table5 import Found
     from sstcast.runs import Run
@@ -290,8 +290,8 @@ def forecast(
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
+    from sstcast.files.stores import open_netcdf, open_zarr
     from sstcast.forecasting.forecast import forecast
-    from sstcast.stores import open_netcdf, open_zarr
 
     place = None if source is None else str(at_home(source))
     other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
@@ -367,7 +367,7 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
     Returns:
         A `line` for the log, the newest `forecast`, and an exit `code`: 0, 3 (nothing new) or 4 (source down).
     """
-    from sstcast.operations.update import update
+    from sstcast.api.update import update
 
     return update(_folder(run), date, max_size)
 

@@ -11,9 +11,9 @@ from rich import get_console
 from rich.progress import track
 from torch import Tensor
 
-from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.packed import Graphs, digest_tensors
 from sstcast.errors import warn
+from sstcast.files.artefacts import atomic, locked
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress

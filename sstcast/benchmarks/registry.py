@@ -16,10 +16,10 @@ import pandas as pd
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from sstcast.artefacts import packaged
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError, shorten
-from sstcast.yaml_files import Strict, read_config, suggest
+from sstcast.files.artefacts import packaged
+from sstcast.files.yaml_files import Strict, read_config, suggest
 
 Categories = tuple[Annotated[int, Field(ge=1, le=10**7)], ...]  # number of categories in each column
 

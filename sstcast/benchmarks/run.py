@@ -13,7 +13,6 @@ from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat
 from torch.nn import functional as F
 
-from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import Loaded, load
@@ -22,11 +21,12 @@ from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positi
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.runs import JsonRecord, Run
+from sstcast.files.artefacts import atomic, locked
+from sstcast.files.yaml_files import JsonRecord, read_config, save_config
+from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
-from sstcast.yaml_files import read_config, save_config
 
 
 class DataDigest(JsonRecord):

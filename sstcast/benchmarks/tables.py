@@ -15,7 +15,6 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from sstcast.artefacts import atomic
 from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Joined, Split
@@ -23,6 +22,7 @@ from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
+from sstcast.files.artefacts import atomic
 
 HEADER = 2  # line of the first row in the file
 VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret

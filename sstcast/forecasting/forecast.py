@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sstcast import __version__
-from sstcast.artefacts import as_text, is_made_of, locked, made_of
-from sstcast.cf import CONVENTIONS, write
+from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import as_text, is_made_of, locked, made_of
+from sstcast.files.cf import CONVENTIONS, write
+from sstcast.files.yaml_files import FIRST_YEAR, LAST_YEAR
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
 from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
@@ -25,10 +26,10 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data, check_source, days_changed
+from sstcast.ocean.prepared import Prepared, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
-from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
+from sstcast.training.data_record import check_data
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")

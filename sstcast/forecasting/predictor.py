@@ -11,10 +11,10 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast import __version__
-from sstcast.cf import describe, references
+from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
+from sstcast.files.cf import describe, references
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES

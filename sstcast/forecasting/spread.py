@@ -15,10 +15,11 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sstcast import __version__
-from sstcast.cf import cached, describe
+from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
+from sstcast.files.cf import cached, describe
+from sstcast.files.scratch import in_scratch, release
 from sstcast.forecasting.predictor import (
     Combination,
     Predictor,
@@ -35,7 +36,6 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
-from sstcast.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts

@@ -4,9 +4,10 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from sstcast.artefacts import atomic, locked
 from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic, locked, write_json
+from sstcast.files.yaml_files import save_config, validate
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
@@ -14,8 +15,8 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
-from sstcast.runs import ELSEWHERE, Run, file_name, provenance, write_json
-from sstcast.yaml_files import save_config, validate
+from sstcast.runs import ELSEWHERE, Run, file_name, provenance
+from sstcast.training.data_record import record_of
 
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
@@ -108,16 +109,14 @@ def transferred_run(run: Run, source: str | None, region: str | None, say: Calla
             with atomic(there.folder) as temporary:
                 temporary.mkdir()
                 write_json(temporary / "provenance.json", provenance())
-                record.write(temporary)
+                record.save(Run(temporary).data)
                 save_config(config, Run(temporary).config_file, {"training"} if run.parts else None)
     return there
 
 
 def _is_made(run: Run, config: RunConfig, record: Record) -> bool:
     try:
-        return (
-            run.config_file.exists() and run.config.same_experiment(config) and Record.read(run.folder) == record
-        )
+        return run.config_file.exists() and run.config.same_experiment(config) and record_of(run) == record
     except SSTCastError:  # damaged
         return False
 

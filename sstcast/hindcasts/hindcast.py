@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from sstcast.artefacts import atomic, is_made_of, locked, made_of
 from sstcast.config import DataConfig
+from sstcast.files.artefacts import atomic, is_made_of, locked, made_of
 from sstcast.hindcasts.fold import (
     combine_runs,
     join_forecasts,

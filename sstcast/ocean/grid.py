@@ -8,9 +8,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.cf import rounded
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
+from sstcast.files.cf import rounded
 from sstcast.geo import Axis, Box, span, step
 
 NEAR = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12

@@ -17,13 +17,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast import __version__
-from sstcast.cf import cached, describe
+from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
+from sstcast.files.cf import cached, describe
+from sstcast.files.scratch import in_scratch, release, scratch_array
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.scratch import in_scratch, release, scratch_array
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days in the window for the statistics of a day of year

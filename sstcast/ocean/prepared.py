@@ -17,14 +17,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.artefacts import FIRST_PROCESS, fingerprint, made_of
-from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
+from sstcast.files.artefacts import fingerprint, made_of
+from sstcast.files.cf import rounded
+from sstcast.files.stores import open_written
+from sstcast.files.yaml_files import JsonRecord
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.runs import JsonRecord, Run
-from sstcast.stores import open_written
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
 
@@ -103,44 +103,6 @@ class Record(JsonRecord):
     cube: str
     test: str
     statistics: str
-
-    @classmethod
-    def read(cls, folder: Path) -> "Record | None":
-        """Read the record in a run's folder. Returns None if there is none.
-
-        Raises SSTCastError if the record is damaged.
-        """
-        path = Run(folder).data
-        return cls.load(path, "restore it, or train again under another name") if path.exists() else None
-
-    def write(self, folder: Path) -> None:
-        self.save(Run(folder).data)
-
-    def check(self, folder: Path, now: "Record", store: Path) -> None:
-        """Raise SSTCastError if `now`, read from `store`, differs from the data of the run in `folder`."""
-        for what in ("cube", "statistics"):
-            ours, theirs = getattr(self, what), getattr(now, what)
-            if ours != theirs:
-                done = "trained" if Run(folder).trained.folder == folder else "scored"
-                raise SSTCastError(
-                    f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of {self.source}, "
-                    f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score "
-                    "again, or train again with --set name=..."
-                )
-
-
-def check_data(run: Run) -> None:
-    """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
-
-    For a run without data.json, print a warning instead.
-    """
-    prepared = Prepared.of(run.config.data)
-    now = prepared.record()
-    for each in run.recorded:
-        if (then := Record.read(each.folder)) is not None:
-            then.check(each.folder, now, prepared.cube)
-        elif FIRST_PROCESS and each.best.exists():
-            warn(f"{each.folder}: has no data.json; its data are not checked")
 
 
 def days_changed(data: DataConfig) -> NDArray[np.datetime64]:

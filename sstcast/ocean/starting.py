@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sstcast.artefacts import atomic
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic
 from sstcast.geo import Box
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.grid import crop

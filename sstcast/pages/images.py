@@ -14,8 +14,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image as Pillow
 
-from sstcast import __version__
-from sstcast.artefacts import RECIPE, as_text, atomic
+from sstcast._version import __version__
+from sstcast.files.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
 from sstcast.pages.maps import PanelArea, draw_panels
 from sstcast.pages.projection import View

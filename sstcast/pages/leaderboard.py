@@ -4,9 +4,9 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from sstcast import __version__
-from sstcast.artefacts import atomic, below
+from sstcast._version import __version__
 from sstcast.errors import SSTCastError, warn
+from sstcast.files.artefacts import atomic, below
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary

@@ -20,10 +20,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
-from sstcast.artefacts import packaged
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import packaged
+from sstcast.files.yaml_files import suggest
 from sstcast.geo import Box
-from sstcast.yaml_files import suggest
 
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"

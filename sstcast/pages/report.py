@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
+from sstcast.files.artefacts import is_made_of, locked
 from sstcast.names import BASE_RATE, DEGREES, MODEL
 from sstcast.pages import figures, tables
 from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page, write_png

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sstcast import __version__
-from sstcast.artefacts import digest, fingerprint
+from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
+from sstcast.files.artefacts import digest, fingerprint
 from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days

@@ -16,24 +16,25 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from sstcast.artefacts import digest, locked, packaged
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
+from sstcast.files.artefacts import digest, locked, packaged, write_json
+from sstcast.files.yaml_files import read_config, suggest
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import AnyWindows, Windows
-from sstcast.runs import Run, write_json
+from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
+from sstcast.training.data_record import check_data
 from sstcast.training.devices import start
 from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
-from sstcast.yaml_files import read_config, suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
 PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys are text

@@ -10,19 +10,20 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.artefacts import atomic, locked
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic, locked, write_json
+from sstcast.files.yaml_files import save_config, validate
 from sstcast.forecasting.predictor import Predictor, Weights, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
-from sstcast.ocean.prepared import Prepared, Record
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.progress import hides_progress
-from sstcast.runs import Parts, Run, provenance, write_json
+from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.evaluate import check_same
 from sstcast.scores.truth import Truth
 from sstcast.training.checkpoint import save_checkpoint
-from sstcast.yaml_files import save_config, validate
+from sstcast.training.data_record import record_of
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
@@ -150,7 +151,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
         made = Run(temporary)
         made.checkpoints.mkdir(parents=True)
         write_json(made.folder / "provenance.json", provenance())
-        Prepared.of(config.data).record().write(made.folder)
+        Prepared.of(config.data).record().save(made.data)
         save_checkpoint(made.best, config, model={"weights": weights})
         save_config(config, made.config_file, {"training"})
 
@@ -167,7 +168,7 @@ def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
             )
     remedy = "combine runs that were trained on the same days of the same ocean"
     for other in runs[1:]:
-        known = all(Record.read(run.recorded[0].folder) for run in (first, other))
+        known = all(record_of(run.recorded[0]) for run in (first, other))
         keys = KEYS if known else ("source", *KEYS)  # without recorded digests, compare at least the source's name
         check_same(first, other, keys, DIGESTS, remedy)
     also = [ocean for run in runs for ocean in run.config.also]

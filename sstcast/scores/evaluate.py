@@ -7,15 +7,16 @@ from typing import Any
 
 import xarray as xr
 
-from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import locked
+from sstcast.files.stores import open_written
+from sstcast.files.yaml_files import suggest
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
-from sstcast.ocean.prepared import Prepared, Record, check_data, warn_of_source
+from sstcast.ocean.prepared import Prepared, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.stores import open_written
-from sstcast.yaml_files import suggest
+from sstcast.training.data_record import check_data, record_of
 
 CHANGED = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
@@ -135,7 +136,7 @@ def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, 
         here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
         if here != there:
             raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
-    mine, its = (Record.read(one.recorded[0].folder) for one in (run, other))
+    mine, its = (record_of(one.recorded[0]) for one in (run, other))
     for name, words in digests.items() if mine is not None and its is not None else ():
         here, there = getattr(mine, name), getattr(its, name)
         if here != there:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sstcast.artefacts import below
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, warn
+from sstcast.files.artefacts import below
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns

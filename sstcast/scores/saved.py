@@ -7,14 +7,14 @@ from typing import Any
 
 import xarray as xr
 
-from sstcast import __version__
-from sstcast.artefacts import RECIPE, as_text, is_made_of
-from sstcast.cf import describe, references, write
+from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import RECIPE, as_text, is_made_of, write_json
+from sstcast.files.cf import describe, references, write
+from sstcast.files.stores import open_netcdf
 from sstcast.names import BASELINES
-from sstcast.runs import Run, write_json
+from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.stores import open_netcdf
 
 LAYOUT = 10  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"

@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast import __version__
-from sstcast.artefacts import fingerprint, locked
+from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, reading_later
+from sstcast.files.artefacts import fingerprint, locked
+from sstcast.files.yaml_files import validate
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -22,7 +23,7 @@ from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
@@ -32,7 +33,7 @@ from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
-from sstcast.yaml_files import validate
+from sstcast.training.data_record import check_data
 
 HISTORY = 42  # days of history for the baselines, unless a run gives another number
 DAYS_BEFORE = 730  # days of observations needed before the first forecast, for climatology and baselines

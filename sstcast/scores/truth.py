@@ -13,20 +13,21 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.artefacts import atomic
-from sstcast.cf import encoded, zarr_options
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import atomic
+from sstcast.files.cf import encoded, zarr_options
+from sstcast.files.scratch import in_scratch, parts, release, scratch_array
+from sstcast.files.stores import consolidate
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
-from sstcast.scratch import in_scratch, parts, release, scratch_array
-from sstcast.stores import consolidate
+from sstcast.training.data_record import check_data
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
 ALL = slice(None)

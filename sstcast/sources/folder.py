@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from sstcast.artefacts import walk
+from sstcast.files.artefacts import walk
 from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
-from sstcast import __version__
-from sstcast.artefacts import atomic
+from sstcast._version import __version__
 from sstcast.errors import SSTCastError, reading
+from sstcast.files.artefacts import atomic
 
 FORMAT = 2
 

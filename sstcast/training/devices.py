@@ -10,9 +10,9 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from sstcast.artefacts import CACHE, FIRST_PROCESS
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import CACHE, FIRST_PROCESS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

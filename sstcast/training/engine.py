@@ -17,9 +17,10 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from sstcast.artefacts import atomic
 from sstcast.config import TrainingConfig
 from sstcast.errors import Interrupted, SSTCastError, reading
+from sstcast.files.artefacts import atomic
+from sstcast.files.memory import trim
 from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
 from sstcast.training.checkpoint import (
@@ -32,7 +33,7 @@ from sstcast.training.checkpoint import (
 )
 from sstcast.training.devices import compile_model
 from sstcast.training.task import Task, seed_of
-from sstcast.workers import StopRequest, trim
+from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
 RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch

@@ -9,12 +9,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sstcast.artefacts import below
 from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading, warn
+from sstcast.files.artefacts import below
+from sstcast.files.yaml_files import read_yaml
 from sstcast.models import LINEAR
 from sstcast.runs import Run
-from sstcast.yaml_files import read_yaml
 
 CSV: Any = {"delimiter": ",", "deletechars": "", "encoding": "utf-8"}
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sstcast.artefacts import FIRST_PROCESS, locked
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
+from sstcast.files.artefacts import FIRST_PROCESS, locked
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
-from sstcast.ocean.prepared import Prepared, Record, check_data, check_source
+from sstcast.ocean.prepared import Prepared, Record, check_source
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
+from sstcast.training.data_record import REMEDY, check_data, check_record, record_of
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask, fit
 
@@ -54,15 +55,14 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
     run = Run.create(config, write=FIRST_PROCESS)
     # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
-        if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
+        if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and record_of(run) is None:
             records = [Prepared.of(data).record() for data in config.oceans]
             for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
                 records[number - 1].save(run.data_of(number))
         else:
             check_data(run)
             for number, data in enumerate(config.also, 2):
-                then = Record.load(run.data_of(number), "restore it, or train again under another name")
-                then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
+                check_record(run, Record.load(run.data_of(number), REMEDY), Prepared.of(data))
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 return run, False

@@ -9,8 +9,8 @@ import xarray as xr
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast import cf
 from sstcast.config import load_config
+from sstcast.files import cf
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, digest_of

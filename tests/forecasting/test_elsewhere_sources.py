@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     config = configure(tmp_path_factory.mktemp("here"), sst_file)
     raw = config.model_dump() | {"model": {"name": "mpnn", "width": 4, "layers": 1, "base": "linear"}}
     run = make_run(RunConfig.model_validate(raw))
-    Prepared.of(run.config.data).record().write(run.folder)
+    Prepared.of(run.config.data).record().save(run.data)
     return run
 
 

@@ -36,7 +36,7 @@ def prepared_run(run_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[i
 def made(tmp_path_factory: pytest.TempPathFactory, stores: Path, sst_file: Path) -> Run:
     """A run and the spread of its forecasts, to be copied."""
     run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file, horizon=5, directory=stores))
-    Prepared.of(run.config.data).record().write(run.folder)
+    Prepared.of(run.config.data).record().save(run.data)
     calibrated(run)
     return run
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from sstcast.cf import describe, write
+from sstcast.files.cf import describe, write
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import AROUND, categories, events

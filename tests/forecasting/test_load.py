@@ -26,7 +26,7 @@ Change = Callable[[xr.DataArray], xr.DataArray]
 def run(tmp_path_factory: pytest.TempPathFactory, stores: Path, sst_file: Path) -> LoadedRun:
     config = configure(tmp_path_factory.mktemp("runs"), sst_file, horizon=5, directory=stores)
     run = scored_runs.make_run(config)
-    Prepared.of(config.data).record().write(run.folder)
+    Prepared.of(config.data).record().save(run.data)
     return sstcast.load(run)
 
 

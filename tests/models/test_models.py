@@ -6,9 +6,9 @@ from small_graphs import land_grid, ocean_of, same
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
-from sstcast.artefacts import packaged
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import packaged
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import MODELS, build_forecaster, build_model, default_options, takes_graphs

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.artefacts import packaged
+from sstcast.files.artefacts import packaged
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, categories, events, limits
 

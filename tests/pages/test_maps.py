@@ -14,8 +14,8 @@ from cartopy.mpl.geoaxes import GeoAxes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 
-from sstcast.artefacts import made_of
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import made_of
 from sstcast.geo import Box
 from sstcast.pages.images import write_png
 from sstcast.pages.maps import PHONE, colour_norm, draw_forecast, draw_weeks

@@ -16,7 +16,7 @@ import torch
 from chrome import DESK, PHONE, Chrome
 from PIL import Image
 
-from sstcast.artefacts import made_of
+from sstcast.files.artefacts import made_of
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results

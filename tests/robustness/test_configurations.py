@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from bad import CHANGES
 
-from sstcast.artefacts import packaged
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import packaged
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Attempt = Callable[..., int]

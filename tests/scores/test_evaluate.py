@@ -15,8 +15,8 @@ from scores.probability import crps_for_ensemble, rank_histogram
 from whole_fields import forecast_of, truth_of
 
 import sstcast
-from sstcast import scratch
 from sstcast.errors import SSTCastError
+from sstcast.files import scratch
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights

@@ -15,9 +15,9 @@ from runs_of_training import setup, weights
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.optim import SGD, lr_scheduler
 
-from sstcast.artefacts import CACHE
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.artefacts import CACHE
 from sstcast.runs import Run
 from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint

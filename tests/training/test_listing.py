@@ -5,10 +5,10 @@ from runs_of_training import setup
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.files.yaml_files import parse_seeds
 from sstcast.runs import Run
 from sstcast.training.listing import describe, list_runs
 from sstcast.training.train import plan, train
-from sstcast.yaml_files import parse_seeds
 
 
 def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ from runs_of_training import setup, weights
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from untrained import make_run
 
-from sstcast.artefacts import locked
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted, SSTCastError
+from sstcast.files.artefacts import locked
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room

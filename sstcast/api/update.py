@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.artefacts import atomic, locked
 from sstcast.errors import reading, reading_later
+from sstcast.files.artefacts import atomic, locked
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights

@@ -6,13 +6,13 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import datetime as dt
 import difflib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sstcast.artefacts import at_home
-from sstcast.errors import SSTCastError, in_short, shorten
+from sstcast.errors import SSTCastError, in_short, reading, shorten
+from sstcast.files.artefacts import at_home, write_json
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -128,6 +128,19 @@ class Strict(BaseModel):
     """A frozen model that rejects unknown keys and infinite or NaN numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class JsonRecord(Strict):
+    """Facts that a run saves as JSON for later comparison."""
+
+    @classmethod
+    def load(cls, path: Path, remedy: str) -> Self:
+        """Read a record. Raises SSTCastError with the remedy if it is damaged."""
+        with reading(path, remedy):
+            return cls.model_validate_json(path.read_bytes(), strict=True)
+
+    def save(self, path: Path) -> None:
+        write_json(path, self.model_dump(mode="json"))
 
 
 def validate(model: type[Model], raw: Any, where: str) -> Model:

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from sstcast.errors import SSTCastError, in_short, warn
 
 RECIPE = "recipe"
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
@@ -250,7 +250,13 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.stores import open_netcdf, open_written  # imported late: xarray takes half a second
+    from sstcast.files.stores import open_netcdf, open_written  # imported late: xarray takes half a second
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write plain data as JSON, atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")

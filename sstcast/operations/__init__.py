@@ -1,1 +1,0 @@
-"""Daily operation of a forecast."""
