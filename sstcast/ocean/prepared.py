@@ -26,7 +26,7 @@ from sstcast.files.yaml_files import JsonRecord
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 
-AGAIN = "run `sstcast prepare` with the run's configuration"
+AGAIN = "run `sstcast prepare` with the run's config.yaml"
 
 
 @dataclass(frozen=True)
