@@ -21,7 +21,8 @@ from studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/papers.md").read_text()
-PAGES = [(ROOT / f"docs/{page}.md").read_text() for page in ("results", "graph-results", "studies")]
+MEASURED = ("docs/results.md", "docs/graph-results.md", "docs/studies.md", "perf/log.md")
+PAGES = [(ROOT / page).read_text() for page in MEASURED]
 SECTIONS = [section for page in PAGES for section in re.split(r"^#+ ", page, flags=re.MULTILINE)]
 LINES = [line for line in TEXT.splitlines() if line.startswith("|")]
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in LINES]
