@@ -23,7 +23,6 @@ from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
-ABSENT = ("not there", " holds ")  # phrases with which a source that works reports a missing day
 DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast's columns have none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
@@ -63,8 +62,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
         page = place / "latest.html"
         newest = max(forecasts_in(place).items())[1]
         _, shown = write_forecast_page(newest, page, largest=largest)
-    reasons = report.missing.values() if report else ()
-    down = next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
+    down = report.down if report else ""
     made = [issued.name] * new + [page.name] * shown + ["verification.csv"] * verified
     code = SOURCE_DOWN if down else MADE if made else NOTHING_NEW
     parts = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from sstcast.ocean.raw import Day, day_ranges, is_final
 from sstcast.progress import days_progress
 from sstcast.sources import find_source
-from sstcast.sources.source import FetchRequest, Need
+from sstcast.sources.source import Failure, FetchRequest, Need
 from sstcast.sources.store import RawStore
 
 
@@ -20,8 +20,9 @@ from sstcast.sources.store import RawStore
 class FetchReport:
     """The result of a fetch: the number of days `fetched`, and the number `present` before.
 
-    `missing` gives a reason for each day that could not be downloaded. `preliminary` lists the requested days that
-    NOAA will still replace. `unused` gives a reason for each unused file in a folder.
+    `missing` gives a reason for each day that could not be downloaded. `down` is the first reason of a day that
+    the sources may have, and empty if they lack all missing days. `preliminary` lists the requested days that NOAA
+    will still replace. `unused` gives a reason for each unused file in a folder.
     """
 
     path: Path
@@ -29,6 +30,7 @@ class FetchReport:
     present: int
     preliminary: tuple[dt.date, ...]
     missing: dict[dt.date, str]
+    down: str = ""
     unused: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -63,6 +65,7 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
         fetched: set[dt.date] = set()
         unused: dict[str, str] = {}
         failures: dict[dt.date, list[str]] = {day: [] for day in days}
+        lacking: set[dt.date] = set()
         for source in find_source(request.source).open(request):
             status = zip(days, store.status(days).tolist(), strict=True)
             need: Need = {d: code > 0 for d, code in status if not is_final(code) and d not in fetched}
@@ -76,15 +79,19 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
                     for d, reason in (batch | odd).items():
                         if isinstance(reason, str):
                             failures[d].append(f"{source.name}: {reason}")
+                            if d not in odd and not isinstance(reason, Failure):
+                                lacking.add(d)
             unused |= source.unused
         after = dict(zip(days, store.status(days).tolist(), strict=True))
+    missing = {d: "; ".join(dict.fromkeys(failures[d])) for d, code in after.items() if not code}
     report = FetchReport(
         path=request.path,
         fetched=len(fetched),
         present=int((before > 0).sum()),
         preliminary=tuple(d for d, code in after.items() if code and not is_final(code)),
         unused=unused,
-        missing={d: "; ".join(dict.fromkeys(failures[d])) for d, code in after.items() if not code},
+        missing=missing,
+        down=next((reason for d, reason in missing.items() if d not in lacking), ""),
     )
     for line in report.lines():
         say(line)

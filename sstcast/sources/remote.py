@@ -22,7 +22,7 @@ from sstcast.errors import in_short
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, Source
+from sstcast.sources.source import Batch, Failure, Need, Source
 
 TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
 PART = 1 << 20  # bytes
@@ -170,7 +170,7 @@ class Remote(Source):
             except NotFound:
                 continue
             except BadFile as error:
-                return day, str(error)
+                return day, Failure(error)
             if day in granule.fields:
                 return day, self._as_day(granule, file, day)
             reason = f"{file} holds {granule.span}"
@@ -188,7 +188,8 @@ class Remote(Source):
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))
             except BadFile as error:
-                yield dict.fromkeys(days, str(error))
+                reason = str(error) if isinstance(error, NotFound) else Failure(error)
+                yield dict.fromkeys(days, reason)
                 self._progress.settled(len(days))
             finally:
                 path.unlink(missing_ok=True)

@@ -16,10 +16,14 @@ from sstcast.progress import Progress
 from sstcast.sources import find_source
 
 Need = dict[dt.date, bool]  # the required days; True if only a final version is accepted
-Batch = dict[dt.date, Day | str]  # each day, or the reason why it is unavailable
+Batch = dict[dt.date, Day | str]  # each day, or the reason why the source lacks it, or a `Failure`
 
 SETTLED_AFTER = dt.timedelta(days=15)  # NOAA replaces preliminary days within this time
 MOST_TOGETHER = 256
+
+
+class Failure(str):
+    """The reason why a day could not be read, although the source may have it."""
 
 
 @dataclass(frozen=True)
