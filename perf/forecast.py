@@ -21,7 +21,6 @@ import torch
 
 import sstcast
 from sstcast.config import RunConfig
-from sstcast.files.cf import write
 from sstcast.forecasting.forecast import LoadedRun
 from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare
@@ -29,6 +28,7 @@ from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
+from sstcast.storage.cf import write
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster
 

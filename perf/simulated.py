@@ -23,13 +23,13 @@ import shapely
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from sstcast.files.artefacts import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
+from sstcast.storage.artefacts import atomic, packaged
 
 GLOBE = Box(0, 360, -90, 90)
 FREEZING = -1.8  # degC, sea water

@@ -23,9 +23,9 @@ import sstcast
 from sstcast import api
 from sstcast._version import __version__
 from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
-from sstcast.files.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
-from sstcast.files.memory import keep_memory
 from sstcast.sources import KNOWN
+from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
+from sstcast.storage.memory import keep_memory
 from sstcast.workers import choose_threads
 
 if TYPE_CHECKING:

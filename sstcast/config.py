@@ -23,8 +23,9 @@ from pydantic import (
 )
 
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import at_home, packaged
-from sstcast.files.yaml_files import (
+from sstcast.geo import Box
+from sstcast.storage.artefacts import at_home, packaged
+from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,
     apply_overrides,
@@ -34,7 +35,6 @@ from sstcast.files.yaml_files import (
     suggest,
     validate,
 )
-from sstcast.geo import Box
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -26,8 +26,8 @@ from pydantic import Field
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic, locked, packaged, write_json
-from sstcast.files.yaml_files import JsonRecord, Strict, check_whole, read_config, save_config, validate
+from sstcast.storage.artefacts import atomic, locked, packaged, write_json
+from sstcast.storage.yaml_files import JsonRecord, Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
 ELSEWHERE = "elsewhere-"  # prefix of folders with a run's results on another ocean

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import suggest
+from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
     from studies.study import Study

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic, locked
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
+from sstcast.storage.artefacts import atomic, locked
 
 Case = Mapping[str, Any]
 Row = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sstcast.files.artefacts import packaged
-from sstcast.files.yaml_files import read_config
+from sstcast.storage.artefacts import packaged
+from sstcast.storage.yaml_files import read_config
 
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))
 OF_POLYNORMER = [name for name in PAPERS["polynormer"]["Table 5"] if name != "columns"]

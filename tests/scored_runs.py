@@ -7,9 +7,9 @@ from typing import Any
 import untrained
 
 from sstcast.config import RunConfig
-from sstcast.files.yaml_files import validate
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
+from sstcast.storage.yaml_files import validate
 
 
 def configure(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sstcast.files.artefacts import atomic, locked, packaged
+from sstcast.storage.artefacts import atomic, locked, packaged
 
 
 def test_what_ships_is_there() -> None:
@@ -42,7 +42,7 @@ def in_another_process(path: Path, inside: str) -> "subprocess.Popen[str]":
     """Run a line alone with `path`."""
     program = f"""
 from pathlib import Path
-from sstcast.files.artefacts import locked
+from sstcast.storage.artefacts import locked
 path = Path({str(path)!r})
 with locked(path):
     {inside}

@@ -6,8 +6,8 @@ import yaml
 
 from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import packaged
-from sstcast.files.yaml_files import save_config
+from sstcast.storage.artefacts import packaged
+from sstcast.storage.yaml_files import save_config
 
 DEMO = packaged("configs/mpnn-vn.yaml")
 

@@ -15,8 +15,8 @@ import pytest
 from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError, printable
-from sstcast.files.artefacts import atomic, below
 from sstcast.ocean.prepare import prepare
+from sstcast.storage.artefacts import atomic, below
 
 Fails = Callable[[BaseException], tuple[int, str]]
 

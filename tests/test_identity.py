@@ -10,12 +10,12 @@ from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import fingerprint
 from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare_runs, evaluate
+from sstcast.storage.artefacts import fingerprint
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
 

@@ -15,8 +15,8 @@ from typer.main import get_command
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.cli import app
-from sstcast.files.artefacts import packaged
 from sstcast.models import build_model
+from sstcast.storage.artefacts import packaged
 from studies import STUDIES
 
 ROOT = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.files.scratch import in_scratch, release, scratch_array
+from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def stored(tmp_path: Path) -> xr.DataArray:
 def test_a_field_that_is_held_is_the_same(
     stored: xr.DataArray, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr("sstcast.files.scratch.KEPT", kept)
-    monkeypatch.setattr("sstcast.files.scratch.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("sstcast.storage.scratch.KEPT", kept)
+    monkeypatch.setattr("sstcast.storage.scratch.VALUES_AT_ONCE", 1)
     found = in_scratch(stored)
     assert found.chunks is None
     release()
@@ -32,7 +32,7 @@ def test_a_field_that_is_held_is_the_same(
 
 
 def test_an_array_in_a_file_keeps_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sstcast.files.scratch.KEPT", 0)
+    monkeypatch.setattr("sstcast.storage.scratch.KEPT", 0)
     first, second = scratch_array((3, 2000), np.int64), scratch_array((2, 2), bool)
     assert isinstance(first, np.memmap)
     first[:], second[:] = np.arange(6000).reshape(3, 2000), [[True, False], [False, True]]

@@ -16,8 +16,8 @@ import xarray as xr
 from numcodecs import FixedScaleOffset, Shuffle, Zstd
 
 from sstcast.errors import SSTCastError
-from sstcast.files.cf import describe, write, write_zarr
-from sstcast.files.stores import open_netcdf, open_written, open_zarr
+from sstcast.storage.cf import describe, write, write_zarr
+from sstcast.storage.stores import open_netcdf, open_written, open_zarr
 
 REMEDY = "get it again"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import at_home
+from sstcast.storage.artefacts import at_home
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -277,6 +277,6 @@ def given_path(path: Path | str | None) -> Path | None:
 
 def seeds_of(seeds: Seeds) -> list[int] | None:
     """Parse seeds such as `0..4`, or check those given as numbers. Pass None through."""
-    from sstcast.files.yaml_files import parse_seeds
+    from sstcast.storage.yaml_files import parse_seeds
 
     return None if seeds is None else parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.data import Result, Say, Seeds, as_config, given_path, quiet, seeds_of
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import FIRST_PROCESS, at_home
+from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -290,8 +290,8 @@ def forecast(
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
-    from sstcast.files.stores import open_netcdf, open_zarr
     from sstcast.forecasting.forecast import forecast
+    from sstcast.storage.stores import open_netcdf, open_zarr
 
     place = None if source is None else str(at_home(source))
     other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}

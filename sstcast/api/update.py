@@ -10,7 +10,6 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import reading, reading_later
-from sstcast.files.artefacts import atomic, locked
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
@@ -20,6 +19,7 @@ from sstcast.pages.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
+from sstcast.storage.artefacts import atomic, locked
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from sstcast.benchmarks.packed import Graphs, digest_tensors
 from sstcast.errors import warn
-from sstcast.files.artefacts import atomic, locked
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
+from sstcast.storage.artefacts import atomic, locked
 
 T = TypeVar("T")
 FORMAT = 5  # of positional encodings

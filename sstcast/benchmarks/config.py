@@ -9,12 +9,12 @@ from pydantic import AfterValidator, Field
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
 from sstcast.config import FOLDER_NAME, LONGEST_NAME, RUNTIME_KEYS, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import packaged
-from sstcast.files.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
+from sstcast.storage.artefacts import packaged
+from sstcast.storage.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 Epochs = Annotated[int, Field(ge=0, le=10**9)]

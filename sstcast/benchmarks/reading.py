@@ -29,7 +29,7 @@ from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.artefacts import locked
+from sstcast.storage.artefacts import locked
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")

@@ -21,9 +21,9 @@ from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positi
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic, locked
-from sstcast.files.yaml_files import JsonRecord, read_config, save_config
 from sstcast.runs import Run
+from sstcast.storage.artefacts import atomic, locked
+from sstcast.storage.yaml_files import JsonRecord, read_config, save_config
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer

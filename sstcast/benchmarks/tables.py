@@ -22,7 +22,7 @@ from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.artefacts import atomic
+from sstcast.storage.artefacts import atomic
 
 HEADER = 2  # line of the first row in the file
 VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret

@@ -14,9 +14,6 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import as_text, is_made_of, locked, made_of
-from sstcast.files.cf import CONVENTIONS, write
-from sstcast.files.yaml_files import FIRST_YEAR, LAST_YEAR
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
 from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
@@ -29,6 +26,9 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
+from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
+from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 from sstcast.training.data_record import check_data
 
 LATEST = "latest"

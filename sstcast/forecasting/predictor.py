@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.cf import describe, references
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES
@@ -33,6 +32,7 @@ from sstcast.ocean.windows import (
     windows_of,
 )
 from sstcast.runs import Run
+from sstcast.storage.cf import describe, references
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device

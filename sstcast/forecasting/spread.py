@@ -18,8 +18,6 @@ from scipy.special import ndtri
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
-from sstcast.files.cf import cached, describe
-from sstcast.files.scratch import in_scratch, release
 from sstcast.forecasting.predictor import (
     Combination,
     Predictor,
@@ -36,6 +34,8 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
+from sstcast.storage.cf import cached, describe
+from sstcast.storage.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic, locked, write_json
-from sstcast.files.yaml_files import save_config, validate
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
@@ -16,6 +14,8 @@ from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
+from sstcast.storage.artefacts import atomic, locked, write_json
+from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.data_record import record_of
 
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile

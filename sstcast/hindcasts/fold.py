@@ -14,9 +14,6 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_of, remove
-from sstcast.files.cf import describe, references, write, write_zarr
-from sstcast.files.stores import open_netcdf, open_written
 from sstcast.forecasting.predictor import described, predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
@@ -28,6 +25,9 @@ from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.truth import Truth, forecast_file
 from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
+from sstcast.storage.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_of, remove
+from sstcast.storage.cf import describe, references, write, write_zarr
+from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
 

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from sstcast.config import DataConfig
-from sstcast.files.artefacts import atomic, is_made_of, locked, made_of
 from sstcast.hindcasts.fold import (
     combine_runs,
     join_forecasts,
@@ -26,6 +25,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
+from sstcast.storage.artefacts import atomic, is_made_of, locked, made_of
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
@@ -20,6 +19,7 @@ from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import Lengths
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 from sstcast.training.train import members
 
 SELECTED = "selected"

@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
-from sstcast.files.yaml_files import suggest
+from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
     from torch import nn

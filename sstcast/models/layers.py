@@ -12,7 +12,6 @@ from pydantic import AfterValidator, ConfigDict, create_model
 from torch import nn
 
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import validate
 from sstcast.models.attention import (
     Attention,
     DeepSets,
@@ -25,6 +24,7 @@ from sstcast.models.convs import GAT, GCN, GIN, GINE, SAGE, Conv, GatedGCN, Mess
 from sstcast.models.norms import one_of
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
+from sstcast.storage.yaml_files import validate
 
 LARGEST, MOST_LAYERS = 10_000, 1000  # a mistyped size would fill the memory
 UNLIMITED = ("nodes", "seed")

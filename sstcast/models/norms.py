@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.files.yaml_files import suggest
+from sstcast.storage.yaml_files import suggest
 
 
 def one_of(name: str, known: Iterable[str]) -> str:

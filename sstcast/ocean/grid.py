@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.files.cf import rounded
 from sstcast.geo import Axis, Box, span, step
+from sstcast.storage.cf import rounded
 
 NEAR = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
 WHOLE = 0.01  # tolerance for ratios of cell widths that must be integers

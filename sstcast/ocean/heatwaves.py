@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
-from sstcast.files.cf import cached, describe
-from sstcast.files.scratch import in_scratch, release, scratch_array
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
 from sstcast.ocean.prepared import Prepared
+from sstcast.storage.cf import cached, describe
+from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days in the window for the statistics of a day of year

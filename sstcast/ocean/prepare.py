@@ -26,9 +26,6 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_made_of, locked
-from sstcast.files.cf import describe, references, write_zarr
-from sstcast.files.memory import trim
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
@@ -36,6 +33,9 @@ from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests,
 from sstcast.ocean.reading import REMEDY, gaps_filled, open_region, source_path
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
+from sstcast.storage.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_made_of, locked
+from sstcast.storage.cf import describe, references, write_zarr
+from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128
 LAYOUT = 7  # version of the stores' layout, part of every recipe

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
-from sstcast.files.artefacts import fingerprint, made_of
-from sstcast.files.cf import rounded
-from sstcast.files.stores import open_written
-from sstcast.files.yaml_files import JsonRecord
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.storage.artefacts import fingerprint, made_of
+from sstcast.storage.cf import rounded
+from sstcast.storage.stores import open_written
+from sstcast.storage.yaml_files import JsonRecord
 
 AGAIN = "run `sstcast prepare` with the run's config.yaml"
 

@@ -21,8 +21,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import reading
-from sstcast.files.stores import open_written
 from sstcast.geo import CELLS_PER_DEGREE, Box
+from sstcast.storage.stores import open_written
 
 Packed = NDArray[np.int16]  # hundredths of degC
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import packaged, walk
-from sstcast.files.stores import open_netcdf, open_zarr
 from sstcast.geo import step
 from sstcast.ocean.fields import Layout, dates, find_field, is_leapless
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
+from sstcast.storage.artefacts import packaged, walk
+from sstcast.storage.stores import open_netcdf, open_zarr
 
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")

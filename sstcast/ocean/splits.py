@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import validate
+from sstcast.storage.yaml_files import validate
 
 DAY = dt.timedelta(days=1)
 YEAR = 365  # minimum number of days for a climatology

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic
 from sstcast.geo import Box
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.grid import crop
@@ -18,6 +17,7 @@ from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
 from sstcast.ocean.splits import for_training
+from sstcast.storage.artefacts import atomic
 
 TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes

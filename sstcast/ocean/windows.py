@@ -13,10 +13,10 @@ from torch import Tensor
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
-from sstcast.files.scratch import parts, release, scratch_array
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.storage.scratch import parts, release, scratch_array
 
 LEAST = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from PIL import Image as Pillow
 
 from sstcast._version import __version__
-from sstcast.files.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
 from sstcast.pages.maps import PanelArea, draw_panels
 from sstcast.pages.projection import View
+from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import atomic, below
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text
+from sstcast.storage.artefacts import atomic, below
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units with equal weights, the others in °C weighted "

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files.artefacts import fingerprint, is_made_of, locked, made_of
-from sstcast.files.stores import open_netcdf, open_zarr
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES
@@ -28,6 +26,8 @@ from sstcast.pages.images import write_page
 from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
 from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.runs import Run
+from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
+from sstcast.storage.stores import open_netcdf, open_zarr
 
 LARGEST = 20.0  # default limit of the size of a page in MB
 MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step

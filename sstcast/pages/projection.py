@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import packaged
-from sstcast.files.yaml_files import suggest
 from sstcast.geo import Box
+from sstcast.storage.artefacts import packaged
+from sstcast.storage.yaml_files import suggest
 
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"

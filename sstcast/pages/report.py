@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.errors import reading
-from sstcast.files.artefacts import is_made_of, locked
 from sstcast.names import BASE_RATE, DEGREES, MODEL
 from sstcast.pages import figures, tables
 from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page, write_png
@@ -20,6 +19,7 @@ from sstcast.pages.results import Results
 from sstcast.pages.tables import Sheet
 from sstcast.progress import hides_progress
 from sstcast.runs import Run
+from sstcast.storage.artefacts import is_made_of, locked
 from sstcast.training.listing import describe
 
 SECTIONS = {

@@ -10,7 +10,6 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.artefacts import digest, fingerprint
 from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days
@@ -24,6 +23,7 @@ from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import FDR
+from sstcast.storage.artefacts import digest, fingerprint
 
 Scores = dict[str, Any]
 

@@ -18,8 +18,6 @@ from torch.utils.benchmark import Timer
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.artefacts import digest, locked, packaged, write_json
-from sstcast.files.yaml_files import read_config, suggest
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
@@ -31,6 +29,8 @@ from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
+from sstcast.storage.artefacts import digest, locked, packaged, write_json
+from sstcast.storage.yaml_files import read_config, suggest
 from sstcast.training.data_record import check_data
 from sstcast.training.devices import start
 from sstcast.training.forecast_task import ForecastTask

@@ -12,8 +12,6 @@ from rich.progress import track
 
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic, locked, write_json
-from sstcast.files.yaml_files import save_config, validate
 from sstcast.forecasting.predictor import Predictor, Weights, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.ocean.prepared import Prepared
@@ -22,6 +20,8 @@ from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.evaluate import check_same
 from sstcast.scores.truth import Truth
+from sstcast.storage.artefacts import atomic, locked, write_json
+from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.data_record import record_of
 

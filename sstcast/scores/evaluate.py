@@ -9,13 +9,13 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import locked
-from sstcast.files.stores import open_written
-from sstcast.files.yaml_files import suggest
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.prepared import Prepared, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
+from sstcast.storage.artefacts import locked
+from sstcast.storage.stores import open_written
+from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
 
 CHANGED = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"

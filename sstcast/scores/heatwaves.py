@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.files.scratch import release, scratch_array
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import on_days
@@ -20,6 +19,7 @@ from sstcast.scores.distributions import Mean
 from sstcast.scores.metrics import Statistic
 from sstcast.scores.significance import spacing
 from sstcast.scores.truth import Truth
+from sstcast.storage.scratch import release, scratch_array
 
 STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
 DAYS_AT_ONCE = 64  # days of a field on the map that are in memory

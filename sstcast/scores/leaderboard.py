@@ -17,12 +17,12 @@ import xarray as xr
 
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import below
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
+from sstcast.storage.artefacts import below
 
 SIGNIFICANT = 0.05
 

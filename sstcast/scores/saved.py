@@ -9,12 +9,12 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import RECIPE, as_text, is_made_of, write_json
-from sstcast.files.cf import describe, references, write
-from sstcast.files.stores import open_netcdf
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, write_json
+from sstcast.storage.cf import describe, references, write
+from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 10  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"

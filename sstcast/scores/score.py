@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files.artefacts import fingerprint, locked
-from sstcast.files.yaml_files import validate
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -33,6 +31,8 @@ from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
+from sstcast.storage.artefacts import fingerprint, locked
+from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
 
 HISTORY = 42  # days of history for the baselines, unless a run gives another number

@@ -15,10 +15,6 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import atomic
-from sstcast.files.cf import encoded, zarr_options
-from sstcast.files.scratch import in_scratch, parts, release, scratch_array
-from sstcast.files.stores import consolidate
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
@@ -27,6 +23,10 @@ from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
+from sstcast.storage.artefacts import atomic
+from sstcast.storage.cf import encoded, zarr_options
+from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
+from sstcast.storage.stores import consolidate
 from sstcast.training.data_record import check_data
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB

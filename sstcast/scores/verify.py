@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.config import DataConfig
-from sstcast.files.scratch import in_scratch, release, scratch_array
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
 from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
@@ -34,6 +33,7 @@ from sstcast.scores.indices import NINO, covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, diebold_mariano
 from sstcast.scores.truth import Truth, Write, sum_to_one
+from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each works on a block of one system; NumPy releases the interpreter lock during array operations
 LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from sstcast.files.artefacts import walk
 from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
+from sstcast.storage.artefacts import walk
 
 STORES = (".zgroup", ".zarray", "zarr.json")
 

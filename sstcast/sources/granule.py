@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sstcast.errors import in_short
-from sstcast.files.stores import check_hdf5
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
 from sstcast.ocean.raw import FILL, Packed, pack
+from sstcast.storage.stores import check_hdf5
 
 NEAR = 0.0025  # tolerance for cell centres in degrees
 OISST = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date

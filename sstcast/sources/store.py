@@ -17,9 +17,6 @@ from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, in_short, reading
-from sstcast.files.artefacts import atomic, locked, space_for
-from sstcast.files.cf import CONVENTIONS, VARIABLES, references
-from sstcast.files.stores import check_codecs, consolidate
 from sstcast.geo import Box
 from sstcast.ocean.plausible import Field, jump
 from sstcast.ocean.raw import (
@@ -35,6 +32,9 @@ from sstcast.ocean.raw import (
     open_raw_store,
 )
 from sstcast.sources.source import Source
+from sstcast.storage.artefacts import atomic, locked, space_for
+from sstcast.storage.cf import CONVENTIONS, VARIABLES, references
+from sstcast.storage.stores import check_codecs, consolidate
 
 CALENDAR = 1 << 15  # days per chunk of time and status
 AROUND = 3  # days before and after a day to compare it with

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError, reading
-from sstcast.files.artefacts import atomic
+from sstcast.storage.artefacts import atomic
 
 FORMAT = 2
 

@@ -1,9 +1,9 @@
 """Checks that the prepared stores hold the data that a run was trained on."""
 
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import FIRST_PROCESS
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
+from sstcast.storage.artefacts import FIRST_PROCESS
 
 REMEDY = "restore it, or train again under another name"
 

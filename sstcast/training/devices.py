@@ -12,7 +12,7 @@ from torch import nn
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import CACHE, FIRST_PROCESS
+from sstcast.storage.artefacts import CACHE, FIRST_PROCESS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -19,10 +19,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import Interrupted, SSTCastError, reading
-from sstcast.files.artefacts import atomic
-from sstcast.files.memory import trim
 from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
+from sstcast.storage.artefacts import atomic
+from sstcast.storage.memory import trim
 from sstcast.training.checkpoint import (
     begin_stage,
     load_weights,

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
-from sstcast.files.scratch import release
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.storage.scratch import release
 from sstcast.training.task import order_seed
 
 if TYPE_CHECKING:

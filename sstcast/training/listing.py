@@ -11,10 +11,10 @@ from rich.table import Table
 
 from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading, warn
-from sstcast.files.artefacts import below
-from sstcast.files.yaml_files import read_yaml
 from sstcast.models import LINEAR
 from sstcast.runs import Run
+from sstcast.storage.artefacts import below
+from sstcast.storage.yaml_files import read_yaml
 
 CSV: Any = {"delimiter": ",", "deletechars": "", "encoding": "utf-8"}
 

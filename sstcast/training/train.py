@@ -10,12 +10,12 @@ from torch import Tensor
 
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
-from sstcast.files.artefacts import FIRST_PROCESS, locked
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, Record, check_source
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
+from sstcast.storage.artefacts import FIRST_PROCESS, locked
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import REMEDY, check_data, check_record, record_of

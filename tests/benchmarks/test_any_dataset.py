@@ -20,8 +20,8 @@ from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import MASKS, choose_split
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import read_config
 from sstcast.models.layers import CONVS
+from sstcast.storage.yaml_files import read_config
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
 

@@ -10,8 +10,8 @@ import sstcast
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import result_lines
-from sstcast.files.yaml_files import read_config
 from sstcast.models import build_model
+from sstcast.storage.yaml_files import read_config
 
 FOLDER = Path(sstcast.__file__).parents[1] / PRESETS
 PUBLISHED: dict[str, dict[str, Any]] = read_config(FOLDER / "published.yaml")

@@ -10,13 +10,13 @@ from small_ocean import make_sst
 from untrained import make_run
 
 from sstcast.config import load_config
-from sstcast.files import cf
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, digest_of
 from sstcast.ocean.reading import open_region
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.saved import Scored
+from sstcast.storage import cf
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
 

@@ -8,10 +8,10 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from sstcast.files.cf import describe, write
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import AROUND, categories, events
+from sstcast.storage.cf import describe, write
 
 PAST, LEADS, ROWS, COLS = 12, 20, 4, 30
 INIT = np.datetime64("2003-12-20", "ns")

@@ -23,8 +23,6 @@ from scipy.stats import norm, ttest_1samp
 from small_hindcast import EVERY, metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
 
 from sstcast.errors import Interrupted, SSTCastError
-from sstcast.files.artefacts import remove, write_json
-from sstcast.files.stores import open_written
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
@@ -37,6 +35,8 @@ from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
+from sstcast.storage.artefacts import remove, write_json
+from sstcast.storage.stores import open_written
 
 CELLS = ("lat", "lon")
 DATES = -(-(2 * 365 - 10 - 8) // EVERY)  # of each fold

@@ -153,7 +153,7 @@ def region_windows(config: RunConfig, split: str) -> Windows:
 
 def test_values_in_a_file_are_those_in_memory(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     in_memory = region_windows(config, "validation")
-    monkeypatch.setattr("sstcast.files.scratch.KEPT", 0)
+    monkeypatch.setattr("sstcast.storage.scratch.KEPT", 0)
     in_file = region_windows(config, "validation")
     index = torch.arange(len(in_memory))
     for field in ("history", "target", "ocean"):

@@ -8,13 +8,13 @@ from torch_geometric.data import Batch, Data
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import packaged
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import MODELS, build_forecaster, build_model, default_options, takes_graphs
 from sstcast.models.base import Backbone, ForecastModel
 from sstcast.models.convs import MessagePassing
 from sstcast.models.mpnn import MPNN
+from sstcast.storage.artefacts import packaged
 
 
 @pytest.mark.parametrize(

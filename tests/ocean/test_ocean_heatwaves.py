@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.files.artefacts import packaged
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, categories, events, limits
+from sstcast.storage.artefacts import packaged
 
 BASE = slice("1982", "2013")
 

@@ -15,11 +15,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import made_of
 from sstcast.geo import Box
 from sstcast.pages.images import write_png
 from sstcast.pages.maps import PHONE, colour_norm, draw_forecast, draw_weeks
 from sstcast.pages.projection import View, projections
+from sstcast.storage.artefacts import made_of
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
 REGIONS = {

@@ -16,11 +16,11 @@ import torch
 from chrome import DESK, PHONE, Chrome
 from PIL import Image
 
-from sstcast.files.artefacts import made_of
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run
+from sstcast.storage.artefacts import made_of
 
 
 class Page(HTMLParser):

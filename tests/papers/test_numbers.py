@@ -11,9 +11,9 @@ from numbers_of_papers import OF_POLYNORMER, PAPERS, VIRTUAL, columns, compared
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import RunConfig, TrainingConfig, load_config
-from sstcast.files.artefacts import packaged
 from sstcast.models import MODELS, build_forecaster, build_model
 from sstcast.papers.table5 import HORIZONS, Table5, gains
+from sstcast.storage.artefacts import packaged
 from sstcast.training.engine import build_optimizer
 
 SST, PRIMPHORMER = PAPERS["mpnn-gt"], PAPERS["primphormer"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sstcast.files.artefacts import packaged
-from sstcast.files.yaml_files import read_config
+from sstcast.storage.artefacts import packaged
+from sstcast.storage.yaml_files import read_config
 
 TEXTS = Path(__file__).parents[3] / "shared/papers"
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))

@@ -7,10 +7,10 @@ import pytest
 from scored_runs import configure
 from small_ocean import make_sst
 
-from sstcast.files.yaml_files import save_config
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
+from sstcast.storage.yaml_files import save_config
 from sstcast.training import engine
 from sstcast.training.train import train, training_windows
 

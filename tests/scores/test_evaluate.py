@@ -16,7 +16,6 @@ from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast.errors import SSTCastError
-from sstcast.files import scratch
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
@@ -30,6 +29,7 @@ from sstcast.scores.metrics import METRICS
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
 from sstcast.scores.truth import Truth
+from sstcast.storage import scratch
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import write_json
 from sstcast.names import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.saved import Scored
+from sstcast.storage.artefacts import write_json
 
 
 def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:

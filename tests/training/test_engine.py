@@ -17,8 +17,8 @@ from torch.optim import SGD, lr_scheduler
 
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.artefacts import CACHE
 from sstcast.runs import Run
+from sstcast.storage.artefacts import CACHE
 from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model

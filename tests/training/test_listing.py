@@ -5,8 +5,8 @@ from runs_of_training import setup
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.files.yaml_files import parse_seeds
 from sstcast.runs import Run
+from sstcast.storage.yaml_files import parse_seeds
 from sstcast.training.listing import describe, list_runs
 from sstcast.training.train import plan, train
 

@@ -14,9 +14,9 @@ from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted, SSTCastError
-from sstcast.files.artefacts import locked
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
+from sstcast.storage.artefacts import locked
 from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start

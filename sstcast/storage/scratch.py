@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import DTypeLike, NDArray
 
-from sstcast.files.memory import trim
+from sstcast.storage.memory import trim
 
 KEPT = 2**22  # values; smaller arrays stay in memory
 VALUES_AT_ONCE = 2**21  # minimum number of values to read from a store at once, in whole chunks

@@ -250,7 +250,7 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.files.stores import open_netcdf, open_written  # imported late: xarray takes half a second
+    from sstcast.storage.stores import open_netcdf, open_written  # imported late: xarray takes half a second
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])

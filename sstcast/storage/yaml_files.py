@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
-from sstcast.files.artefacts import at_home, write_json
+from sstcast.storage.artefacts import at_home, write_json
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -14,8 +14,8 @@ import xarray as xr
 from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
-from sstcast.files.artefacts import as_text, atomic, is_made_of, locked
-from sstcast.files.stores import consolidate, open_netcdf
+from sstcast.storage.artefacts import as_text, atomic, is_made_of, locked
+from sstcast.storage.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
