@@ -49,6 +49,13 @@ def test_arrows_go_down(room: str) -> None:
         assert not (known & ROOMS) - allowed(room), path
 
 
+def test_what_all_use_imports_no_folder() -> None:
+    top = [path for path in PACKAGE.glob("*.py") if path.stem not in ("cli", "__init__")]
+    for path in [*top, *(PACKAGE / "storage").glob("*.py")]:
+        known = {name.split(".")[1] for name in imports(path) if name.startswith("sstcast.")}
+        assert not known & (ROOMS | {"api"}), path
+
+
 def test_what_is_there_is_shown_without_pytorch() -> None:
     files = {file.stem for file in (PACKAGE / "pages").glob("*.py")} - {"table5"}  # which is of trainings
     imports = "".join(f"import sstcast.pages.{file}\n" for file in sorted(files))
