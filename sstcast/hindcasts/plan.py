@@ -241,7 +241,7 @@ class Plan:
                 )
         known = [system.name for system in self.systems]
         if absent := [name for name in self.select if name not in known]:
-            raise SSTCastError(f"--select: no system is called {absent[0]}; the systems are {', '.join(known)}")
+            raise SSTCastError(f"--select: no system is called {absent[0]!r}; the systems are {', '.join(known)}")
         self._check_alike(_SHARED | (_COMBINED if self.combinations else {}))
         for combination in self.combinations:
             self._check_combination(combination)

@@ -44,7 +44,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
         (plan(system("a"), system("b"), fitted="../x"), r"--combine \.\./x: name: "),
         (plan(system("a"), system("b"), fitted="a"), "a: two systems have this name"),
         (plan(system("a"), system("b", protocol="paper"), equal="m"), "b: its data.protocol is paper, but a has"),
-        (plan(system("a"), system("b"), select=("a", "c")), "--select: no system is called c"),
+        (plan(system("a"), system("b"), select=("a", "c")), "--select: no system is called 'c'"),
         (plan(system("a", training={"devices": 2})), "a: training.devices: a hindcast trains each run on one"),
         (plan(system("a"), system("b", source="other.nc")), "b: its data.source is .*other.nc, but a"),
         (plan(system("a"), system("b", horizon=5)), "b: its data.horizon is 5, but a has 8"),
