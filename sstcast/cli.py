@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sstcast.api.data import Result
     from sstcast.api.update import Update
     from sstcast.ocean.raw import RawContents
+    from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
@@ -52,7 +53,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "base": "none|persistence|linear",
 }
 LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
-Show = Callable[..., None]
+Given = dict[str, Any]  # the arguments of a call
+Show = Callable[[Any, Given], None]
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -64,10 +66,8 @@ app = typer.Typer(
 def main() -> None:
     """Run `sstcast`. Print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # the terminal may be unable to show ° or the bytes of a path
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to show ° or the bytes of a path
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
         sys.stdout.flush()
@@ -142,39 +142,37 @@ def explain(error: BaseException) -> tuple[int, str]:
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
 
-def verb(heading: str, argument: str | None = None, several: bool = False) -> Callable[[Show], Show]:
-    """Turn the function of `sstcast` with the name of the decorated function into a command.
+def verb(name: str, heading: str, argument: str = "", several: bool = False) -> Callable[[Show], Show]:
+    """Turn the function of `sstcast` called `name` into a command. Its docstring begins with the command's help.
 
-    The decorated function prints the result and may ask for arguments of the call by name. Its docstring becomes
-    the command's help. `argument` names the positional argument. With `several`, the user may give it several
-    times, and the function is called for each.
+    The decorated function prints the result, from the result and the arguments that the user gave. `argument`
+    names the positional argument. With `several`, the user may give it several times, and the function is called
+    for each.
     """
 
     def register(show: Show) -> Show:
-        name = show.__name__.rstrip("_")
         function = getattr(sstcast, name)
-        names = inspect.signature(function).parameters
-        shown = [each for each in inspect.signature(show).parameters if each in names]
 
         def command(**given: Any) -> None:
             given = {key: value for key, value in given.items() if value is not None}
-            if "say" in names:
+            if "say" in inspect.signature(function).parameters:
                 given["say"] = print
-            calls = [given | {str(argument): each} for each in given[str(argument)]] if several else [given]
-            for call in calls:
-                show(function(**call), **{key: call.get(key) for key in shown})
+            for call in (
+                [given | {argument: each} for each in given[argument]] if argument and several else [given]
+            ):
+                show(function(**call), call)
 
         found = list(_parameters(function, argument, several))
         command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
-        command.__doc__ = show.__doc__
+        command.__doc__ = (inspect.getdoc(function) or "").partition("\n\n")[0]
         app.command(name, rich_help_panel=heading)(command)
         return show
 
     return register
 
 
-def _parameters(function: Callable[..., Any], argument: str | None, several: bool) -> Iterator[inspect.Parameter]:
+def _parameters(function: Callable[..., Any], argument: str, several: bool) -> Iterator[inspect.Parameter]:
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, given in inspect.signature(function).parameters.items():
@@ -218,10 +216,6 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y-%m-%d").date()
 
 
-def _file(result: Result[Any]) -> None:
-    print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
-
-
 def _name(against: str) -> str:
     from sstcast.scores.evaluate import reference
 
@@ -229,32 +223,43 @@ def _name(against: str) -> str:
     return found if isinstance(found, str) else found.folder.name
 
 
-@verb("Data")
-def fetch(report: FetchReport) -> None:
-    """Download missing days. Exit with code 3 if some could not be downloaded."""
+def _file(result: Result[Any], _: object = None) -> None:
+    print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
+
+
+def _lines(lines: list[str], _: object) -> None:
+    print(*lines, sep="\n")
+
+
+def _nothing(*_: object) -> None:
+    """Print nothing more, because the function itself has told each step."""
+
+
+def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
+    from sstcast.pages.tables import print_scores
+
+    print_scores(result.value, label, against)
+    _file(result)
+
+
+@verb("fetch", "Data")
+def _fetched(report: FetchReport, _: Given) -> None:
     print(*report.lines(), sep="\n")
     if not report.complete:
         raise typer.Exit(INCOMPLETE)
 
 
-@verb("Data", "folder")
-def status(stores: list[RawContents], folder: Path) -> None:
-    """Summarise the days on disk: source, years, gaps, preliminary days, size."""
+@verb("status", "Data", "folder")
+def _stores(stores: list[RawContents], given: Given) -> None:
     for store in stores:
         print(*store.lines(), sep="\n")
     if not stores:
-        print(f"{folder}: no fetched days; run `sstcast fetch` to download some (configs/demo.yaml needs none)")
+        hint = "run `sstcast fetch` to download some (configs/demo.yaml needs none)"
+        print(f"{given['folder']}: no fetched days; {hint}")
 
 
-@verb("Data", "source")
-def init(lines: list[str]) -> None:
-    """Examine SST data and write a configuration to train on them."""
-    print(*lines, sep="\n")
-
-
-@verb("Data", "config")
-def prepare(_: None) -> None:
-    """Crop SST to the region and write it in degC and as standardised anomalies."""
+verb("init", "Data", "source")(_lines)
+verb("prepare", "Data", "config")(_nothing)
 
 
 @app.command(rich_help_panel="Data")
@@ -275,23 +280,16 @@ def models() -> None:
         print(f"{name:20}{entry.about}")
 
 
-@verb("Train", "config")
-def train(_: object) -> None:
-    """Train a model or an ensemble, or resume interrupted training."""
+verb("train", "Train", "config")(_nothing)
 
 
-@verb("Train", "configs")
-def hindcast(result: Result[dict[str, Any]]) -> None:
-    """Train systems on earlier years only, forecast many years and score them. Resume if interrupted."""
-    from sstcast.pages.tables import print_scores
-
-    print_scores(result.value, result.path.parent.name)
-    _file(result)
+@verb("hindcast", "Train", "configs")
+def _hindcast(result: Result[dict[str, Any]], _: Given) -> None:
+    _scores(result, result.path.parent.name)
 
 
-@verb("Train", "runs")
-def combine(run: Any) -> None:
-    """Average runs on one ocean, with equal weights or weights fitted to the validation days."""
+@verb("combine", "Train", "runs")
+def _weights(run: Run, _: Given) -> None:
     from sstcast.pages.tables import print_sheets, weights
 
     print_sheets([weights(run)])
@@ -305,85 +303,49 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     list_runs(folder)
 
 
-@verb("Forecast", "run")
-def forecast(result: Result[Any]) -> None:
-    """Forecast from the latest days, downloading them if they are missing."""
-    _file(result)
+verb("forecast", "Forecast", "run")(_file)
+verb("page", "Forecast", "forecast")(_file)
 
 
-@verb("Forecast", "forecast")
-def page(result: Result[None]) -> None:
-    """Write a forecast as one interactive HTML page, with daily maps and a time series at every point."""
-    _file(result)
-
-
-@verb("Forecast", "run")
-def update(done: Update) -> None:
-    """Fetch new days, forecast, write a page, verify old forecasts. Exit codes: 3 nothing new, 4 source down."""
+@verb("update", "Forecast", "run")
+def _updated(done: Update, _: Given) -> None:
     print(done.line)
     raise typer.Exit(done.code)
 
 
-@verb("Score", "run", several=True)
-def evaluate(result: Result[dict[str, Any]], against: str) -> None:
-    """Score runs and baselines on the test days. Scores on other data go to RUN/elsewhere-NAME."""
-    from sstcast.pages.tables import print_scores
-
-    print_scores(result.value, result.path.parent.name, [_name(against)])
-    _file(result)
+@verb("evaluate", "Score", "run", several=True)
+def _evaluated(result: Result[dict[str, Any]], given: Given) -> None:
+    _scores(result, result.path.parent.name, [_name(given["against"])])
 
 
-@verb("Score", "file")
-def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
-    """Score forecasts from any system, given as a file, against the baselines and your runs."""
-    from sstcast.pages.tables import print_scores
-
-    metrics = result.value
-    names = [metrics["references"].get(each) or _name(each) for each in against or ["multiscale"]]
-    print_scores(metrics, Path(metrics["file"]).name, names)
-    _file(result)
+@verb("score", "Score", "file")
+def _scored(result: Result[dict[str, Any]], given: Given) -> None:
+    named = result.value["references"]
+    _scores(result, Path(result.value["file"]).name, [named.get(n) or _name(n) for n in given.get("against", ())])
 
 
-@verb("Score", "folder")
-def leaderboard(result: Result[Any]) -> None:
-    """Rank all evaluated runs and summarise the hindcasts."""
+@verb("leaderboard", "Score", "folder")
+def _ranks(result: Result[Any], _: Given) -> None:
     from sstcast.pages.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
     print(result.path, result.path.with_suffix(".html"), sep="\n")
 
 
-@verb("Score", "run", several=True)
-def map_(_: object) -> None:
-    """Draw maps of errors and of example forecasts beside observed SST, or of a hindcast's skill."""
+verb("map", "Score", "run", several=True)(_nothing)
+verb("report", "Score", "run")(_file)
+verb("datasets", "Papers")(_lines)
+verb("benchmark", "Papers", "dataset")(_nothing)
 
 
-@verb("Score", "run")
-def report(result: Result[None]) -> None:
-    """Write all results of a run, a hindcast or a scored file to one HTML page."""
-    _file(result)
-
-
-@verb("Papers")
-def datasets(lines: list[str]) -> None:
-    """List the graph data sets for `benchmark`, and whether their raw files are present."""
-    print(*lines, sep="\n")
-
-
-@verb("Papers", "dataset")
-def benchmark(_: object) -> None:
-    """Train a model on a graph data set, downloading it if missing, and score it on the test split."""
-
-
-@verb("Papers")
-def table5(result: Result[Any], horizons: str, dry_run: bool) -> None:
-    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons and compare with the paper."""
-    if dry_run:
+@verb("table5", "Papers")
+def _table5(result: Result[Any], given: Given) -> None:
+    if given["dry_run"]:
         return
     from sstcast.pages.table5 import table5_sheets
     from sstcast.pages.tables import print_sheets
 
-    print_sheets(table5_sheets(result.value, [int(day) for day in horizons.split(",")]))
+    print_sheets(table5_sheets(result.value, [int(day) for day in given["horizons"].split(",")]))
     _file(result)
 
 

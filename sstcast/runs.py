@@ -74,6 +74,10 @@ class Run:
     maps = _PathInRun("maps")
     report = _PathInRun("report.html")
 
+    def __fspath__(self) -> str:
+        """Return the folder, so that a run may be given in place of its folder."""
+        return str(self.folder)
+
     @property
     def members(self) -> list["Run"]:
         """The members of an ensemble in order of seed. A single run has one member, itself."""

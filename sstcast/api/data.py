@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -63,7 +64,7 @@ def fetch(
     out: Path | str | None = None,
     concurrency: int = 16,
 ) -> FetchReport:
-    """Download the days that a store lacks.
+    """Download the days that a store lacks. The command exits with code 3 if some could not be downloaded.
 
     Args:
         source: a name listed by `sstcast fetch --help`, a URL, or a folder of downloaded files.
@@ -270,9 +271,14 @@ def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> 
     return config
 
 
-def given_path(path: Path | str | None) -> Path | None:
+def given_path(path: PathLike[str] | str | None) -> Path | None:
     """Expand `~` in a path, and pass None through."""
     return None if path is None else at_home(path)
+
+
+def given_source(source: Path | str | None) -> str | None:
+    """Expand `~` in the path of a source, and pass None through."""
+    return None if source is None else str(at_home(source))
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:

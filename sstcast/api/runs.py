@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Say, Seeds, as_config, given_path, quiet, seeds_of
+from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, quiet, seeds_of
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
@@ -92,7 +92,7 @@ def train(
     flags = {"devices": devices, "strategy": strategy, "precision": precision}
     changes = [*overrides, *(f"training.{key}={value}" for key, value in flags.items() if value is not None)]
     given = None if config is None else as_config(config, changes)
-    folder = None if resume is None else _folder(resume)
+    folder = given_path(resume)
     configs = plan(given, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
         prepare_all(configs[0].oceans, say)
@@ -131,7 +131,7 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
 
     if not name or Path(name).name != name:
         raise SSTCastError(f"--name {name}: give a name, not a path")
-    folders = [_folder(run) for run in runs]
+    folders = [at_home(run) for run in runs]
     if len(folders) < 2:
         raise SSTCastError(f"{folders[0] if folders else name}: one run is no combination; name two or more")
     first = folders[0] if folders[0].name else folders[0].resolve()
@@ -146,7 +146,7 @@ def evaluate(
     index: str | Path | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
-    """Forecast the test days of a run and score it and the baselines.
+    """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
     Args:
         against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
@@ -168,11 +168,11 @@ def evaluate(
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare_runs, evaluate
 
-    other, run = _reference(against), _run(run)
+    other, run = _reference(against), Run.open(at_home(run))
     if isinstance(other, Run) and other.folder.name in (MODEL, *BASELINES):
         raise SSTCastError(f"--against {other.folder}: is named like a baseline; rename the folder")
     if source is not None or region is not None:
-        run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
+        run = transferred_run(run, given_source(source), region, say)
     metrics, new = evaluate(run)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
@@ -259,8 +259,8 @@ def load(
     """
     from sstcast.forecasting.forecast import load_run
 
-    place = None if source is None else str(at_home(source))
-    return load_run(_folder(run), region=region, source=place, variable=variable, units=units, gaps=gaps)
+    place = given_source(source)
+    return load_run(at_home(run), region=region, source=place, variable=variable, units=units, gaps=gaps)
 
 
 def forecast(
@@ -293,9 +293,9 @@ def forecast(
     from sstcast.forecasting.forecast import forecast
     from sstcast.storage.stores import open_netcdf, open_zarr
 
-    place = None if source is None else str(at_home(source))
+    place = given_source(source)
     other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
-    path, new = forecast(_folder(run), date, given_path(out), members, say, **other)
+    path, new = forecast(at_home(run), date, given_path(out), members, say, **other)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -335,7 +335,7 @@ def score(
     from sstcast.scores.score import score
 
     runs = [other for each in against if isinstance(other := _reference(each), Run)]
-    place = None if truth is None else str(at_home(truth))
+    place = given_source(truth)
     metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
     return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
 
@@ -355,21 +355,21 @@ def page(
     """
     from sstcast.pages.page import write_forecast_page
 
-    return Result(None, *write_forecast_page(_folder(forecast), given_path(out), region, max_size))
+    return Result(None, *write_forecast_page(at_home(forecast), given_path(out), region, max_size))
 
 
 def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) -> Update:
-    """Fetch new days, forecast from the last one, write the page, and verify earlier forecasts.
+    """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 source down.
 
     Args:
         date: last day of history, YYYY-MM-DD or `latest`.
 
     Returns:
-        A `line` for the log, the newest `forecast`, and an exit `code`: 0, 3 (nothing new) or 4 (source down).
+        A `line` for the log, the newest `forecast`, and the exit `code`.
     """
     from sstcast.api.update import update
 
-    return update(_folder(run), date, max_size)
+    return update(at_home(run), date, max_size)
 
 
 def map(
@@ -388,7 +388,7 @@ def map(
     from sstcast.pages.report import draw_maps
     from sstcast.pages.results import Results
 
-    return draw_maps(Results(_folder(run), region), projection, say)
+    return draw_maps(Results(at_home(run), region), projection, say)
 
 
 def report(run: Run | Path | str) -> Result[None]:
@@ -400,7 +400,7 @@ def report(run: Run | Path | str) -> Result[None]:
     from sstcast.pages.report import write_report
     from sstcast.pages.results import Results
 
-    return Result(None, *write_report(Results(_folder(run))))
+    return Result(None, *write_report(Results(at_home(run))))
 
 
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
@@ -482,16 +482,6 @@ def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -
     from sstcast.scores.summary import split_by_index
 
     return split_by_index(Scored(folder), metrics, str(at_home(index)))
-
-
-def _run(run: Run | Path | str) -> Run:
-    from sstcast.runs import Run
-
-    return Run.open(at_home(run)) if isinstance(run, (str, Path)) else run
-
-
-def _folder(run: Run | Path | str) -> Path:
-    return at_home(run) if isinstance(run, (str, Path)) else run.folder
 
 
 def _reference(against: Run | Path | str) -> Run | str:

@@ -39,7 +39,7 @@ def packaged(relative: str) -> Path:
     return inside if inside.exists() else PACKAGE.parent / relative
 
 
-def at_home(path: Path | str) -> Path:
+def at_home(path: os.PathLike[str] | str) -> Path:
     """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
