@@ -11,6 +11,7 @@ import xarray as xr
 from small_raw import write
 from torch import Tensor, nn
 
+from sstcast import status
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
@@ -27,7 +28,6 @@ from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
-from sstcast.sources.status import status
 
 DAY = dt.timedelta(days=1)
 FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 1, 20)

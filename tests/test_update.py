@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ from untrained import make_run
 from sstcast.api.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting import history
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
+from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.source import FetchRequest, RetryPolicy
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +109,7 @@ def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_yaml, [f"data.source={store}", f"data.splits={splits}", f"data.directory={tmp_path}/p"]
     )
     prepare(config.data, say=lambda line: None)
-    monkeypatch.setattr(history, "FetchRequest", partial(FetchRequest, retry=RetryPolicy(1, 0.01)))
+    monkeypatch.setattr(remote, "ATTEMPTS", 1)
     return make_run(config)
 
 

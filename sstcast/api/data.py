@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import at_home
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def status(folder: Path | str = "data") -> list[RawContents]:
     Args:
         folder: a store made by `fetch`, or a folder of stores.
     """
-    from sstcast.sources.status import status
+    from sstcast.ocean.raw import raw_stores
 
-    return status(at_home(folder), warn)
+    return raw_stores(at_home(folder))
 
 
 def init(

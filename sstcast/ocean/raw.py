@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import reading
+from sstcast.errors import SSTCastError, reading, warn
 from sstcast.geo import CELLS_PER_DEGREE, Box
 from sstcast.storage.stores import open_written
 
@@ -157,6 +157,26 @@ def open_raw_store(path: Path) -> RawContents:
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is missing")
         return RawContents(path, dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
+
+
+def raw_stores(folder: Path) -> list[RawContents]:
+    """Open `folder` if it is a raw store, otherwise all raw stores directly inside it, in order of name.
+
+    Damaged stores inside `folder` are skipped with a warning. Raises SSTCastError if the folder does not exist or
+    is a damaged store.
+    """
+    if not folder.is_dir():
+        raise SSTCastError(f"{folder}: no such folder; give a folder that `sstcast fetch` wrote to")
+    if is_raw_store(folder):
+        return [open_raw_store(folder)]
+    found = []
+    for path in sorted(folder.glob("[!.]*/")):
+        if is_raw_store(path):
+            try:
+                found.append(open_raw_store(path))
+            except SSTCastError as error:
+                warn(str(error))
+    return found
 
 
 def open_days(path: Path) -> xr.Dataset:

@@ -1,6 +1,7 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another.
 
-Requests have time limits, are retried with back-off and jitter, and obey Retry-After.
+Requests have time limits, are retried with back-off and jitter, and obey Retry-After. After `GIVE_UP` consecutive
+files have failed `ATTEMPTS` times each, the server gets no more requests.
 """
 
 import datetime as dt
@@ -25,6 +26,9 @@ from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Failure, Need, Source
 
 TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
+ATTEMPTS = 5  # per file
+BACKOFF, LONGEST_WAIT = 1.0, 120.0  # seconds; waits double from the first to the second, with jitter
+GIVE_UP = 8
 PART = 1 << 20  # bytes
 
 
@@ -68,7 +72,7 @@ class Remote(Source):
     """A source of files below the URL `base`. Days in the same file, such as a year, are downloaded together.
 
     `together` is the number of parallel requests that the server tolerates, or None if only the user limits it.
-    `long_files` tells whether a file contains many days. `time_limit` is in seconds per request.
+    `long_files` tells whether a file contains many days. `time_limit` is in seconds without an answer.
     """
 
     base: str
@@ -85,21 +89,19 @@ class Remote(Source):
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        retry, together = self.request.retry, self.request.concurrency
-        self._give_up = retry.give_up
+        together, self._give_up = self.request.concurrency, GIVE_UP
         if self.together:  # with few requests at once, a server that is down costs long waits
-            together, self._give_up = min(together, self.together), min(retry.give_up, 3)
-        limit = retry.time_limit or self.time_limit
-        self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
+            together, self._give_up = min(together, self.together), min(GIVE_UP, 3)
+        self._limits = min(10, self.time_limit), self.time_limit  # seconds to connect, and to wait for data
         self._stop, self._lock, self._failures, self._progress = threading.Event(), threading.Lock(), 0, progress
         self._down: str | None = None
         retries = _Retries(
-            total=retry.attempts - 1,
+            total=ATTEMPTS - 1,
             status_forcelist=TRANSIENT,
             raise_on_status=False,
-            backoff_factor=retry.backoff,
-            backoff_jitter=retry.backoff,
-            backoff_max=retry.longest_wait,
+            backoff_factor=BACKOFF,
+            backoff_jitter=BACKOFF,
+            backoff_max=LONGEST_WAIT,
             stop=self._stop,
         )
         self._session = requests.Session()

@@ -3,7 +3,7 @@
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -27,21 +27,6 @@ class Failure(str):
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
-    """Retry policy: waits double from `backoff` to `longest_wait` seconds, with jitter.
-
-    After `give_up` consecutive files have failed `attempts` times each, the server gets no more requests.
-    `time_limit`, in seconds without an answer, overrides the limit of the source.
-    """
-
-    attempts: int = 5
-    backoff: float = 1.0
-    longest_wait: float = 120.0
-    give_up: int = 8
-    time_limit: float | None = None
-
-
-@dataclass(frozen=True)
 class FetchRequest:
     """A request for all days from `start` to `end`, inclusive.
 
@@ -56,7 +41,6 @@ class FetchRequest:
     region: str | None = None
     out: Path | None = None
     concurrency: int = 16
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         if self.end < self.start:

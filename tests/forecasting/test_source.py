@@ -11,13 +11,13 @@ from served_days import DAY, FIRST, LAST, SIMULATOR, put, serving
 from untrained import make_run
 
 import sstcast
+from sstcast import status
 from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.sources.noaa import Aws
-from sstcast.sources.status import status
 
 
 @pytest.fixture

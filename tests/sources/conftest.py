@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import pytest
 from oisst_server import DAYS, OisstServer, daily_files
 
+from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch) -> None:
+    monkeypatch.setattr(remote, "ATTEMPTS", 3)
+    monkeypatch.setattr(remote, "BACKOFF", 0.01)
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import numpy as np
 import xarray as xr
 from oisst_server import DAYS, REGION, calendar, hundredths
 
+from sstcast import status
 from sstcast.config import parse_box
 from sstcast.ocean.raw import Day, open_days
 from sstcast.sources.fetch import FetchReport, fetch
-from sstcast.sources.source import FetchRequest, RetryPolicy
-from sstcast.sources.status import status
+from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)
@@ -19,7 +19,7 @@ EARLY = calendar("1981-10-25", 20)  # across the edge of the second and third bl
 
 
 def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:
-    options = {"retry": RetryPolicy(attempts=3, backoff=0.01), "region": REGION, **options}
+    options = {"region": REGION, **options}
     return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=str)
 
 

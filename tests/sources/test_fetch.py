@@ -10,10 +10,11 @@ import pytest
 from oisst_server import DAYS, REGION, OisstServer, daily_file, daily_files, daily_path
 from storing import assert_holds, get
 
+from sstcast import status
+from sstcast.sources import remote
 from sstcast.sources.fetch import fetch
-from sstcast.sources.noaa import Ncei
-from sstcast.sources.source import FetchRequest, RetryPolicy
-from sstcast.sources.status import status
+from sstcast.sources.noaa import Aws, Ncei
+from sstcast.sources.source import FetchRequest
 
 BAD, FEW = DAYS[7], DAYS[:12]
 DATE = "%a, %d %b %Y %H:%M:%S GMT"
@@ -42,13 +43,10 @@ def test_only_the_difference_is_fetched(aws, tmp_path: Path) -> None:
     assert_holds(tmp_path / "a.zarr", DAYS)
 
 
-QUICK = RetryPolicy(attempts=3, backoff=0.01, time_limit=0.5)
-
-
 @pytest.mark.parametrize("fault", ["500", "503", "reset"])
 def test_trouble_that_passes_is_sat_out(aws, tmp_path: Path, fault) -> None:
     aws.faults[daily_path(BAD)] = iter([fault, fault])
-    assert get(tmp_path, FEW, retry=QUICK).complete
+    assert get(tmp_path, FEW).complete
     assert aws.seen.count(daily_path(BAD)) == 3
     assert_holds(tmp_path / "a.zarr", FEW)
 
@@ -68,9 +66,12 @@ def test_trouble_that_passes_is_sat_out(aws, tmp_path: Path, fault) -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_trouble_that_lasts_is_listed_and_nothing_wrong_lands(aws, tmp_path: Path, fault, reason: str) -> None:
+def test_trouble_that_lasts_is_listed_and_nothing_wrong_lands(
+    aws, tmp_path: Path, monkeypatch, fault, reason: str
+) -> None:
+    monkeypatch.setattr(Aws, "time_limit", 0.5)
     aws.faults[daily_path(BAD)] = itertools.repeat(fault)
-    report = get(tmp_path, FEW, retry=QUICK)
+    report = get(tmp_path, FEW)
     assert list(report.missing) == [BAD]
     assert reason in report.missing[BAD]
     assert "ncei: connection refused" in report.missing[BAD]
@@ -108,24 +109,25 @@ def test_the_next_source_steps_in_for_a_day_and_for_a_server(aws, tmp_path: Path
         assert status(tmp_path)[0].sources == {"ncei": 12}
 
 
-def test_a_server_that_is_down_is_not_asked_for_every_day(aws, tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_not_asked_for_every_day(aws, tmp_path: Path, monkeypatch) -> None:
     aws.faults["*"] = itertools.repeat("500")
-    retry = RetryPolicy(attempts=2, backoff=0.01, give_up=4)
-    report = get(tmp_path, concurrency=2, retry=retry)
+    monkeypatch.setattr(remote, "GIVE_UP", 4)
+    report = get(tmp_path, concurrency=2)
     assert list(report.missing) == DAYS
-    assert len(aws.seen) <= 2 * (4 + 2)
+    assert len(aws.seen) <= remote.ATTEMPTS * (4 + 2)
     assert "given up after 4 failures in a row (status 500)" in report.missing[DAYS[-1]]
     assert not (tmp_path / "a.zarr").exists()
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_a_server_says_when_to_come_back(aws, tmp_path: Path, form: str) -> None:
+def test_a_server_says_when_to_come_back(aws, tmp_path: Path, monkeypatch, form: str) -> None:
     """It is obeyed, as seconds and as a date, but for no more than the longest wait."""
     in_an_hour = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     aws.retry_after = "2" if form == "seconds" else in_an_hour.strftime(DATE)
     aws.faults[daily_path(BAD)] = iter(["503"])
+    monkeypatch.setattr(remote, "LONGEST_WAIT", 1)
     started = time.monotonic()
-    assert get(tmp_path, [BAD], retry=RetryPolicy(attempts=2, backoff=0.01, longest_wait=1)).complete
+    assert get(tmp_path, [BAD]).complete
     assert time.monotonic() - started >= 1
     assert aws.seen.count(daily_path(BAD)) == 2
 

@@ -10,10 +10,10 @@ import xarray as xr
 from oisst_server import calendar
 from storing import EARLY, GRID, assert_holds, day, put, tree
 
+from sstcast import status
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import is_raw_store
-from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
 
 

@@ -13,9 +13,9 @@ from oisst_server import calendar
 from storing import EARLY, GRID, assert_holds, day, put, tree
 from zarr.core.sync import sync
 
+from sstcast import status
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
-from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
 
 
@@ -147,11 +147,11 @@ def test_whatever_is_damaged_is_one_line_and_never_another_value(tmp_path: Path,
     assert refused >= len(files)
 
 
-def test_a_damaged_store_does_not_hide_the_others(tmp_path: Path) -> None:
+def test_a_damaged_store_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "abc":
         put(tmp_path / f"{name}.zarr", EARLY)
     (tmp_path / "b.zarr/sst/1.0.0").unlink()
-    said: list[str] = []
-    assert [store.path.name for store in status(tmp_path, said.append)] == ["a.zarr", "c.zarr"]
-    assert len(said) == 1
-    assert "b.zarr: cannot be read (its file sst/1.0.0 is missing)" in said[0]
+    assert [store.path.name for store in status(tmp_path)] == ["a.zarr", "c.zarr"]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "b.zarr: cannot be read (its file sst/1.0.0 is missing)" in said
