@@ -1,7 +1,7 @@
 """Reads, checks and crops NOAA's files.
 
 Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps. A `Granule` has one form for all of
-them. It follows the rules of `sstcast.ocean.fields`, but reads with h5py, in a tenth of xarray's time.
+them. It follows the rules of `sstcast.ocean.fields`, but reads with h5py, which many threads can use at once.
 """
 
 import datetime as dt
