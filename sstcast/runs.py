@@ -196,9 +196,8 @@ class Run:
             write_json(run.folder / "provenance.json", provenance())
             if data is not None:
                 data.save(run.data)
-            with atomic(
-                run.config_file
-            ) as temporary:  # written last, because a folder with a configuration is a run
+            # Written last, because a folder with a configuration is a run.
+            with atomic(run.config_file) as temporary:
                 save_config(config, temporary)
         return run
 

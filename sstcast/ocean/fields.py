@@ -37,9 +37,8 @@ COMMON_NAMES = (
     *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
     *("temperature", "temp"),
 )
-OTHER = re.compile(
-    r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE
-)  # words in the long name of a field other than SST
+# Words in the long name of a field other than SST.
+OTHER = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 # The CF standard name of each axis, then its other names.
 AXES = {
     "init_time": ("forecast_reference_time", "init_time", "init", "first_day_datetime", "reference_time"),
@@ -320,9 +319,8 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     around = np.sort(values % 360)
     gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
     usual = np.median(np.abs(steps))
-    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (
-        axis.name == "lon"
-    ):  # longitudes may have one gap, outside the region
+    # Longitudes may have one gap, outside the region.
+    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):
         where = f" after {values[wide[0]]:g}" if axis.name == "lat" else ""
         raise SSTCastError(
             f"{path}: its {axis.name} lacks values{where} at a spacing of {usual:g}; correct the file"

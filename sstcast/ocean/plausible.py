@@ -63,9 +63,8 @@ def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
 
 def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
     """Return a mask of cells in `[time, lat, lon]`, except ice, with one number on at least a `share` of days."""
-    middle = np.sort(values, axis=0)[
-        len(values) // 2
-    ]  # the most frequent number, if it fills more than half of the days
+    # The middle number is the most frequent one, if that fills more than half of the days.
+    middle = np.sort(values, axis=0)[len(values) // 2]
     return ((values == middle).mean(0) >= share) & ~((middle >= ICE[0]) & (middle <= ICE[1]))
 
 

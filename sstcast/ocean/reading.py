@@ -111,9 +111,8 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
     found: list[Path] = []
     others: list[Path] = []
     for place, folders, files in walk(path):
-        here = [
-            place / name for name in (*folders, *files) if not name.startswith(".")
-        ]  # no locks or partial files
+        # Names with a leading dot are locks and partial files.
+        here = [place / name for name in (*folders, *files) if not name.startswith(".")]
         folders[:] = [each.name for each in here if each.is_dir() and not _is_zarr(each)]
         for each in here:
             if each.is_file() or _is_zarr(each):
