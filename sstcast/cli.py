@@ -121,7 +121,10 @@ def explain(error: BaseException) -> tuple[int, str]:
     """Return the exit code for an error and the text to print, which may be empty."""
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text = usage()
-        return USER_ERROR, f"{text}; see sstcast --help" if text else ""  # empty if Typer has printed the help
+        return (
+            USER_ERROR,
+            f"{text.rstrip('.')}; see sstcast --help" if text else "",
+        )  # empty if Typer has printed the help
     if isinstance(error, SSTCastError):
         return USER_ERROR, str(error)
     if isinstance(error, Interrupted):

@@ -329,6 +329,8 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
         raise SSTCastError(f"{path}: is data, not a configuration; run `sstcast init {path}` to write one")
     shipped = packaged(str(path))
     raw = read_config(shipped if not path.exists() and shipped.exists() else path)
+    if "dataset" in raw:
+        raise SSTCastError(f"{path}: configures a benchmark; use `sstcast benchmark`, which also scores it")
     if overrides and raw.get("also") and isinstance(raw["also"], list):
         # A saved configuration stores the list in two keys; overrides refer to the user's list.
         raw["data"] = [raw.get("data"), *raw.pop("also")]

@@ -97,7 +97,7 @@ def test_bad_input_to_the_other_verbs(command: Command, run_yaml: Path, tmp_path
     command("train", run_yaml)
     assert "nothing to do" in command("train", run_yaml, "--set", "training.keep=3")[1]  # the same run
     fails(["training.skip_nonfinite", "unknown key"], "train", run_yaml, "--set", "training.skip_nonfinite=3")
-    fails(["small", "another configuration"], "train", run_yaml, "--set", "training.seed=7")
+    fails(["small", "configuration (training.seed differs)"], "train", run_yaml, "--set", "training.seed=7")
     checkpoint = torch.load(run / "checkpoints/best.pt", weights_only=True)
     checkpoint["model"] = {"other": torch.zeros(3)}
     torch.save(checkpoint, run / "checkpoints/best.pt")

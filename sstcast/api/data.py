@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Say = Callable[[str], object]
-Seeds = str | Sequence[int] | None
+Seeds = str | int | Sequence[int] | None
 
 
 class Result(NamedTuple, Generic[T]):
@@ -285,4 +285,6 @@ def seeds_of(seeds: Seeds) -> list[int] | None:
     """Parse seeds such as `0..4`, or check those given as numbers. Pass None through."""
     from sstcast.storage.yaml_files import parse_seeds
 
-    return None if seeds is None else parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))
+    if seeds is None:
+        return None
+    return parse_seeds(str(seeds) if isinstance(seeds, (str, int)) else ",".join(map(str, seeds)))

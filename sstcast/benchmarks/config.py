@@ -188,4 +188,4 @@ def _model(name: str, presets: Path) -> dict[str, Any]:
     if conv in CONVS:
         return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
     known = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
-    raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; see `sstcast models`")
+    raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; known: {', '.join(sorted({*known}))}")

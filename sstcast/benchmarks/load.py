@@ -175,8 +175,8 @@ def _task(joined: Joined) -> tuple[str, str]:
         return f"{level}-regression", ""
     if (kinds := len(known.unique())) > max(MOST_CLASSES, len(known) / 10):
         raise ValueError(
-            f"y has {kinds} different whole numbers; did you mean task={level}-regression? "
-            f"If they are classes, set task={level}-classification"
+            f"y has {kinds} different whole numbers; did you mean data.task={level}-regression? "
+            f"If they are classes, set data.task={level}-classification"
         )
     return f"{level}-classification", ""
 

@@ -184,7 +184,8 @@ class Classes(Objective):
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
         classes = dataset.options.get("classes") or len(values)  # n samples have n classes at most
-        known = f"a class: 0..{classes - 1}, or -1; for numbers, set task={cls.level}-regression"
+        known = f"a class: 0..{classes - 1}, or -1 if unknown; number the classes from 0, or"
+        known += f" set data.task={cls.level}-regression"
         return (values != values.floor()) | (values < -1) | (values >= classes), known
 
     @classmethod

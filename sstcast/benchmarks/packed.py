@@ -51,6 +51,8 @@ class Joined(NamedTuple):
     @property
     def labels(self) -> Tensor:
         """The labels `y` of all graphs. Raises ValueError if they are missing or not numbers."""
+        if self.data.y is None:
+            raise ValueError("some graphs have no labels y; add them, or leave these graphs out")
         try:
             return torch.as_tensor(self.data.y)
         except (TypeError, ValueError, RuntimeError) as error:

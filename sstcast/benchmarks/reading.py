@@ -29,7 +29,7 @@ from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, reading
-from sstcast.storage.artefacts import locked
+from sstcast.storage.artefacts import locked, walk
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
@@ -48,7 +48,9 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
     """
     dataset.check_reviewed(trust)
     folder = dataset.folder_in(root)
-    remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
+    remedy = (
+        f"put the files of {dataset.name} there, name another --root, or delete damaged files to download again"
+    )
     files = fetch(dataset, root)
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
     with reading(folder, remedy), locked(root / dataset.name):
@@ -77,7 +79,7 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
 
 def _files(folder: Path, kind: str) -> list[Path]:
     """Return the files in those folders of a set whose names begin with `kind`, which is raw or processed."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    files = (place / name for place, _, names in walk(folder) for name in names)  # links are followed
     return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
@@ -225,7 +227,7 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
 def check_raw(paths: Iterable[Path], known: Collection[str], trust: bool = False) -> None:
     """Raise SSTCastError if a file may run code, unless its SHA-256 is `known` or the user trusts all of them."""
     for path in () if trust else paths:
-        with reading(path, "get it again"):
+        with reading(path, "check its path, or get it again"):
             harmless = path.suffix in TEXT or _is_plain(path)
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
         if not harmless and digest not in known:

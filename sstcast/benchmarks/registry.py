@@ -240,7 +240,8 @@ def dataset_lines(root: Path) -> Iterator[str]:
         except SSTCastError as error:  # ogb is not installed
             rows.append((name, "", "", "", "", "", str(error)))
             continue
-        there = "yes" if d.folder_in(root).is_dir() else "no"
+        folder = d.folder_in(root)
+        there = "yes" if folder.is_dir() and any(folder.iterdir()) else "no"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
     for row in rows:
@@ -286,7 +287,7 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     level = "graph" if dataset.name.startswith("ogbg") else "node"
     table = _table(level)
     if dataset.name not in table:
-        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)} in OGB")
+        raise SSTCastError(f"OGB has no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}")
     known = table[dataset.name]
     if known["binary"] == "True" or known.get("is hetero") == "True":
         raise SSTCastError(f"{dataset.name}: not supported; only sets in CSV files with nodes of one type are")

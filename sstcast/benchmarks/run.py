@@ -18,6 +18,7 @@ from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
+from sstcast.benchmarks.registry import Kind
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
@@ -134,10 +135,10 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
     known = {f"published{theirs}": published(config), f"best known{theirs}": published(config, "best")}
     papers = "".join(f"; {what}: {found[0]:g} ({found[1]})" for what, found in known.items() if found is not None)
     first = results[0]
-    what = "folds" if config.declaration.split.startswith("folds:") else "seeds"
+    what = "fold" if config.declaration.split.startswith("folds:") else "seed"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
-        f"{len(scores)} {what}, {first['parameters']:,} parameters{papers}"
+        f"{len(scores)} {what}{'s' * (len(scores) > 1)}, {first['parameters']:,} parameters{papers}"
     )
 
 
@@ -238,8 +239,21 @@ def _find(config: BenchmarkConfig) -> Run:
 
 
 def _describe(loaded: Loaded) -> str:
-    graphs = loaded.graphs
-    if graphs.transductive:
-        return f"1 graph, {int(graphs.nodes[0]):,} nodes, {int(graphs.edges[0]):,} directed edges"
+    """Return sizes, task and features in a line, so that users see what was inferred."""
+    graphs, dataset = loaded.graphs, loaded.dataset
     nodes, edges = graphs.nodes.double().mean(), graphs.edges.double().mean()
-    return f"{len(graphs):,} graphs of {nodes:.1f} nodes and {edges:.1f} directed edges on average"
+    sizes = f"{len(graphs):,} graphs of {nodes:.1f} nodes and {edges:.1f} directed edges on average"
+    if graphs.transductive:
+        sizes = f"1 graph, {int(nodes):,} nodes, {int(edges):,} directed edges"
+    features = [
+        f"{what} features: {kind if table is None else f'{table.shape[1]} {kind}'}"
+        for what, kind, table in (
+            ("node", _kind(dataset.node), graphs.x),
+            ("edge", _kind(dataset.edge), graphs.edge_attr),
+        )
+    ]
+    return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])
+
+
+def _kind(kind: Kind) -> str:
+    return "categorical" if isinstance(kind, tuple) else kind

@@ -39,10 +39,11 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
             f"{dataset.name}: its split puts none of {samples} samples into {empty[0]}; choose another split"
         )
     if len(outside := every[(every < 0) | (every >= samples)]):
-        problem = f"has the sample {int(outside[0])}; there are 0..{samples - 1}"
+        problem = f"has the sample {int(outside[0])}, but there are 0..{samples - 1}; correct it"
         raise SSTCastError(f"{dataset.name}: its split {problem}")
     if (times := torch.bincount(every)).max() > 1:
-        raise SSTCastError(f"{dataset.name}: its split has the sample {int(times.argmax())} more than once")
+        problem = f"has the sample {int(times.argmax())} more than once; correct it, or set split=70/15/15"
+        raise SSTCastError(f"{dataset.name}: its split {problem}")
     return split
 
 

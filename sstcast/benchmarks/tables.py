@@ -34,7 +34,7 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
 
     Raises SSTCastError if it is missing or empty, or lacks one of `columns` that is not None.
     """
-    with reading(path, "save it as comma-separated text whose first line names the columns"), catch_warnings():
+    with reading(path, "give comma-separated text whose first line names the columns"), catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
         # Nullable integers keep all digits of ids beside an empty cell, which float64 would round.
         table = pd.read_csv(path, index_col=False, skip_blank_lines=False, dtype_backend="numpy_nullable")
@@ -122,7 +122,10 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     wanted = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
     table = read_table(path, wanted)
     others = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in wanted]
-    features = _numbers(table[options["features"] or others], path).float()
+    used = options["features"] or others
+    left = [str(name) for name in table.columns if name not in {*used, *wanted}]
+    print(f"{path}: features: {', '.join(used) or 'none'}; not used: {', '.join(left) or 'none'}")
+    features = _numbers(table[used], path).float()
     numbers = _number(table, options["id"], path)
     links = read_table(edges, [options["source"], options["to"], *options["edge_features"]])
     named = links[[options["source"], options["to"]]]

@@ -81,9 +81,11 @@ class BenchmarkTask:
             score = float("nan") if wrong else self.objective.metrics[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
+            reason = "the split lacks one of the answers; choose another split or metric"
+            if wrong:
+                reason = "the model's outputs are not finite; set a lower training.learning_rate, or training.clip"
             raise SSTCastError(
-                f"{self.dataset.name}: {self.dataset.metric} of the {part} split is not defined: the model's "
-                "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
+                f"{self.dataset.name}: {self.dataset.metric} of the {part} split is not defined: {reason}"
             )
         return score, loss / max(weight, 1e-12), {"prediction": prediction, "target": target}
 

@@ -90,7 +90,8 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     """Build a model.
 
     A backbone maps `(x [nodes, width], graph)` to `[nodes, width]`. The graph may be a `Graph`, an `edge_index`
-    `[2, edges]` with an optional `batch [nodes]` (the graph of each node), or a `Data` or `Batch` of PyG.
+    `[2, edges]` with an optional `batch [nodes]` (the graph of each node) and `edge_attr [edges, edge_dim]`, or a
+    `Data` or `Batch` of PyG.
 
     Args:
         name: a name in `MODELS` or `LINEAR`.

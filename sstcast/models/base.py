@@ -252,9 +252,9 @@ class Forecaster(ForecastModel):
 class GraphArgument:
     """A forward pre-hook that turns an `edge_index`, or a `Data` or `Batch` of PyG, into a `SparseGraph`.
 
-    An `edge_index [2, edges]` may come with `batch [nodes]`, the graph of each node. The hook raises SSTCastError
-    if the edge index or the batch is malformed, or if the numbers of features differ from those of the backbone
-    `name`, which reads `edge_dim` edge features (0 for none).
+    An `edge_index [2, edges]` may come with `batch [nodes]`, the graph of each node, and `edge_attr [edges, f]`.
+    The hook raises SSTCastError if one of them is malformed, for any other argument, or if the numbers of features
+    differ from those of the backbone `name`, which reads `edge_dim` edge features (0 for none).
     """
 
     def __init__(self, name: str, edge_dim: int) -> None:
@@ -270,11 +270,15 @@ class GraphArgument:
             return arguments, named
         from torch_geometric.data import Data
 
-        x, graph, batch = names["x"], names["graph"], names.get("batch")
+        x, graph, *others = (names.pop(name, None) for name in ("x", "graph", "batch", "edge_attr"))
+        if names:
+            raise SSTCastError(f"model {self.name}: does not read {min(names)}; leave it out")
         if isinstance(graph, Tensor):
-            graph = self._of_edges(graph, batch, len(x))
-        elif batch is not None:
-            raise SSTCastError(f"model {self.name}: pass batch only with an edge_index; other graphs hold theirs")
+            graph = self._of_edges(graph, len(x), *others)
+        elif any(other is not None for other in others):
+            raise SSTCastError(
+                f"model {self.name}: pass batch and edge_attr only with an edge_index; other graphs hold theirs"
+            )
         elif isinstance(graph, Data):
             graph = SparseGraph.from_pyg(graph)
         width = backbone.ends[0]
@@ -293,7 +297,9 @@ class GraphArgument:
                 )
         return (x, graph), {}
 
-    def _of_edges(self, edge_index: Tensor, batch: Tensor | None, nodes: int) -> SparseGraph:
+    def _of_edges(
+        self, edge_index: Tensor, nodes: int, batch: Tensor | None, edge_attr: Tensor | None
+    ) -> SparseGraph:
         whole = edge_index.layout == torch.strided and not edge_index.is_floating_point()
         if not whole or edge_index.ndim != 2 or len(edge_index) != 2:
             kind = f"{str(edge_index.layout).removeprefix('torch.')} {edge_index.dtype} {list(edge_index.shape)}"
@@ -301,8 +307,18 @@ class GraphArgument:
                 f"model {self.name}: edge_index is {kind}; give integers [2, edges], for a sparse matrix "
                 "torch_geometric.utils.to_edge_index(matrix)[0]"
             )
+        if bool(((edge_index < 0) | (edge_index >= nodes)).any()):
+            raise SSTCastError(
+                f"model {self.name}: edge_index has nodes outside 0..{nodes - 1}; x has {nodes} rows"
+            )
+        if edge_attr is not None and (edge_attr.ndim != 2 or len(edge_attr) != edge_index.shape[1]):
+            raise SSTCastError(
+                f"model {self.name}: edge_attr is {list(edge_attr.shape)}; give [{edge_index.shape[1]}, features]"
+            )
         if batch is None:
-            return SparseGraph(edge_index, edge_index.new_zeros(nodes), 1)
+            return SparseGraph(edge_index, edge_index.new_zeros(nodes), 1, edge_attr)
         if len(batch) != nodes or bool((batch.diff() < 0).any()):
             raise SSTCastError(f"model {self.name}: batch: give the graph of each of the {nodes} nodes, in order")
-        return SparseGraph(edge_index, batch, int(batch.max()) + 1 if nodes else 0)
+        if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
+            raise SSTCastError(f"model {self.name}: edge_index has edges between two graphs of batch; correct one")
+        return SparseGraph(edge_index, batch, int(batch.max()) + 1 if nodes else 0, edge_attr)

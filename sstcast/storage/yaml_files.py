@@ -18,7 +18,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
-_REMEDY = "name a YAML file such as configs/demo.yaml"
+MOST_SEEDS = 10_000
+_REMEDY = "name a YAML file"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -153,8 +154,9 @@ def validate(model: type[Model], raw: Any, where: str) -> Model:
 
 def suggest(name: str, known: Any) -> str:
     """Return `; did you mean 'x'?` with the known name closest to `name`, or "" if none is close."""
-    near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    names = {str(one).lower(): str(one) for one in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -164,9 +166,15 @@ def parse_seeds(text: str) -> list[int]:
         some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
         some = []
-    seeds = list(some)
-    if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
-        raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
+    seeds = list(some[:MOST_SEEDS])
+    if (
+        not seeds
+        or len(some) > MOST_SEEDS
+        or min(seeds) < 0
+        or max(seeds) > LARGEST_SEED
+        or len(set(seeds)) < len(seeds)
+    ):
+        raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5, at most {MOST_SEEDS:,} seeds")
     return seeds
 
 
@@ -179,6 +187,8 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
     message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
     if "or instance of" in message:
         message = "give a mapping of keys"
+    if first["type"] == "string_pattern_mismatch":
+        message = "begin with a letter or digit, and use only letters, digits and . _ -"
     return f"{key}: {message}" if key else message
 
 

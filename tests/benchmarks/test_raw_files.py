@@ -65,6 +65,10 @@ def test_a_raw_file_runs_no_code(
     spoil(path, tmp_path / "made")
     with pytest.raises(SSTCastError, match=r"--trust \(trust=True in Python\)"):
         load(dataset, tmp_path, tmp_path / "cache")
+    elsewhere = path.parent.rename(tmp_path / "elsewhere")
+    path.parent.symlink_to(elsewhere)
+    with pytest.raises(SSTCastError, match=r"--trust \(trust=True in Python\)"):
+        load(dataset, tmp_path, tmp_path / "cache")
     assert not (tmp_path / "made").exists()
     with pytest.raises(SSTCastError):  # trusted, the attack itself works, and there is nothing to read
         load(dataset, tmp_path, tmp_path / "cache", trust=True)

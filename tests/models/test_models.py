@@ -1,5 +1,7 @@
 """Message passing against its equations, options, backbones on graphs of PyG, and the presets."""
 
+from typing import Any
+
 import pytest
 import torch
 from small_graphs import land_grid, ocean_of, same
@@ -139,6 +141,8 @@ def test_edge_features_are_counted_in_the_data_or_refused_in_one_line(name: str)
         assert not torch.allclose(model(data.x, data), model(data.x, other))
         batch = Batch.from_data_list([data, data])
         torch.testing.assert_close(model(batch.x, batch)[:9], model(data.x, data), rtol=1e-4, atol=1e-5)
+        apart = model(data.x, data.edge_index, edge_attr=data.edge_attr)
+        torch.testing.assert_close(apart, model(data.x, data))
     with pytest.raises(SSTCastError, match=rf"model {name}: edge_dim is 2, but the graph has 3 edge features"):
         build(name)(data.x, data)
 
@@ -163,8 +167,21 @@ def test_whole_numbers_of_edges_are_features_too() -> None:
 def test_an_edge_index_that_is_none_is_refused_in_one_line(wrong: torch.Tensor) -> None:
     with pytest.raises(SSTCastError, match=r"model gps: edge_index is .*; give integers"):
         build("gps")(random_graph().x, wrong)
-    with pytest.raises(SSTCastError, match="batch: give the graph of each of the 9 nodes, in order"):
-        build("gps")(random_graph().x, random_graph().edge_index, batch=torch.zeros(8, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"batch": torch.zeros(8, dtype=torch.long)}, "batch: give the graph of each of the 9 nodes, in order"),
+        ({"batch": torch.arange(9)}, "edge_index has edges between two graphs"),
+        ({"edge_index": torch.tensor([[0], [9]])}, r"edge_index has nodes outside 0\.\.8"),
+        ({"edge_attr": torch.zeros(23, 2)}, r"edge_attr is \[23, 2\]; give \[24, features\]"),
+        ({"edge_weight": torch.zeros(24)}, "does not read edge_weight"),
+    ],
+)
+def test_arguments_beside_an_edge_index_are_checked(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(SSTCastError, match=f"model gps: {words}"):
+        build("gps")(**{"x": random_graph().x, "edge_index": random_graph().edge_index} | arguments)
 
 
 # The geography that a forecaster reads: the position of nodes on the globe, and the time of year.
