@@ -215,7 +215,7 @@ def test_masks_without_validation_need_a_split() -> None:
         ([], r"graphs: cannot be read \(no graphs\); give a list"),
         (1, "'int' object is not iterable.; give a list of"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
-        (graphs(y=lambda d, i: "one"), "graphs: some graphs have no labels y"),
+        (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (
             graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
             "all known labels are 1; number the classes from 0",
