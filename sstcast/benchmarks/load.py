@@ -91,7 +91,7 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
 
     `tables` holds the features `x` and `edge_attr`. `official` says whether the data include a split.
 
-    Whole numbers in a single column are classes, zeros and ones in several columns are yes-or-no questions, and
+    Whole numbers in a single column are classes, zeros and ones in several columns are binary labels, and
     other numbers are regression targets. If each node has a label, the task is to predict nodes. Features of whole
     numbers are categories. 100 or more columns of zeros and ones stand for the words of a node. Declared fields
     are kept. Raises ValueError if the task cannot be inferred, and SSTCastError for a metric of another task.

@@ -103,8 +103,8 @@ def of_classes(name: str, **options: str) -> Score:
     return score
 
 
-def of_questions(name: str) -> Score:
-    """Return the mean of scikit-learn's score `name` over the questions with both answers, NaN without any."""
+def of_binary_labels(name: str) -> Score:
+    """Return the mean of scikit-learn's score `name` over the labels that have both values, NaN without any."""
 
     def mean(prediction: Array, target: Array) -> float:
         from sklearn import metrics
@@ -145,10 +145,13 @@ class Regression(Objective):
         return out * self.scale.to(out.device) + self.mean.to(out.device), batch.y
 
 
-class Questions(Objective):
-    """Cross-entropies of yes-or-no questions, `[rows, questions]`, NaN if unknown."""
+class BinaryLabels(Objective):
+    """Cross-entropies of binary labels, `[rows, labels]`, NaN if unknown."""
 
-    metrics: ClassVar = {"ap": of_questions("average_precision_score"), "roc-auc": of_questions("roc_auc_score")}
+    metrics: ClassVar = {
+        "ap": of_binary_labels("average_precision_score"),
+        "roc-auc": of_binary_labels("roc_auc_score"),
+    }
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
         self.outputs = y.shape[1]
@@ -169,7 +172,7 @@ class Classes(Objective):
         "accuracy": of_classes("accuracy_score"),
         "balanced-accuracy": of_classes("balanced_accuracy_score"),
         "macro-f1": of_classes("f1_score", average="macro"),
-        **{name: Questions.metrics[name] for name in reversed(Questions.metrics)},
+        **{name: BinaryLabels.metrics[name] for name in reversed(BinaryLabels.metrics)},
     }
     classes = True
 
@@ -302,7 +305,7 @@ class NodeRegression(Regression):
     level = "node"
 
 
-class NodeQuestions(Questions):
+class NodeBinaryLabels(BinaryLabels):
     level = "node"
 
 
@@ -313,7 +316,7 @@ class NodeClasses(Classes):
 TASKS: dict[str, type[Objective]] = {
     "graph-regression": Regression,
     "graph-classification": Classes,
-    "multi-label": Questions,
+    "multi-label": BinaryLabels,
     "node-regression": NodeRegression,
     "node-classification": NodeClasses,
     "link-ranking": Links,
@@ -322,7 +325,7 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task. With a rank metric, classes are yes-or-no questions.
+    """Return the class of a declared task. With a rank metric, classes are binary labels.
 
     Raises SSTCastError if the task is unknown, or the declared metric is not one of the task's.
     """
@@ -331,6 +334,6 @@ def objective_of(dataset: Dataset) -> type[Objective]:
     task = TASKS[dataset.task]
     if dataset.metric and dataset.metric not in task.metrics:
         raise SSTCastError(f"{dataset.name}: metric: {dataset.task} is judged by {' or '.join(task.metrics)}")
-    if issubclass(task, Classes) and dataset.metric in Questions.metrics:
-        return NodeQuestions if task.level == "node" else Questions
+    if issubclass(task, Classes) and dataset.metric in BinaryLabels.metrics:
+        return NodeBinaryLabels if task.level == "node" else BinaryLabels
     return task

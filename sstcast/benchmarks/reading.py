@@ -161,7 +161,7 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
     `source` is one `Data`, several, or a data set of PyG or OGB. It may also be a dictionary of `graphs` with the
     numbers of graphs, or masks, for `train`, `validation` and `test`, or a dictionary of a list of graphs for each
     of the three. A single graph may have the masks `train_mask`, `val_mask` and `test_mask` of its nodes. Each of
-    several graphs may have these as a single truth value. Raises SSTCastError, naming the origin `where`, for
+    several graphs may hold each of these as one boolean. Raises SSTCastError, naming the origin `where`, for
     anything else.
     """
     with reading(Path(where), FORMS):

@@ -37,10 +37,10 @@ Kind = Annotated[
 class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is a class of PyG, which reads its set `part`, or `ogb`, or a kind of a user's own data: `smiles_csv`,
+    `reader` is the class of PyG that reads the set `part`, or `ogb`, or a kind of a user's own data: `smiles_csv`,
     `graph_csv`, `pyg` or `memory`. `folder` is below the root. A class of PyG gets it as its own root. `files`
     maps paths below the root to addresses, for the files that no class downloads (SMILES, a paper's splits).
-    `sha256` lists the digests of raw files that may run code but are known. `node` and `edge` describe the
+    `sha256` lists the digests of pickles that are known to be harmless. `node` and `edge` describe the
     features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is `official`,
     `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. The
     samples of a `single` graph are its nodes. With `words`, features count words. With `few`, the usual split

@@ -49,7 +49,7 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
 
 def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
-    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several questions
+    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several labels
     # An unknown class is -1, or NaN with a rank metric.
     labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
     if kind == "folds":
@@ -92,8 +92,9 @@ def by_part(source: Mapping[str, Any]) -> list[Any]:
 def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
     """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
 
-    A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if there are no SMILES to
-    divide, or `split` needs the masks, and they divide the nodes of many graphs, or one of three is missing.
+    A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if `scaffold` has no SMILES
+    to divide. Also raises it if `split` needs the masks and one of the three is missing, or if they divide the
+    nodes of many graphs.
     """
     if split == "scaffold":
         if not isinstance(smiles := graphs.data.get("smiles"), list):

@@ -150,7 +150,7 @@ class Step(NamedTuple):
     second: Numbers  # j of each pair
     child: Numbers  # for each last edge, the index of its pair (i, j)
     parent: Numbers  # for each last edge, the index of (i, p) in the previous step; in the first step, i
-    edge: Numbers  # for each last edge, its index in `dense_edges`, or the index of (j, p) if only this is stored
+    edge: Numbers  # for each last edge, its index in `dense_edges`, or that of (j, p) if only this edge is stored
     share: NDArray[np.float32]  # for each last edge, the share of the shortest paths from i to j that end with it
 
 

@@ -2,7 +2,7 @@
 
 The options of a model are the arguments of its class, with their types and defaults. `build_model` and
 `build_forecaster` check options against them. PyTorch is imported only when a class is needed, so that listing the
-names stays fast. Arguments of these names mean the same in every class that does not describe its own:
+names stays fast. Arguments of these names mean the same in every class whose docstring does not redefine them:
 
 Args:
     history: days before a forecast.

@@ -1,7 +1,7 @@
 """Global attention: `Attention` on padded nodes, `GraphAttention` on nodes and their graph.
 
-Masked nodes are no keys, and no denominator or mean counts them. Their own output is finite and meaningless. With
-n nodes, width d, m random features and blocks of b nodes:
+Masked nodes are never keys, and denominators and means leave them out. Their own output is finite and meaningless.
+With n nodes, width d, m random features and blocks of b nodes:
 
 | class                                 | time and memory    | source                                            |
 |---------------------------------------|--------------------|---------------------------------------------------|

@@ -57,7 +57,7 @@ class MessagePassing(Conv):
 
 
 class SAGE(Conv):
-    """`sage`, which ignores edge features. It averages on the side of W_2 that has fewer channels."""
+    """`sage`, which ignores edge features. It averages before or after W_2, whichever has fewer channels."""
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()

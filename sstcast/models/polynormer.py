@@ -1,7 +1,7 @@
 """Polynormer: local, then global attention, each multiplied by its input (Deng et al. 2024, arXiv:2403.01232).
 
 Without norms and activations and with fixed attention weights, the output is a polynomial in the input, and every
-layer doubles its degree. Layers are called as `layer(x, graph, place)`. The number `place` of each node, or None,
+layer doubles its degree. Layers are called as `layer(x, graph, place)`. `place`, a number for each node or None,
 multiplies the parameter beta (equation 19).
 """
 

@@ -50,7 +50,7 @@ class Transformer(Backbone):
 
 
 class LinearTransformer(Transformer):
-    """A Transformer with linear attention (Katharopoulos et al. 2020, arXiv:2006.16236) or any other over nodes.
+    """A Transformer with linear (Katharopoulos et al. 2020, arXiv:2006.16236) or another attention to nodes.
 
     It does not read the edges, so nodes know their positions only from positional encodings in `x`.
 
@@ -81,9 +81,9 @@ class TokenGT(Backbone):
     """A Transformer over tokens of the graph, its nodes and its edges (Kim et al. 2022, arXiv:2207.02505).
 
     With the node identifiers P, the token of a node is `x_v + W (P_v, P_v) + type`, and the token of an edge from
-    u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and how.
-    The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default, because
-    a grid has 9 tokens per node.
+    u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and at which
+    end. The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default,
+    because a grid has 9 tokens per node.
 
     Args:
         layers: the number of encoder layers, with the norm before attention and feed-forward network.
@@ -92,7 +92,7 @@ class TokenGT(Backbone):
             at random, separately for each graph. `orf`, rows of a random orthogonal matrix, cut and rescaled to
             length 1, which training draws anew for each graph and pass, and evaluation from `seed`. `none`,
             neither node nor type identifiers, as the `Transformer` in the paper's Table 2.
-        identifier_size: numbers in an identifier. `orf` identifiers are orthonormal up to so many nodes.
+        identifier_size: numbers in an identifier. `orf` identifiers of a graph with no more nodes are orthonormal.
         seed: of the `orf` identifiers in evaluation.
 
     Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.

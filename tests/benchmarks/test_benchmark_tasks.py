@@ -13,7 +13,7 @@ from small_raw import packed
 import sstcast
 from sstcast.benchmarks import objectives
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.objectives import Classes, Questions, Regression
+from sstcast.benchmarks.objectives import BinaryLabels, Classes, Regression
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.tasks import PartsOfOneGraph
@@ -64,7 +64,7 @@ def test_losses_are_sums_over_known_labels() -> None:
     batch = one_graph(answers)
     expected = -(logits[0, 0].sigmoid().log() + (-logits[1, 0]).sigmoid().log() + logits[1, 1].sigmoid().log())
     any_set = find_dataset("MUTAG")
-    questions = Questions(answers, answers, any_set)
+    questions = BinaryLabels(answers, answers, any_set)
     torch.testing.assert_close(questions.loss(logits, batch), expected)
     assert questions.weight(batch) == 3
 
