@@ -81,8 +81,8 @@ class TokenGT(Backbone):
     """A Transformer over tokens of the graph, its nodes and its edges (Kim et al. 2022, arXiv:2207.02505).
 
     With the node identifiers P, the token of a node is `x_v + W (P_v, P_v) + type`, and the token of an edge from
-    u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and at which
-    end. The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default,
+    u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and at
+    which end. The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default,
     because a grid has 9 tokens per node.
 
     Args:
