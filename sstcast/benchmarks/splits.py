@@ -93,8 +93,8 @@ def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
     """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
 
     A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if `scaffold` has no
-    SMILES to divide. Also raises it if `split` needs the masks and one of the three is missing, or if they divide the
-    nodes of many graphs.
+    SMILES to divide. Also raises it if `split` needs the masks and one of the three is missing, or if they divide
+    the nodes of many graphs.
     """
     if split == "scaffold":
         if not isinstance(smiles := graphs.data.get("smiles"), list):

@@ -82,8 +82,8 @@ class TokenGT(Backbone):
 
     With the node identifiers P, the token of a node is `x_v + W (P_v, P_v) + type`, and the token of an edge from
     u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and at
-    which end. The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default,
-    because a grid has 9 tokens per node.
+    which end. The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the
+    default, because a grid has 9 tokens per node.
 
     Args:
         layers: the number of encoder layers, with the norm before attention and feed-forward network.
