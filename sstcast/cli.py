@@ -120,10 +120,11 @@ def options(
 def explain(error: BaseException) -> tuple[int, str]:
     """Return the exit code for an error and the text to print, which may be empty."""
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
-        text = usage()
+        text, context = usage(), getattr(error, "ctx", None)
+        command = context.command_path if context else "sstcast"
         return (
             USER_ERROR,
-            f"{text.rstrip('.')}; see sstcast --help" if text else "",
+            text and f"{text.rstrip('.')}; see {command} --help",
         )  # empty if Typer has printed the help
     if isinstance(error, SSTCastError):
         return USER_ERROR, str(error)

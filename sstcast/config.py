@@ -344,7 +344,7 @@ def load_region(name: str) -> Region:
     path = packaged("configs/regions.yaml")
     regions = read_yaml(path)
     if name not in regions:
-        raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
+        raise SSTCastError(f"region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
     return validate(Region, regions[name], f"{path.name}: {name}")
 
 
@@ -366,7 +366,7 @@ def parse_box(region: str) -> Box:
             raise SSTCastError(
                 f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
             ) from None
-        box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region}").bounds
+        box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region} (W,E,S,N)").bounds
     if 0 in box.shape:
         raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")
     return box

@@ -56,7 +56,7 @@ def test_a_base_says_what_a_file_leaves_out(tmp_path: Path) -> None:
         ("training.epoch=3", ["mpnn-vn.yaml", "training.epoch", "did you mean 'epochs'"]),
         ("training.epochs=many", ["training.epochs", "integer"]),
         ("training.epochs=0", ["training.epochs", "greater"]),
-        ("data.region=pacifik", ["data.region", "did you mean 'pacific'"]),
+        ("data.region=pacifik", ["region", "did you mean 'pacific'"]),
         ("data.region={lon: [0, 5], lat: [5, 0]}", ["data.region.lat: [5, 0]", "write [0, 5]"]),
         ("data.splits.test=[2013, 2014]", ["data.splits", "overlap"]),
         ("data.splits.test=2015", ["data.splits.test", "[first, last]"]),

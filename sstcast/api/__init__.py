@@ -9,13 +9,14 @@ Args:
     overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
     run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
     region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-    source: another ocean, as a NetCDF file, a Zarr store or a folder of either.
+    source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
+        region if they contain it, else all of them.
     variable: name of the SST variable, if it is not found automatically.
-    units: units of SST, if the file or store does not state them, for instance `K`.
+    units: units of SST, for instance `K`, in place of those that the file or store states.
     gaps: fill gaps of up to this many days. By default, as in the run's configuration.
-    index: also score each third of an index. The index is a box, such as `nino34`, on the first day forecast,
-        or a CSV of initial dates and values.
-    seeds: train one run or member per seed, for instance `0..4`; in Python also numbers.
+    index: also score the initial dates in the lower, middle and upper third of an index separately. The index is a
+        box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+    seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
     max_size: maximum size of the page in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
     say: a function called with a line of text after each step. By default, only the longest tasks print.

@@ -53,7 +53,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     """
     from sstcast.config import load_config
 
-    return load_config(at_home(path), list(overrides))
+    return load_config(at_home(path), listed(overrides))
 
 
 def fetch(
@@ -181,6 +181,8 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
     from sstcast.ocean.prepared import Prepared
     from sstcast.ocean.windows import cut_windows
 
+    if split not in ("train", "validation", "test"):
+        raise SSTCastError(f"split: no {split!r}; give train, validation or test")
     data = as_config(config).data
     return cut_windows(Prepared.of(data).open_anomalies(), data, split)
 
@@ -241,7 +243,7 @@ def benchmark(
     """
     from sstcast.benchmarks.registry import find_dataset
 
-    folder, chosen, changes = given_path(root), seeds_of(seeds), list(overrides)
+    folder, chosen, changes = given_path(root), seeds_of(seeds), listed(overrides)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
@@ -269,6 +271,11 @@ def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> 
     if overrides:
         raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
     return config
+
+
+def listed(values: Any) -> list[Any]:
+    """Return one text, path or run as a list of one, and several as a list."""
+    return [values] if isinstance(values, (str, PathLike)) else list(values)
 
 
 def given_path(path: PathLike[str] | str | None) -> Path | None:

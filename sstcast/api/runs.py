@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, quiet, seeds_of
+from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, listed, quiet, seeds_of
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
@@ -90,7 +90,10 @@ def train(
     from sstcast.training.train import plan, train, training_windows
 
     flags = {"devices": devices, "strategy": strategy, "precision": precision}
-    changes = [*overrides, *(f"training.{key}={value}" for key, value in flags.items() if value is not None)]
+    changes = [
+        *listed(overrides),
+        *(f"training.{key}={value}" for key, value in flags.items() if value is not None),
+    ]
     given = None if config is None else as_config(config, changes)
     folder = given_path(resume)
     configs = plan(given, folder, seeds_of(seeds), changes)
@@ -131,7 +134,7 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
 
     if not name or Path(name).name != name:
         raise SSTCastError(f"--name {name}: give a name, not a path")
-    folders = [at_home(run) for run in runs]
+    folders = [at_home(run) for run in listed(runs)]
     if len(folders) < 2:
         raise SSTCastError(f"{folders[0] if folders else name}: one run is no combination; name two or more")
     first = folders[0] if folders[0].name else folders[0].resolve()
@@ -150,7 +153,7 @@ def evaluate(
 
     Args:
         against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
-            run is printed or returned in `ratios`, not saved.
+            run is shown (in Python, in `ratios`), but not saved.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -295,7 +298,7 @@ def forecast(
 
     place = given_source(source)
     other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
-    path, new = forecast(at_home(run), date, given_path(out), members, say, **other)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, **other)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -321,7 +324,7 @@ def score(
         region: a name in `configs/regions.yaml` or `W,E,S,N`. By default, the region of the first run in
             `against`, or the area where forecasts and observations overlap.
         out: the folder for the scores, by default beside the file.
-        leads: number of days ahead to score, by default all that the runs also forecast.
+        leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -334,7 +337,7 @@ def score(
     from sstcast.runs import Run
     from sstcast.scores.score import score
 
-    runs = [other for each in against if isinstance(other := _reference(each), Run)]
+    runs = [other for each in listed(against) if isinstance(other := _reference(each), Run)]
     place = given_source(truth)
     metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
     return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
@@ -369,7 +372,7 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
     """
     from sstcast.api.update import update
 
-    return update(at_home(run), date, max_size)
+    return update(at_home(run), str(date), max_size)
 
 
 def map(
@@ -464,7 +467,7 @@ def table5(
         raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
     folder = at_home(out)
     table = Table5(
-        folder, names, days, seeds_of(seeds) or [], region, base, source, at_home(presets), list(overrides)
+        folder, names, days, seeds_of(seeds) or [], region, base, source, at_home(presets), listed(overrides)
     )
     if dry_run:
         for line in needs(table):
@@ -485,6 +488,7 @@ def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -
 
 
 def _reference(against: Run | Path | str) -> Run | str:
+    from sstcast.runs import Run
     from sstcast.scores.evaluate import reference
 
-    return reference(str(at_home(against))) if isinstance(against, (str, Path)) else against
+    return against if isinstance(against, Run) else reference(str(at_home(against)))

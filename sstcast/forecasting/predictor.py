@@ -201,19 +201,22 @@ class TrainedRun(Models):
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
     """Fit the linear base of a network to other data.
 
-    If `blocks` is positive, also estimate the share of the network's change from that many blocks of years.
+    If `blocks` is positive, also estimate the share of the network's change from that many blocks of years, or
+    from fewer if there are fewer years. A single year supports no change.
     """
     base, anomalies = model.linear, Prepared.of(data).open_anomalies()
     assert base is not None
     train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
+    years = len(np.unique(train.init_times.astype("datetime64[Y]")))
 
     def without_each() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
-        for others, block in blocks_of_years(train, blocks):
+        for others, block in blocks_of_years(train, min(blocks, years)):
             fit(base, others, None)
             yield model, block
 
     if blocks:
-        model.share = supported_share(without_each())
+        single = years == 1
+        model.share = torch.zeros(base.horizon) if single else supported_share(without_each())
     fit(base, train, validation, refit)
 
 

@@ -9,10 +9,10 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
-from sstcast.ocean.prepare import check_splits, prepare
+from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
-from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
+from sstcast.ocean.splits import check_splits, clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate

@@ -120,7 +120,7 @@ def find_field(
         field = field.isel(lat=slice(None, None, -1))
     if not (units := units or str(field.attrs.get("units", "")).strip()):
         units = _guessed_units(field, path)
-        notes.append(f"in {units}, because the file states no units")
+        notes.append(f"in {units}, because the file states no units and its values fit {units}")
     factor, zero = celsius(units, path)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
@@ -224,7 +224,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
     init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
     analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
     if (init is None and lead is None) or (analysis and field[init].ndim):
-        return "looks like observations; run `sstcast forecast` first"
+        return "looks like observations, because it has no initial time and lead; forecasts need both"
     has = ", ".join(map(str, field.coords))
     for axis, name in (("init_time", init), ("lead", lead)):
         days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
@@ -321,7 +321,7 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     usual = np.median(np.abs(steps))
     # Longitudes may have one gap, outside the region.
     if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):
-        where = f" after {values[wide[0]]:g}" if axis.name == "lat" else ""
+        where = f" after {(values if axis.name == 'lat' else around)[wide[0]]:g}"
         raise SSTCastError(
             f"{path}: its {axis.name} lacks values{where} at a spacing of {usual:g}; correct the file"
         )

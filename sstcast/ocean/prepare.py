@@ -31,6 +31,7 @@ from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
 from sstcast.ocean.reading import REMEDY, gaps_filled, open_region, source_path
+from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
 from sstcast.storage.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_made_of, locked
@@ -177,23 +178,6 @@ class _Preparation:
         written = f"{days} days written" if days else f"statistics of {recipe['train']}"
         self.say(f"{path}: {written}")
         return True
-
-
-def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
-    """Raise SSTCastError if a split reaches outside the data, or is too short for a single window."""
-    first, last = (time[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
-    for name, (start, stop) in data.splits.given.items():
-        if start < first or stop > last:
-            raise SSTCastError(
-                f"data.splits.{name}: {start}..{stop} has days outside the data ({first}..{last}); "
-                "choose other dates or fetch more days"
-            )
-        days = (stop - start).days + 1
-        if name != "base_period" and days <= data.history + data.horizon:
-            needed = data.history + data.horizon + 1
-            raise SSTCastError(f"data.splits.{name}: {days} days, but a window needs {needed}; lengthen it")
-        if (start, stop) == data.splits.base and days < 365:
-            raise SSTCastError(f"data.splits.{name}: {days} days, but a climatology needs a year; lengthen it")
 
 
 def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:

@@ -3,6 +3,9 @@
 import datetime as dt
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.storage.yaml_files import validate
@@ -121,3 +124,20 @@ def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits
                 "choose another"
             )
     return validate(Splits, spans, where)
+
+
+def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
+    """Raise SSTCastError if a split reaches outside the data, or is too short for a single window."""
+    first, last = (time[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
+    for name, (start, stop) in data.splits.given.items():
+        if start < first or stop > last:
+            raise SSTCastError(
+                f"data.splits.{name}: {start}..{stop} has days outside the data ({first}..{last}); "
+                "choose other dates or fetch more days"
+            )
+        days = (stop - start).days + 1
+        if name != "base_period" and days <= data.history + data.horizon:
+            needed = data.history + data.horizon + 1
+            raise SSTCastError(f"data.splits.{name}: {days} days, but a window needs {needed}; lengthen it")
+        if (start, stop) == data.splits.base and days < 365:
+            raise SSTCastError(f"data.splits.{name}: {days} days, but a climatology needs a year; lengthen it")

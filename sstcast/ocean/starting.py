@@ -118,9 +118,13 @@ def start(
     if gap:
         lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     if longest > gap:
-        lines.append(f"  the gap of {longest} days in a row is too long for prepare; fetch these days")
+        lines.append(f"  the gap of {longest} days in a row is too long to fill; add these days before you train")
     run = config.folder.parent / _name(out.stem)
-    return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
+    return [
+        *lines,
+        f"{out}: written; next: sstcast train {out}",
+        f"then: sstcast evaluate {run}, and sstcast forecast {run}",
+    ]
 
 
 def choose_area(ocean: NDArray[np.bool_]) -> tuple[slice, slice, tuple[int, int], list[int]]:

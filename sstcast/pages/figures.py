@@ -120,7 +120,8 @@ def crps_skill(results: Results) -> Iterator[Picture]:
     if against:
         caption = (
             f"Reduction of the continuous ranked probability score (CRPS) relative to {climate}. All systems "
-            f"forecast Gaussians with a spread estimated on the validation days. {_about_bands(results)}"
+            "forecast Gaussians. Their spread is estimated on the validation days, that of the climatology in the "
+            f"base period. {_about_bands(results)}"
         )
         yield Picture(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
 

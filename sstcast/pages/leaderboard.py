@@ -15,8 +15,8 @@ from sstcast.scores.significance import p_text
 from sstcast.storage.artefacts import atomic, below
 
 NOTE = (
-    "Mean ± standard deviation over seeds. * in standardised units with equal weights, the others in °C weighted "
-    "by area. p: Diebold-Mariano test against the first row, adjusted for the number of rows. "
+    "Mean ± standard deviation over seeds. (std) in standardised units with equal weights, the others in °C "
+    "weighted by area. p: Diebold-Mariano test against the first row, adjusted for the number of rows. "
     f"↓ significantly worse (p < {SIGNIFICANT})."
 )
 

@@ -121,7 +121,7 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
         return _sheet(f"RMSE °C by {PARTS[split]}", [*parts], metrics, metrics["scores"], label, rmse)
 
     header = ["MSE", *(heading for heading, *_ in columns()), "ratio", "95 %", "p"]
-    title = f"All leads, °C, MSE °C² (* standardised; ratio: MSE / MSE of {metrics['reference']})"
+    title = f"All leads, °C, MSE °C² (std: standardised; ratio: MSE / MSE of {metrics['reference']})"
     everything = _sheet(title, header, metrics, metrics["scores"], label, cells)
     return [everything, by("by_lead"), by("by_season")]
 

@@ -78,6 +78,8 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
     """
     if index in tables["box"]:
         values = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0).values
+    elif index in NINO:
+        raise SSTCastError(f"--index {index}: the scored cells do not cover this box; give a CSV of its values")
     else:
         values = _values(Path(index), pd.DatetimeIndex(tables[DATES]))
     place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)

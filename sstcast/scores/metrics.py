@@ -160,7 +160,7 @@ class ACC(Metric):
     """
 
     name, heading, unit = "acc", "ACC", ""
-    about = "Uncentred correlation of anomalies from the climatology of the training years."
+    about = "Uncentred correlation of anomalies from the climatology."
     statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE)
 
     def value(self, *means: Any) -> Any:
@@ -236,7 +236,7 @@ def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statist
 def columns() -> list[tuple[str, str, str]]:
     """Return the columns of score tables: heading, units and name of each metric, degC first."""
     degrees = [(m.heading, DEGREES, m.name) for m in METRICS.values() if m.in_degrees]
-    return degrees + [(f"{m.heading}*", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
+    return degrees + [(f"{m.heading} (std)", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:

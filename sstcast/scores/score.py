@@ -227,8 +227,8 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
     if not len(scored):
         raise SSTCastError(
             f"{forecasts.path}: none of its {len(dates)} forecasts, {_span(dates)}, can be verified for {horizon} "
-            f"days with {path}, which holds {_span(days)}: a forecast needs {DAYS_BEFORE + HISTORY} days before "
-            "it; give another --truth or fewer --leads"
+            f"days with {path}, which holds {_span(days)}: a forecast needs observations on all its days, and "
+            f"{DAYS_BEFORE} days of climatology and {HISTORY} of history before; give another --truth or --leads"
         )
     first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
     raw = {
@@ -252,9 +252,11 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
     lat = observed["lat"].values[inside.any("lon").values]
     lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))
     if min(len(lat), len(lon)) < 2:
+        truth = Box.of({"lat": observed["lat"], "lon": around(observed["lon"].values)})
+        what, option = ("the forecasts', ", "--truth") if region is None else ("", "--region")
         raise SSTCastError(
-            f"{forecasts.path}: the truth has fewer than two rows or columns within {box}; give another "
-            f"{'--truth' if region is None else '--region'}"
+            f"{forecasts.path}: the truth's box, {truth}, shares fewer than two rows or columns with {what}{box}; "
+            f"give another {option}"
         )
     cells = Box.of({"lat": lat, "lon": lon})
     return Region(
@@ -315,8 +317,8 @@ def _check(departure: xr.DataArray, path: Path) -> None:
     raise SSTCastError(
         f"{path}: the forecast of {cell['init_time'].values.astype('M8[D]')}, lead {int(cell['lead'])}{member}, "
         f"differs from the climatology by {float(cell):+.1f} degC at lat {float(cell['lat']):g}, lon "
-        f"{float(cell['lon']):g}, and by {float(mean[at]):.1f} degC on average; correct the file, or check its "
-        "units and --variable"
+        f"{float(cell['lon']):g}, and by {float(mean[at]):.1f} degC on average; correct the file, or check "
+        "--units and --variable"
     )
 
 

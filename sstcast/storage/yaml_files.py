@@ -153,10 +153,10 @@ def validate(model: type[Model], raw: Any, where: str) -> Model:
 
 
 def suggest(name: str, known: Any) -> str:
-    """Return `; did you mean 'x'?` with the known name closest to `name`, or "" if none is close."""
+    """Return ` (did you mean 'x'?)` with the known name closest to `name`, or "" if none is close."""
     names = {str(one).lower(): str(one) for one in known}
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    return f"; did you mean {names[near[0]]!r}?" if near else ""
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f" (did you mean {names[near[0]]!r}?)" if near else ""
 
 
 def parse_seeds(text: str) -> list[int]:

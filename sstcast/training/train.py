@@ -13,6 +13,7 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, Record, check_source
+from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS, locked
@@ -176,8 +177,8 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
 def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
     """Return the training and validation windows of all oceans of a run.
 
-    Raises SSTCastError if the data are not prepared or their source has changed since, if tiles have several
-    shapes, or if the base of the model fits one tile and there are several.
+    Raises SSTCastError if the data are not prepared or their source has changed since, if a split has days outside
+    the data, if tiles have several shapes, or if the base of the model fits one tile and there are several.
     """
     as_one, model = config.model.name in LINEAR, config.model
     if as_one and config.also:
@@ -188,6 +189,7 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
     for data in config.oceans:
         check_source(data)
         anomalies = Prepared.of(data).open_anomalies()
+        check_splits(data, anomalies["time"].values)
         for split, windows in found.items():
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split

@@ -11,13 +11,14 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import RunConfig
+from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge
+from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import AnyWindows, cut_windows
 from sstcast.runs import Run, run_folder
@@ -143,6 +144,12 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     assert "its linear base fitted to" in opened.attrs["source"]
     assert "2009-01-01..2015-12-31" in opened.attrs["source"]
     assert opened["sst"].notnull().any()
+    few = {"train": ("2009-01-01", "2010-12-31"), "validation": ("2012-01-01", "2012-12-31")}
+    for last, supported in (("2010-12-31", True), ("2009-12-31", False)):
+        spans = few | {"train": ("2009-01-01", last), "test": ("2013-01-01", "2013-12-31")}
+        short = data.model_copy(update={"splits": Splits.model_validate(spans)})
+        prepare(short, say=str)
+        assert bool(TrainedRun(run, short).models[0].share.any()) is supported  # from two blocks of years, or none
 
 
 def test_pretrained_names_the_run_that_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: Path) -> None:

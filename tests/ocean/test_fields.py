@@ -169,7 +169,7 @@ def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixt
     open_sst(path)
     expected = [
         "skipped, because the names are not of NetCDF or Zarr: year.grib",
-        "sst is read in K, because the file states no units",
+        "sst is read in K, because the file states no units and its values fit K",
     ]
     assert capsys.readouterr().err.splitlines() == [f"{path}: {line}" for line in expected]
 
@@ -378,7 +378,7 @@ BAD: dict[str, Change] = {
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
     r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
-    r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
+    "looks like observations, because it has no initial time and lead": lambda f: OCEAN,
 }
 
 

@@ -171,7 +171,7 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
             {"model": {"name": "multiscale-ridge"}},
             "data: model multiscale-ridge is fitted",
         ),
-        ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key; did you mean 'history'"),
+        ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key \(did you mean 'history'"),
         ({}, {"data": []}, r"data: give the keys of one ocean, or a list with the keys of each"),
     ],
 )

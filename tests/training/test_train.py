@@ -229,8 +229,8 @@ def test_no_such_device(name: str) -> None:
         choose_device(name)
 
 
-def test_a_split_too_short_for_a_window(run_yaml: Path) -> None:
-    """`prepare` refuses such a split, but it may have run before the split was shortened."""
+def test_a_split_that_is_too_short_or_outside_the_data(run_yaml: Path) -> None:
+    """`prepare` refuses such a split, but it may have run before the split was changed."""
     setup(run_yaml)
     longer, shorter = (
         load_config(run_yaml, [f"data.splits.validation=[2003-01-01, 2003-01-{day}]"]) for day in (16, 15)
@@ -238,3 +238,6 @@ def test_a_split_too_short_for_a_window(run_yaml: Path) -> None:
     assert len(training_windows(longer)["validation"]) == 2
     with pytest.raises(SSTCastError, match=r"data.splits.validation: 15 days, but a window needs 16; lengthen it"):
         training_windows(shorter)
+    beyond = load_config(run_yaml, ["data.splits.test=[2006-01-01, 2006-12-31]"])
+    with pytest.raises(SSTCastError, match=r"data.splits.test: 2006-01-01..2006-12-31 has days outside the data"):
+        training_windows(beyond)
