@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.fields import options_for_keys
+from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
@@ -68,11 +68,17 @@ def start(
         sst = mask_constant_cells(sst, path)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
-    present = np.isfinite(sst.isel(time=some).values)
+    values = sst.isel(time=some).values
+    present = np.isfinite(values)
     ocean = present.any(0)
     holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell has values; choose another source")
+    wrong = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
+    if wrong.size:
+        raise SSTCastError(
+            f"{path}: holds {wrong[0]:g} degC; give its --units, or set _FillValue if this marks land"
+        )
     rows, cols, tile, skip = choose_area(ocean)
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)

@@ -92,6 +92,14 @@ def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
 
 
+def test_kelvin_called_celsius_leaves_nothing(tmp_path: Path) -> None:
+    data = ocean(800, 20, 20, 1.0)
+    data.assign(sst=(data["sst"] + 273.15).assign_attrs(units="degC")).to_netcdf(tmp_path / "a.nc")
+    with pytest.raises(SSTCastError, match=r"a.nc: holds 29\d.* degC; give its --units"):
+        start(str(tmp_path / "a.nc"), tmp_path / "a.yaml")
+    assert not (tmp_path / "a.yaml").exists()
+
+
 @pytest.mark.parametrize("count", [445, 470, 506, 700, 1200, 2000, 3000, 6000, 15000])
 def test_splits_follow_one_another_and_hold_windows(count: int) -> None:
     days = pd.date_range("1991-03-05", periods=count)
