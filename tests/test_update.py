@@ -113,11 +113,9 @@ def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return make_run(config)
 
 
-def test_a_source_that_grows_is_replaced_and_fails(
-    growing: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, end, folder = growing, LAST + 8 * DAY, tmp_path / "aws"
-    with serving(folder, monkeypatch):
+def test_a_source_that_grows_is_replaced_and_fails(growing: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, end = growing, LAST + 8 * DAY
+    with serving(monkeypatch) as server:
         first = update(run.folder, str(LAST))
         second = update(run.folder, today=end + 2 * DAY)  # a day of which there is no file yet
         assert (first.code, second.code) == (MADE, MADE)
@@ -129,7 +127,7 @@ def test_a_source_that_grows_is_replaced_and_fails(
         assert update(run.folder, today=end + 2 * DAY).code == NOTHING_NEW
         issued = second.forecast.read_bytes()
         for n in range(3):
-            publish(folder, end - n * DAY, False)
+            publish(server, end - n * DAY, False)
         last = update(run.folder, today=end + 2 * DAY)
         assert "3 days fetched" in last.line
         assert second.forecast.read_bytes() == issued  # kept as it was issued
