@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 from scipy.optimize import nnls
-from scored_runs import configure, make_run
+from scored_runs import configure, make_run, retrain
 from whole_fields import forecast_of, truth_of
 
 import sstcast
@@ -129,10 +128,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     assert [line.rpartition(": ")[2] for line in lines] == ["nothing to do"] * 2
     np.testing.assert_array_equal(load_combination(made), load_combination(both))
 
-    state = torch.load(moved[1].best, weights_only=True)
-    for value in state["model"].values():
-        value.mul_(0.5)
-    torch.save(state, moved[1].best)
+    retrain(moved[1])
     pattern = rf"{made.folder}: its part {moved[1].folder} has been retrained since; run the same `sstcast comb"
     for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=str)):
         with pytest.raises(SSTCastError, match=pattern):
@@ -200,10 +196,7 @@ def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_
 
 def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
     broken = Run(Path(shutil.copytree(runs[1].folder, tmp_path / "broken")))
-    state = torch.load(broken.best, weights_only=True)
-    for value in state["model"].values():
-        value.fill_(1e30)
-    torch.save(state, broken.best)
+    retrain(broken, 1e30)
     with pytest.raises(SSTCastError, match=r"broken: its forecasts of the validation days are not finite; leave"):
         combine([runs[1], broken], tmp_path / "n", say=str)
 

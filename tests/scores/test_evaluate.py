@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-import torch
 import xarray as xr
-from scored_runs import configure, make_run, metrics_of
+from scored_runs import OTHER_DAYS, configure, make_run, metrics_of, retrain
 from scores.probability import crps_for_ensemble, rank_histogram
 from whole_fields import forecast_of, truth_of
 
@@ -167,10 +166,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluate(scored) == (metrics_of(scored), False)
     copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
-    state = torch.load(copy.best, weights_only=True)
-    for value in state["model"].values():
-        value.mul_(0.5)
-    torch.save(state, copy.best)
+    retrain(copy)
 
     def stop(*_: object, label: str, **__: object) -> None:
         raise InterruptedError(label)
@@ -319,11 +315,8 @@ def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
 
 def test_comparing_two_runs(ensemble: Run, scored: Run) -> None:
     compared = compare_runs(ensemble, scored)
-    ratio = (
-        metrics_of(ensemble)["scores"]["model"]["degC"]["mse"]
-        / metrics_of(scored)["scores"]["model"]["degC"]["mse"]
-    )
-    assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
+    ours, theirs = (metrics_of(run)["scores"]["model"]["degC"]["mse"] for run in (ensemble, scored))
+    assert compared["ratio"] == pytest.approx(ours / theirs, rel=1e-4)
     assert compared["ratio"] < 1  # the mean of two errs less
     assert len(compared["better"]) == 2
     same = compare_runs(scored, scored)
@@ -331,12 +324,7 @@ def test_comparing_two_runs(ensemble: Run, scored: Run) -> None:
 
 
 def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file: Path) -> None:
-    splits = {
-        "train": [2001, 2002],
-        "validation": ["2003-01-01", "2003-06-30"],
-        "test": ["2003-07-01", "2004-06-30"],
-    }
-    other = Run.create(configure(tmp_path, sst_file, "other", splits=splits))
+    other = Run.create(configure(tmp_path, sst_file, "other", splits=OTHER_DAYS))
     with pytest.raises(
         SSTCastError, match=r"other: its data.splits.test is 2003-07-01..2004-06-30, but .* same days"
     ):
