@@ -1,8 +1,6 @@
 """The verb forecast on the small ocean: its numbers, its file, and what it refuses."""
 
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -198,12 +196,3 @@ def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Run.open(Path("mine"))
     with pytest.raises(SSTCastError, match=r"^other: not a run \(no config.yaml\); name a folder"):
         Run.open(Path("other"))
-
-
-def test_the_command_line(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
-    says = partial(command, "forecast", run.folder)
-    assert says("--date", "2004-08-08") == (0, f"{run.folder / 'forecast-2004-08-08.nc'}: written\n", "")
-    assert says("--date", "2004-08-08")[1].endswith(": nothing to do\n")
-    code, out, err = says("--date", "2003-02-30")
-    assert (code, out) == (2, "")
-    assert err == "sstcast: --date 2003-02-30: write YYYY-MM-DD or latest\n"

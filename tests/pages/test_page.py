@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from chrome import DESK, PHONE, Chrome
+from refusals import refused
 from small_forecast import make_forecast
 
 from sstcast.errors import SSTCastError
@@ -112,9 +113,7 @@ def test_the_file_of_a_point(chrome: Chrome, page: Path, forecast: xr.Dataset, t
     chrome.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     chrome.run("document.getElementById('csv').click()")
     file = tmp_path / "forecast-2016-01-10_-41.000_151.000.csv"
-    for _ in range(100):
-        if file.exists():
-            break
+    while not file.exists():
         time.sleep(0.05)
     table = pd.read_csv(io.StringIO(file.read_text()), index_col="lead")
     cell = forecast.isel(init_time=0).sel(lat=-41, lon=151)
@@ -172,9 +171,6 @@ def test_refused(
     forecast.isel(lat=3).to_netcdf(tmp_path / "no-lat.nc", engine="netcdf4")
     forecast.assign(sst=forecast["sst"] + 273).to_netcdf(tmp_path / "kelvin.nc", engine="netcdf4")
     given = {key: value if key == "region" else tmp_path / value for key, value in options.items()}
-    with pytest.raises(SSTCastError) as error:
+    with refused(*words):
         write_forecast_page(**{"source": file, "out": tmp_path / "new.html"} | given)
-    assert "\n" not in str(error.value)
-    for word in words:
-        assert word in str(error.value)
     assert not (tmp_path / "new.html").exists()
