@@ -60,6 +60,19 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
+def fails(command: Command) -> Callable[..., None]:
+    """Run a command line that must be refused in one line with all `words`."""
+
+    def run(words: list[str], *arguments: object) -> None:
+        code, _, err = command(*arguments)
+        assert (code, err.count("\n")) == (2, 1)
+        for word in words:
+            assert word in err
+
+    return run
+
+
+@pytest.fixture
 def stores(tmp_path: Path) -> Path:
     """The folder of prepared stores. Where tests only read them, a folder's conftest.py shares one."""
     return tmp_path / "prepared"

@@ -4,12 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 import untrained
 
 from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.storage.yaml_files import validate
+
+OTHER_DAYS = {
+    "train": [2001, 2002],
+    "validation": ["2003-01-01", "2003-06-30"],
+    "test": ["2003-07-01", "2004-06-30"],
+}
 
 
 def configure(
@@ -51,3 +58,11 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
     """
     prepare(config.data, say=str)
     return untrained.make_run(config, seeds, noise=0.2)
+
+
+def retrain(run: Run, factor: float = 0.5) -> None:
+    """Scale the weights of a run, as if it had been trained on."""
+    state = torch.load(run.best, weights_only=True)
+    for value in state["model"].values():
+        value.mul_(factor)
+    torch.save(state, run.best)

@@ -1,18 +1,18 @@
 """Days in a store, and a server of NOAA's files of those that follow."""
 
 import datetime as dt
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import h5py
 import numpy as np
 import pytest
+from oisst_server import OisstServer, daily_path
 
-from perf.simulated import Simulator, canonical_name, write_day
+from perf.simulated import Simulator, write_day
 from sstcast.config import parse_box
 from sstcast.ocean.raw import Day
 from sstcast.sources.noaa import Aws, Ncei
@@ -43,31 +43,21 @@ def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", w
     return path
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-def publish(folder: Path, day: dt.date, preliminary: bool) -> None:
-    """Put a day's file where `serving` serves it."""
-    (folder / f"{day:%Y%m}").mkdir(parents=True, exist_ok=True)
-    path = folder / f"{day:%Y%m}" / canonical_name(day, preliminary)
-    write_day(path, day, SIMULATOR, preliminary, (ROWS, COLS))
-    with h5py.File(path, "r+") as file:  # as if it were observed: those that are not are never mixed
-        file.attrs["title"] = "a test"
+def publish(server: OisstServer, day: dt.date, preliminary: bool) -> None:
+    """Add a day's file to those of a server."""
+    with NamedTemporaryFile() as temporary:
+        write_day(Path(temporary.name), day, SIMULATOR, preliminary, (ROWS, COLS))
+        with h5py.File(temporary.name, "r+") as file:  # as if it were observed: those that are not are never mixed
+            file.attrs["title"] = "a test"
+        server.files[daily_path(day, preliminary)] = Path(temporary.name).read_bytes()
 
 
 @contextmanager
-def serving(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def serving(monkeypatch: pytest.MonkeyPatch) -> Iterator[OisstServer]:
     """A server that stands for AWS and NCEI: ten days from LAST - 1 on, the last three of them preliminary."""
-    days = [LAST + n * DAY for n in range(-1, 9)]
-    for n, day in enumerate(days):
-        publish(folder, day, n >= 7)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with OisstServer() as server:
+        for n in range(-1, 9):
+            publish(server, LAST + n * DAY, n >= 6)
         for source in (Aws, Ncei):
-            monkeypatch.setattr(source, "base", f"http://127.0.0.1:{server.server_port}")
-        yield
-        server.shutdown()
+            monkeypatch.setattr(source, "base", server.url)
+        yield server

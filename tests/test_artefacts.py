@@ -4,16 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sstcast.storage.artefacts import atomic, locked, packaged
-
-
-def test_what_ships_is_there() -> None:
-    for name in (
-        "data/sample/tasman_oisst_daily_1982_2016.nc",
-        "data/map/ne_50m_land.geojson.gz",
-        "configs/demo.yaml",
-    ):
-        assert packaged(name).exists()
+from sstcast.storage.artefacts import atomic, locked
 
 
 @pytest.mark.parametrize("folder", [False, True])

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from refusals import refused
 
 from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
@@ -69,11 +70,8 @@ def test_a_base_says_what_a_file_leaves_out(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(override: str, words: list[str]) -> None:
-    with pytest.raises(SSTCastError) as error:
+    with refused(*words):
         load_config(DEMO, [override]).data.box  # noqa: B018
-    assert "\n" not in str(error.value)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_data_in_place_of_a_configuration(tmp_path: Path) -> None:

@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from documentation import ROOT, blocks
 from mypy import api
 
 import sstcast
 from sstcast.graphs.grid import GridGraph
 from sstcast.scores.metrics import METRICS
-from sstcast.sources import SOURCES
-
-ROOT = Path(__file__).parents[1]
-
-
-def blocks(page: str) -> list[str]:
-    """The Python code of a page."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,12 +66,6 @@ def test_the_metric_of_the_page_scores(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(block, names)
     assert names["Misses"]()(names["forecast"], names["truth"], ["init_time"]).values.tolist() == [1, 1]
     assert float(names["Root"]()(names["forecast"], names["truth"])) == 1.5
-
-
-def test_the_source_of_the_page_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SOURCES, "lukewarm", None)
-    exec(blocks("docs/own-source.md")[0], {})
-    assert SOURCES["lukewarm"].name == "lukewarm"
 
 
 def test_the_classes_of_the_pages_have_strict_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,27 +8,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from sstcast import cli
 from sstcast.config import load_config
-from sstcast.errors import SSTCastError, printable
+from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.storage.artefacts import atomic, below
 
 Fails = Callable[[BaseException], tuple[int, str]]
-
-
-class Raises:
-    """Raises an error when it is called."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def __call__(self, *_: Any) -> None:
-        raise self.error
 
 
 @pytest.fixture
@@ -36,7 +26,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     """Run a command in which an error is raised; return exit code and stderr."""
 
     def run(error: BaseException) -> tuple[int, str]:
-        monkeypatch.setattr("sstcast.training.listing.list_runs", Raises(error))
+        monkeypatch.setattr("sstcast.training.listing.list_runs", Mock(side_effect=error))
         monkeypatch.setattr(sys, "argv", ["sstcast", "runs"])
         with pytest.raises(SystemExit) as end:
             cli.main()
@@ -103,8 +93,8 @@ def test_netcdf_does_not_say_why_it_cannot_write(tmp_path: Path) -> None:
 
 def test_links_stay_links(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
-    for made in (real, tmp_path / "file"):
-        made.mkdir() if made == real else made.write_text("old")
+    real.mkdir()
+    (tmp_path / "file").write_text("old")
     link.symlink_to(real)
     (tmp_path / "alias").symlink_to(tmp_path / "file")
     with atomic(link) as part:
@@ -128,10 +118,6 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
     (tmp_path / "runs/.hidden/config.yaml").touch()
     (tmp_path / "runs/here").symlink_to(run)
     assert below(tmp_path / "runs", "config.yaml") == [tmp_path / "runs/here/config.yaml"]
-
-
-def test_a_terminal_is_told_nothing() -> None:
-    assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:

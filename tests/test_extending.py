@@ -1,13 +1,13 @@
 """To add one thing, touch one place: each test registers a toy once, and finds it wherever it should appear."""
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+from documentation import blocks
 from small_raw import write
 from torch import Tensor, nn
 
@@ -23,34 +23,22 @@ from sstcast.models import MODELS, Entry, build_forecaster
 from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
-from sstcast.ocean.raw import Day, open_days, pack
-from sstcast.progress import Progress
+from sstcast.ocean.raw import open_days
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
-from sstcast.sources.source import Batch, FetchRequest, Need, Source
+from sstcast.sources.source import FetchRequest
 
 DAY = dt.timedelta(days=1)
 FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 1, 20)
 
 
-class Lukewarm(Source):
-    """A sea of 20 degC that warms by a hundredth a day."""
-
-    name = store = "lukewarm"
-    title = "A sea that warms"
-    grows = True
-
-    def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        for day in need:
-            field = pack(np.full(self.request.box.shape, 20 + (day - FIRST).days / 100))
-            yield {day: Day(field, self.name, preliminary=day > LAST)}
-            progress.settled(1)
-
-
 def test_a_source_is_fetched_listed_and_forecast_from(
     run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SOURCES, "lukewarm", Lukewarm)
+    """The source of the documentation."""
+    monkeypatch.setitem(SOURCES, "lukewarm", None)  # removed again after the test
+    exec(blocks("docs/own-source.md")[0], {})
+    monkeypatch.setattr(SOURCES["lukewarm"], "grows", True)
     with pytest.raises(SSTCastError, match=r"give aws, .*lukewarm"):
         _ = FetchRequest(FIRST, LAST, "lukewarn").path
     request = FetchRequest(FIRST, LAST, "lukewarm", "170,173,-12,-10", tmp_path / "a.zarr")
@@ -60,12 +48,10 @@ def test_a_source_is_fetched_listed_and_forecast_from(
 
     data = load_config(run_yaml, [f"data.source={request.path}"]).data
     history = last_days(data, LAST + 2 * DAY, LAST + 3 * DAY, say=str)
-    assert history["preliminary"].values.tolist() == 8 * [False] + 2 * [True]
     np.testing.assert_allclose(history[-1], 20.21, atol=1e-5)
     (held,) = status(tmp_path)
     assert held.sources == {"lukewarm": 22}
     assert held.title == history.attrs["title"] == "A sea that warms"
-    assert held.preliminary == [LAST + DAY, LAST + 2 * DAY]
 
     monkeypatch.delitem(SOURCES, "lukewarm")  # the store tells by itself what its days are
     assert [store.origin for store in status(tmp_path)] == [held.origin]

@@ -53,13 +53,6 @@ def test_the_timed_steps_train(pairs: ModuleType, name: str) -> None:
     assert losses[2][3] < losses[0][3]
 
 
-def test_a_window_is_the_same_in_both(pairs: ModuleType) -> None:
-    _, windows = small(pairs)
-    batch, dataset = windows.batch(torch.tensor([7])), pairs.WindowDataset(windows)
-    torch.testing.assert_close(batch.history[batch.ocean], dataset[7].x)
-    torch.testing.assert_close(batch.target[batch.ocean], dataset[7].y)
-
-
 def test_the_gpu_benchmark_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(PERF)
     arguments = "--device cpu --presets configs/models --tile 6 6 --batch 2 --least 0.001 --only mlp-pointwise"

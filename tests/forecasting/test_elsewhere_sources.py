@@ -11,7 +11,7 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import RunConfig, Splits
+from sstcast.config import Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
@@ -28,11 +28,8 @@ from sstcast.training.forecast_task import fit
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    config = configure(tmp_path_factory.mktemp("here"), sst_file)
-    raw = config.model_dump() | {"model": {"name": "mpnn", "width": 4, "layers": 1, "base": "linear"}}
-    run = make_run(RunConfig.model_validate(raw))
-    Prepared.of(run.config.data).record().save(run.data)
-    return run
+    model = {"name": "mpnn", "width": 4, "layers": 1, "base": "linear"}
+    return make_run(configure(tmp_path_factory.mktemp("here"), sst_file, model=model))
 
 
 @pytest.fixture(scope="module")

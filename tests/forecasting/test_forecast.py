@@ -1,8 +1,6 @@
 """The verb forecast on the small ocean: its numbers, its file, and what it refuses."""
 
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import scipy.stats
 import scored_runs
 import xarray as xr
+from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
 from untrained import make_run
@@ -36,7 +35,6 @@ def prepared_run(run_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[i
 def made(tmp_path_factory: pytest.TempPathFactory, stores: Path, sst_file: Path) -> Run:
     """A run and the spread of its forecasts, to be copied."""
     run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file, horizon=5, directory=stores))
-    Prepared.of(run.config.data).record().save(run.data)
     calibrated(run)
     return run
 
@@ -163,11 +161,8 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
     ],
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:
-    with pytest.raises(SSTCastError) as error:
+    with refused(*words):
         forecast(run.folder, **options, say=str)
-    assert "\n" not in str(error.value)
-    for word in words:
-        assert word in str(error.value)
     assert not list(run.folder.glob("forecast*"))
 
 
@@ -201,12 +196,3 @@ def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Run.open(Path("mine"))
     with pytest.raises(SSTCastError, match=r"^other: not a run \(no config.yaml\); name a folder"):
         Run.open(Path("other"))
-
-
-def test_the_command_line(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
-    says = partial(command, "forecast", run.folder)
-    assert says("--date", "2004-08-08") == (0, f"{run.folder / 'forecast-2004-08-08.nc'}: written\n", "")
-    assert says("--date", "2004-08-08")[1].endswith(": nothing to do\n")
-    code, out, err = says("--date", "2003-02-30")
-    assert (code, out) == (2, "")
-    assert err == "sstcast: --date 2003-02-30: write YYYY-MM-DD or latest\n"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.ndimage import label
 from scipy.stats import norm
 
 from sstcast.forecasting.heatwaves import with_heatwaves
@@ -73,13 +74,10 @@ def test_without_spread_a_forecast_holds_the_events_that_are_detected_in_it(even
         if land[row, col] or not len(inside):
             assert (start, end) == (pd.NaT, pd.NaT)
             continue
-        first = last = PAST + inside[0]
-        while first > 0 and days[first - 1]:
-            first -= 1
-        while last < PAST + LEADS - 1 and days[last + 1]:
-            last += 1
-        assert (start - pd.Timestamp(INIT)).days == first - PAST + 1
-        assert (end - pd.Timestamp(INIT)).days == last - PAST + 1
+        numbers, _ = label(days[: PAST + LEADS])
+        event = np.flatnonzero(numbers == numbers[PAST + inside[0]])
+        ends = event[[0, -1]] - PAST + 1
+        assert [(day - pd.Timestamp(INIT)).days for day in (start, end)] == ends.tolist()
 
 
 def test_probabilities_are_those_of_many_drawn_trajectories() -> None:

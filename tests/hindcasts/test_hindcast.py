@@ -63,17 +63,10 @@ def truth() -> xr.DataArray:
         return ocean["sst"].load()
 
 
-def shares(field: xr.DataArray) -> np.ndarray:
-    """The share of each cell of `field(lat, lon)` in the area, 0 on land."""
-    area = np.cos(np.deg2rad(field["lat"].values))[:, None] * np.isfinite(field.values)
-    return area / area.sum()
-
-
-def squares(forecast: np.ndarray, days: np.ndarray) -> np.ndarray:
-    """Mean squared error `[dates, lead]` of `forecast [dates, lead, lat, lon]` on `days [dates, lead]`."""
-    sst = truth()
-    error = (forecast - sst.sel(time=xr.DataArray(days)).values) ** 2
-    return np.einsum("dlyx,yx->dl", np.nan_to_num(error), shares(sst[0]))
+def squares(forecast: xr.DataArray) -> np.ndarray:
+    """Mean squared error `[dates, lead]` of `forecast(init_time, lead, lat, lon)`."""
+    error = forecast - truth().sel(time=forecast["valid_time"]).drop_vars("time")
+    return (error.astype(float) ** 2).weighted(np.cos(np.deg2rad(error["lat"]))).mean(CELLS).values
 
 
 def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None:
@@ -93,7 +86,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     with xr.open_dataset("hindcast/scores.nc") as tables:
         mse = tables["mse_by_date"].sel(units="degC").load()
     for name, made in forecasts.items():
-        errors = squares(made["sst"].values, made["valid_time"].values)
+        errors = squares(made["sst"])
         of = found["scores"][name]["degC"]
         assert of["mse"] == pytest.approx(errors.mean(), rel=1e-4)
         np.testing.assert_allclose(of["by_lead"]["mse"], errors.mean(0), rtol=1e-4)
@@ -119,11 +112,10 @@ def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) 
         known = years < first
         climatology = (terms @ np.linalg.lstsq(terms[known], values[known], rcond=None)[0]).reshape(sst.shape)
         some = forecasts.sel(init_time=slice(str(first), str(first + 1)))
-        normal = sst.copy(data=climatology).sel(time=some["valid_time"]).values
-        last = (sst - climatology).sel(time=some["init_time"]).values[:, None]
-        days = some["valid_time"].values
-        errors["climatology"].append(squares(normal, days))
-        errors["persistence"].append(squares(normal + last, days))
+        normal = sst.copy(data=climatology).sel(time=some["valid_time"]).drop_vars("time")
+        last = (sst - climatology).sel(time=some["init_time"]).drop_vars("time")
+        errors["climatology"].append(squares(normal))
+        errors["persistence"].append(squares(normal + last))
     for name, parts in errors.items():
         assert metrics()["scores"][name]["degC"]["mse"] == pytest.approx(np.concatenate(parts).mean(), rel=1e-4)
 
@@ -209,9 +201,7 @@ def in_event(hot: xr.DataArray) -> xr.DataArray:
 @pytest.fixture
 def folds(inside: Path) -> dict[str, xr.Dataset]:
     """By fold: what came true, what was known on the initial date, base rates, and the chances of system `one`."""
-    with xr.open_dataset("small.nc") as ocean:
-        sst = ocean["sst"].load()
-    forecasts, found = xr.open_zarr("hindcast/one/hindcast.zarr"), {}
+    sst, forecasts, found = truth(), xr.open_zarr("hindcast/one/hindcast.zarr"), {}
     for first in (2005, 2007):
         before = slice(None, str(first - 1))
         limit = on_days(limits(sst.sel(time=before))["heatwave_threshold"], sst["time"])
@@ -290,12 +280,9 @@ def contents(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise AssertionError("there is nothing to do")
-
     for name in ("run_tasks", "prepare", "join_forecasts"):
-        monkeypatch.setattr(verb, name, fail)
-    found, new = hindcast(systems(), say=fail)
+        monkeypatch.setattr(verb, name, pytest.fail)
+    found, new = hindcast(systems(), say=pytest.fail)
     assert not new
     assert found == metrics()
     assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))

@@ -14,13 +14,10 @@ SPLITS = Splits.model_validate(YEARS)
 REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocean=0.5)
 
 
-def prepared(protocol: str, sst: xr.DataArray, splits: Splits = SPLITS) -> tuple[xr.Dataset, xr.DataArray]:
-    data = DataConfig(region=REGION, protocol=protocol, splits=splits)
-    return standard(sst, data)
-
-
-def standard(sst: xr.DataArray, data: DataConfig) -> tuple[xr.Dataset, xr.DataArray]:
-    ocean = ocean_cells(sst)
+def prepared(
+    protocol: str, sst: xr.DataArray, splits: Splits = SPLITS, region: Region = REGION
+) -> tuple[xr.Dataset, xr.DataArray]:
+    data, ocean = DataConfig(region=region, protocol=protocol, splits=splits), ocean_cells(sst)
     coarse = coarsen(sst, ocean, data.box)
     return standardise(sst, coarse, ocean, fit(sst, coarse, data), data), coarse
 
@@ -81,6 +78,6 @@ def test_statistics_see_the_training_years_only(protocol: str) -> None:
 def test_degrees_come_back(protocol: str) -> None:
     sst = small()
     fine = REGION.model_copy(update={"coarsen": 1, "tile": (8, 6)})
-    result, _ = standard(sst, DataConfig(region=fine, protocol=protocol, splits=SPLITS))
+    result, _ = prepared(protocol, sst, region=fine)
     back = on_days(result["climatology"], sst["time"]) + on_days(result["scale"], sst["time"]) * result["anomaly"]
     np.testing.assert_allclose(back, sst, atol=1e-4)

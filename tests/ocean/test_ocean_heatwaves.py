@@ -77,29 +77,13 @@ def test_events_and_categories_of_a_real_ocean_are_those_of_heatwave3(real: xr.D
     assert degrees.max() >= 2
 
 
-@pytest.mark.parametrize(
-    ("days", "expected"),
-    [
-        ("0111100", "0000000"),
-        ("0111110", "0111110"),
-        ("11111011111", "11111111111"),
-        ("111110011111", "111111111111"),
-        ("1111100011111", "1111100011111"),
-        ("11111001111", "11111000000"),  # what follows the gap is no event of its own
-        ("1111101011111", "1111100011111"),  # nor is one day: the gap has three
-        ("111111", "111111"),  # under way at both ends
-        ("1111", "0000"),
-        ("0", "0"),
-    ],
-)
-def test_gaps_and_ends(days: str, expected: str) -> None:
-    found = events(np.array([day == "1" for day in days]))
-    assert "".join("01"[day] for day in found.astype(int)) == expected
-
-
-def test_bits_are_as_many_series() -> None:
+def test_gaps_and_ends_are_those_of_heatwave3_and_bits_are_as_many_series() -> None:
     random = np.random.default_rng(1)
-    hot = random.random((60, 2, 64)) < np.linspace(0.6, 0.95, 64)
+    hot = random.random((60, 20, 64)) < np.linspace(0.6, 0.95, 64)
+    last = np.ascontiguousarray(np.moveaxis(hot, 0, -1), float)
+    theirs = heatwave3.detect_event_array3(last, 0 * last, 0 * last + 0.5, outputs=("event",))
+    np.testing.assert_array_equal(events(hot), np.moveaxis(theirs, -1, 0))
+    assert not events(hot[:4]).any()  # too short for an event
     bits = np.bitwise_or.reduce(hot.astype(np.uint64) << np.arange(64, dtype=np.uint64), axis=-1)
     found = events(bits)[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
     np.testing.assert_array_equal(found, events(hot))

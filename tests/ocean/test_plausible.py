@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from refusals import refused
 from small_files import SPLITS, Write, data_of, netcdf, zarr
 from small_ocean import make_sst
 
@@ -49,11 +50,9 @@ REFUSED: dict[str, tuple[xr.Dataset, dict[str, object], list[str]]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_it_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     data, keys, words = REFUSED[case]
-    with pytest.raises(SSTCastError) as error:
-        open_region(data_of(netcdf(data)(tmp_path), **keys))
-    assert "\n" not in str(error.value)
-    for word in [str(tmp_path), *words]:
-        assert word in str(error.value)
+    path = netcdf(data)(tmp_path)
+    with refused(tmp_path, *words):
+        open_region(data_of(path, **keys))
 
 
 @pytest.mark.parametrize("write", [netcdf, lambda d: zarr(d.chunk(time=7), 2)], ids=["whole", "chunks of a week"])
@@ -70,16 +69,9 @@ def test_gaps_are_filled_linearly_in_time(tmp_path: Path, write: Callable[[xr.Da
     opened = open_region(data_of(write(holes)(tmp_path), gaps=3))
     np.testing.assert_allclose(opened, expected, atol=1e-4)
     cells = int(SST[0].notnull().sum())
-    assert gaps_filled(opened) == ", ".join(
-        f"{day}: {n} cells"
-        for day, n in [
-            ("2001-01-21", 1),
-            ("2001-01-22", 1),
-            ("2001-01-23", 1),
-            ("2001-04-11", cells),
-            ("2001-04-12", cells),
-        ]
-    )
+    filled = [f"2001-01-{day}: 1 cells" for day in (21, 22, 23)]
+    filled += [f"2001-04-{day}: {cells} cells" for day in (11, 12)]
+    assert gaps_filled(opened) == ", ".join(filled)
     values, _ = checked(opened, tmp_path, 3)
     with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* longer than data.gaps: 3"):
         values.compute()
@@ -108,12 +100,6 @@ def test_a_row_centred_on_a_pole_belongs_to_the_region() -> None:
         assert box.sizes["lat"] == rows
 
 
-def with_value(value: float) -> xr.Dataset:
-    changed = OCEAN.copy(deep=True)
-    changed["sst"][100, 5, 5] = value
-    return changed
-
-
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -124,11 +110,11 @@ def with_value(value: float) -> xr.Dataset:
     ],
 )
 def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float, words: list[str]) -> None:
-    values, _ = checked(open_region(data_of(netcdf(with_value(value))(tmp_path))), tmp_path)
-    with pytest.raises(SSTCastError) as error:
+    wrong = OCEAN.copy(deep=True)
+    wrong["sst"][100, 5, 5] = value
+    values, _ = checked(open_region(data_of(netcdf(wrong)(tmp_path))), tmp_path)
+    with refused(*words):
         values.mean().compute()
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +149,9 @@ def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int
         changed = OCEAN.copy(deep=True)
         changed["sst"][day] = values
         opened = open_region(data_of(netcdf(changed, f"{float(values.max()):.0f}.nc")(tmp_path)))
-        with pytest.raises(SSTCastError) as error:
+        date = np.datetime_as_string(SST["time"][day].values, unit="D")
+        with refused(date, "degC on average, which is not plausible"):
             checked(opened.chunk(time=chunk), tmp_path)[0].compute()
-        assert np.datetime_as_string(SST["time"][day].values, unit="D") in str(error.value)
-        assert "degC on average, which is not plausible" in str(error.value)
 
 
 def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
-import yaml
+from scored_runs import configure
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
-from sstcast.config import RunConfig, load_config, load_region
+from sstcast.config import RunConfig, load_region
 from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -26,9 +26,15 @@ from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore
+from sstcast.storage.yaml_files import save_config
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 REGION = {"lon": [200, 206], "lat": [-3, 3], "coarsen": 2, "tile": [6, 6]}
+SPLITS = {
+    "train": [2001, 2001],
+    "validation": ["2002-01-01", "2002-02-28"],
+    "test": ["2002-03-01", "2002-04-30"],
+}
 
 
 def fetched(path: Path, end: dt.date) -> Path:
@@ -38,25 +44,7 @@ def fetched(path: Path, end: dt.date) -> Path:
 
 
 def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
-    raw = {
-        "data": {
-            "source": str(store),
-            "region": REGION,
-            "protocol": protocol,
-            "directory": str(folder / "prepared"),
-            "history": 10,
-            "horizon": 5,
-            "splits": {
-                "train": [2001, 2001],
-                "validation": ["2002-01-01", "2002-02-28"],
-                "test": ["2002-03-01", "2002-04-30"],
-            },
-        },
-        "model": {"name": "mpnn"},
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(raw))
-    return load_config(folder / "run.yaml")
+    return configure(folder, store, region=REGION, protocol=protocol, splits=SPLITS)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -97,17 +85,14 @@ def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path)
 
 
 def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
-    store = fetched(tmp_path / "sim.zarr", dt.date(2002, 5, 10))
-    run = config(tmp_path, store)
-    prepare(run.data, say=str)
+    store = fetched(tmp_path / "sim.zarr", MAY)
+    data = config(tmp_path, store).data
+    prepare(data, say=str)
     raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").box)
     days = raw._group["sst"][7440:7460]  # of early 2002
     raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2
-    prepare(run.data, say=str)
-    cube, _ = Prepared.of(run.data).open()
-    prepare(config(tmp_path / "fresh", store).data, say=str)
-    fresh, _ = Prepared.of(config(tmp_path / "fresh", store).data).open()
+    cube, fresh = (prepare(of, say=str).open()[0] for of in (data, config(tmp_path / "fresh", store).data))
     xr.testing.assert_equal(cube["sst"], fresh["sst"])
 
 
@@ -184,14 +169,12 @@ def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> No
 def test_on_a_cluster_of_two_workers(
     tmp_path: Path, store: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    config(tmp_path / "threads", store, "paper")
-    config(tmp_path / "cluster", store, "paper")
-    prepare(load_config(tmp_path / "threads/run.yaml").data, say=str)
+    prepare(config(tmp_path / "threads", store, "paper").data, say=str)
+    save_config(config(tmp_path / "cluster", store, "paper"), tmp_path / "run.yaml")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
     ) as cluster:
-        prepare_on = "prepare", tmp_path / "cluster/run.yaml", "--scheduler", cluster.scheduler_address
-        assert command(*prepare_on)[0] == 0
+        assert command("prepare", tmp_path / "run.yaml", "--scheduler", cluster.scheduler_address)[0] == 0
         with distributed.Client(cluster) as client:
             # A worker that computed something has been seen by the scheduler's accounting of task durations.
             ran = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.task_prefixes))

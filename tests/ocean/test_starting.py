@@ -1,5 +1,6 @@
 """`init` on files nobody has seen: what it writes prepares, and holds windows of every split."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,14 +50,8 @@ def files(folder: Path) -> None:
 
 
 def fetched(folder: Path) -> None:
-    request = FetchRequest(
-        pd.Timestamp("2001-01-01").date(),
-        pd.Timestamp("2002-06-30").date(),
-        "simulator",
-        "200,206,-3,3",
-        folder / "source",
-    )
-    assert fetch(request, say=str).complete
+    days = dt.date(2001, 1, 1), dt.date(2002, 6, 30)
+    assert fetch(FetchRequest(*days, "simulator", "200,206,-3,3", folder / "source"), say=str).complete
 
 
 SOURCES = {  # tiles, their shape, gaps, and days of history

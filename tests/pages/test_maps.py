@@ -2,6 +2,7 @@
 
 import itertools
 import socket
+from unittest.mock import Mock
 
 import matplotlib.image
 import numpy as np
@@ -13,6 +14,7 @@ from cartopy.mpl.feature_artist import FeatureArtist
 from cartopy.mpl.geoaxes import GeoAxes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
+from refusals import refused
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
@@ -233,22 +235,17 @@ def test_every_projection_shows_a_part_and_some_the_globe():
             assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf, name
 
 
-def test_a_projection_that_shows_nothing_of_the_region_says_so():
-    with pytest.raises(SSTCastError, match="--projection OSGB: does not show this region"):
-        draw_weeks(field("pacific", "week", [1]), title="", label="", kind="error", projection="OSGB")
-
-
-def test_an_unknown_projection_is_refused_with_the_nearest():
-    with pytest.raises(SSTCastError, match=r"--projection Robinsen: .*did you mean 'Robinson'\?"):
-        draw_weeks(field("tasman", "week", [1]), title="", label="", kind="error", projection="Robinsen")
+@pytest.mark.parametrize(
+    ("name", "words"), [("OSGB", "does not show this region"), ("Robinsen", "did you mean 'Robinson'?")]
+)
+def test_an_unfit_and_an_unknown_projection(name, words):
+    with refused(f"--projection {name}: ", words):
+        draw_weeks(field("pacific", "week", [1]), title="", label="", kind="error", projection=name)
 
 
 def test_png_is_written_offline(monkeypatch, tmp_path):
-    def refuse(*_args, **_kwargs):
-        raise AssertionError("maps must not use the network")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for name in ("socket", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, Mock(side_effect=AssertionError("maps must not use the network")))
     path = tmp_path / "new" / "map.png"
     figure = draw_weeks(
         field("Greenwich", "week", (1, 2)), title="T", label="", kind="skill", projection="Robinson"

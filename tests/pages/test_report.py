@@ -6,13 +6,12 @@ import itertools
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from bs4 import BeautifulSoup
 from chrome import DESK, PHONE, Chrome
 from PIL import Image
 
@@ -21,25 +20,6 @@ from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run
 from sstcast.storage.artefacts import made_of
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, and the text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, Any]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def all(self, tag: str) -> list[dict[str, Any]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +35,20 @@ def html(report_file: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(html: str) -> Page:
-    return Page(html)
+def page(html: str) -> BeautifulSoup:
+    return BeautifulSoup(html, "html.parser")
 
 
-def test_every_part_is_there(page: Page) -> None:
+def test_every_part_is_there(page: BeautifulSoup) -> None:
     sections = {"data", "training", "scores", "errors", "maps", "indices", "heatwaves", "ensemble", "cases"}
-    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    ids = [one["id"] for one in page.find_all(id=True)]
     assert sections | {"configuration", "provenance"} <= set(ids)
     assert len(ids) == len(set(ids))
-    links = {link["href"] for link in page.all("a")}
+    links = {link["href"] for link in page.find_all("a")}
     assert {f"#{name}" for name in sections} <= links <= {f"#{name}" for name in ids}
 
 
-def test_numbers_are_those_of_the_metrics(page: Page, evaluated: Run) -> None:
+def test_numbers_are_those_of_the_metrics(page: BeautifulSoup, evaluated: Run) -> None:
     metrics = json.loads(evaluated.metrics.read_text())
     for scores in metrics["scores"].values():
         assert f"{scores['degC']['rmse']:.3f}" in page.text
@@ -77,37 +57,36 @@ def test_numbers_are_those_of_the_metrics(page: Page, evaluated: Run) -> None:
     assert "widths" not in page.text
     assert "windows_per_epoch" in page.text  # the configuration, with its defaults
     assert torch.__version__ in page.text
-    charts = [image["alt"] for image in page.all("img")]
+    charts = [image["alt"] for image in page.find_all("img")]
     assert any("seed-1: " in alt and "training loss 1.10 at 0.5, 0.70 at 3" in alt for alt in charts)
 
 
-def test_it_needs_nothing_else(html: str, page: Page) -> None:
-    for _, attributes in page.elements:
+def test_it_needs_nothing_else(html: str, page: BeautifulSoup) -> None:
+    for one in page.find_all(True):
         for name in ("src", "srcset"):
-            assert attributes.get(name, "data:").startswith("data:")
-        assert attributes.get("href", "#").startswith("#")
+            assert one.get(name, "data:").startswith("data:")
+        assert one.get("href", "#").startswith("#")
     assert not re.search(r"https?:|@import|url\(|<script|<link", html)
     assert len(html) < 5_000_000
 
 
-def test_it_can_be_read_by_ear(page: Page) -> None:
-    assert page.all("html")[0]["lang"] == "en"
-    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+def test_it_can_be_read_by_ear(page: BeautifulSoup) -> None:
+    assert page.find_all("html")[0]["lang"] == "en"
+    levels = [int(one.name[1]) for one in page.find_all(re.compile("^h[1-6]$"))]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-    for image in page.all("img"):
+    for image in page.find_all("img"):
         assert len(image["alt"]) > 40
         assert re.search(r"\d", image["alt"])  # says what is seen, not only what it is
-    assert len(page.all("table")) == len(page.all("caption")) > 5
-    assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
-    regions = [attributes for _, attributes in page.elements if attributes.get("role") == "region"]
-    assert all(region["aria-label"] and region["tabindex"] == "0" for region in regions)
+    assert len(page.find_all("table")) == len(page.find_all("caption")) > 5
+    assert all(cell.get("scope") in ("row", "col") for cell in page.find_all("th"))
+    assert all(region["aria-label"] and region["tabindex"] == "0" for region in page.find_all(role="region"))
 
 
-def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Page, evaluated: Run) -> None:
+def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: BeautifulSoup, evaluated: Run) -> None:
     kinds: dict[str, int] = {}
-    sources = [image["src"] for image in page.all("img")] + [one["srcset"] for one in page.all("source")]
+    sources = [image["src"] for image in page.find_all("img")] + [one["srcset"] for one in page.find_all("source")]
     for source in sources:
         kind, content = source.removeprefix("data:").split(";base64,")
         kinds[kind] = kinds.get(kind, 0) + 1
@@ -119,8 +98,8 @@ def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Page
             assert image.n_frames == evaluated.config.data.horizon
     assert kinds["image/png"] == 2 * (3 + 3)  # maps and cases, for desks and phones
     assert kinds["image/webp"] == 2
-    (moving,) = [image for image in page.all("img") if "image/webp" in image["src"]]
-    still = next(one for one in page.all("source") if "image/webp" in one["srcset"])
+    (moving,) = [image for image in page.find_all("img") if "image/webp" in image["src"]]
+    still = next(one for one in page.find_all("source") if "image/webp" in one["srcset"])
     assert "prefers-reduced-motion" in still["media"]
     assert np.datetime_as_string(Results(evaluated.folder).error["init_time"].values[0], unit="Y") in moving["alt"]
 

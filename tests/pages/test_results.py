@@ -18,10 +18,6 @@ from sstcast.scores.saved import Scored
 from sstcast.scores.truth import Truth
 
 
-def quiet(_line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture
 def run(evaluated: Run, tmp_path: Path) -> Run:
     """A copy to write to."""
@@ -99,7 +95,7 @@ def test_a_region_is_known_by_name() -> None:
 
 def test_a_region_without_cells_is_refused(evaluated: Run) -> None:
     with pytest.raises(SSTCastError, match="--region 0,10,-12,-10: contains fewer than two"):
-        draw_maps(Results(evaluated.folder, "0,10,-12,-10"), say=quiet)
+        draw_maps(Results(evaluated.folder, "0,10,-12,-10"), say=str)
 
 
 def test_every_map_has_a_file(evaluated: Run) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
-from scored_runs import configure, make_run
+from scored_runs import configure, make_run, retrain
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import RunConfig, load_config
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
@@ -131,10 +130,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     assert not evaluate(made)[1]
     assert transferred_run(made, str(other_ocean), None, pytest.fail) == made  # it is the run that goes elsewhere
     before = json.loads(made.metrics.read_text())["scores"]
-    state = torch.load(copy.best, weights_only=True)
-    for value in state["model"].values():
-        value.mul_(0.5)
-    torch.save(state, copy.best)
+    retrain(copy)
     found, new = evaluate(made)
     assert new
     assert found["scores"]["model"] != before["model"]
@@ -218,9 +214,7 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
 
 
 def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) -> None:
-    config = configure(tmp_path, sst_file, "mlp")
-    raw = config.model_dump() | {"model": {"name": "mlp", "hidden": 4}}
-    mlp = make_run(RunConfig.model_validate(raw))
+    mlp = make_run(configure(tmp_path, sst_file, "mlp", {"name": "mlp", "hidden": 4}))
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles of 8 x 6"):
         transferred_run(mlp, "sample", "tasman", str)
     both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=str)

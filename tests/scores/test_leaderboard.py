@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from scored_runs import OTHER_DAYS
 
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
@@ -43,12 +44,7 @@ def runs(scored: Run, tmp_path: Path) -> Path:
     for seed, error in ((0, 0.1), (1, 0.12)):
         copy(scored, tmp_path / "good" / f"seed-{seed}", error, training__seed=seed)
     copy(scored, tmp_path / "bad", 10, model__width=16)
-    splits = {
-        "train": [2001, 2002],
-        "validation": ["2003-01-01", "2003-06-30"],
-        "test": ["2003-07-01", "2004-06-30"],
-    }
-    copy(scored, tmp_path / "elsewhere", 1, data__splits=splits)
+    copy(scored, tmp_path / "elsewhere", 1, data__splits=OTHER_DAYS)
     return tmp_path
 
 

@@ -26,7 +26,6 @@ from sstcast.scores.score import complete_forecasts, data_of, score
 
 EVERY = 7
 REGION = Region(lon=(170, 173), lat=(-12, -10))
-Change = Callable[[xr.Dataset], xr.Dataset]
 
 
 @pytest.fixture(scope="module")
@@ -211,29 +210,11 @@ def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
         on_cells(read_forecasts(path).sst, sparse, REGION, path)
 
 
-def _at(date: int, change: Callable[[np.ndarray], np.ndarray]) -> Change:
-    def changed(sparse: xr.Dataset) -> xr.Dataset:
-        sst = sparse["sst"].copy(deep=True)
-        sst[date:, 1] = change(sst[date:, 1].values)
-        return sparse.assign(sst=sst)
-
-    return changed
-
-
-def _one(value: float) -> Callable[[np.ndarray], np.ndarray]:
-    def changed(values: np.ndarray) -> np.ndarray:
-        values[0, 5, 7] = value
-        return values
-
-    return changed
-
-
-WRONG: dict[str, Change] = {
-    r"by \+27\d\.\d degC at lat -1\d\.\d+, lon 17\d.*, and by 27\d\.\d degC on average": _at(
-        2, lambda sst: sst + 273.15
-    ),
-    r"by \+inf degC at lat -10.625, lon 171.875": _at(2, _one(np.inf)),
-    r"by -2\d\.\d degC at .*, and by [12]\d\.\d degC on average": _at(2, lambda sst: sst - 20),
+ONE_CELL = np.arange(96).reshape(8, 12) == 5 * 12 + 7
+WRONG: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
+    r"by \+27\d\.\d degC at lat -1\d\.\d+, lon 17\d.*, and by 27\d\.\d degC on average": lambda sst: sst + 273.15,
+    r"by \+inf degC at lat -10.625, lon 171.875": lambda sst: sst.where(~ONE_CELL, np.inf),
+    r"by -2\d\.\d degC at .*, and by [12]\d\.\d degC on average": lambda sst: sst - 20,
 }
 
 
@@ -242,7 +223,8 @@ def test_no_forecast_may_be_of_something_else(
     message: str, sparse: xr.Dataset, sst_file: Path, tmp_path: Path
 ) -> None:
     """Whatever the first forecast holds, the third is looked at as well, and named."""
-    bad = WRONG[message](sparse.isel(init_time=slice(10, 14), lead=slice(3)))
+    bad = sparse.isel(init_time=slice(10, 14), lead=slice(3)).copy(deep=True)
+    bad["sst"][2:, 1] = WRONG[message](bad["sst"][2:, 1])
     path = write(bad, tmp_path / "bad.nc")
     day = str(bad["init_time"].values[2].astype("M8[D]"))
     with pytest.raises(SSTCastError, match=rf"^{path}: the forecast of {day}, lead 2, .*{message}") as error:

@@ -67,9 +67,8 @@ def test_files_in_a_folder_are_known_by_what_they_hold(tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     (mirror / "deep/er").mkdir(parents=True)
     for index, day in enumerate(DAYS):
-        (mirror / ("deep/er" if index % 2 else ".") / f"file {index}.{'nc4' if index % 3 else 'dat'}").write_bytes(
-            daily_file(day)
-        )
+        place = mirror / ("deep/er" if index % 2 else ".")
+        (place / f"file {index}.{'nc4' if index % 3 else 'dat'}").write_bytes(daily_file(day))
     (mirror / "a preliminary one").write_bytes(daily_file(DAYS[7], preliminary=True))
     (mirror / "deep/again.nc").write_bytes(daily_file(DAYS[3]))
     (mirror / "README").write_text("about these files")
