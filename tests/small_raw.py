@@ -4,6 +4,7 @@ import json
 import pickle
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import coo_matrix, csr_matrix
+from torch_geometric import datasets as pyg
 from torch_geometric.data import Data
+from torch_geometric.data import Dataset as PyGDataset
 
 from sstcast.benchmarks.packed import Graphs, Joined, pack
 from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
@@ -34,31 +37,6 @@ OPTIONAL = {  # files of features that are not in every folder of TUDataset's fo
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "CCN", "OCC(O)CO", "CC#N", "c1ccncc1", "CCS", "C1CCC1", "CO", "CC=C"]
 
 
-THREE = ("train", "val", "test")
-FILES = {  # of PyG's classes: the folder of raw files below the root, and their names
-    "Planetoid": ("Planetoid/{part}/raw", ["ind.{lower}.x"]),
-    "LastFMAsia": ("LastFMAsia/raw", ["lastfm_asia.npz"]),
-    "HeterophilousGraphDataset": ("HeterophilousGraphDataset/{under}/raw", ["{under}.npz"]),
-    "Amazon": ("Amazon/{part}/raw", ["amazon_electronics_{lower}.npz"]),
-    "Coauthor": ("Coauthor/{part}/raw", ["ms_academic_{short}.npz"]),
-    "WikiCS": ("WikiCS/raw", ["data.json"]),
-    "TUDataset": (
-        "TUDataset/{part}/raw",
-        ["{part}_A.txt", "{part}_graph_indicator.txt", "{part}_graph_labels.txt"],
-    ),
-    "MalNetTiny": ("MalNetTiny/raw", ["malnet-graphs-tiny", "split_info_tiny/type"]),
-    "ZINC": ("ZINC/raw", [f"{part}.pickle" for part in THREE]),
-    "GNNBenchmarkDataset": ("GNNBenchmarkDataset/{part}/raw", ["{part}_v2.pt"]),
-    "LRGBDataset": ("{lower}/raw", [f"{part}.pt" for part in THREE]),
-}
-OTHER_FILES = {
-    "CSL": ["graphs_Kary_Deterministic_Graphs.pkl", "y_Kary_Deterministic_Graphs.pt"],
-    "PATTERN": ["PATTERN_v2.pt"],
-    "PascalVOC-SP": [f"{part}.pickle" for part in THREE],
-    "COCO-SP": [f"{part}.pickle" for part in THREE],
-}
-
-
 def packed(graphs: list[dict[str, torch.Tensor | int]], level: str, **more: torch.Tensor) -> Graphs:
     """Pack graphs given as their parts, all of which are used."""
     joined = Joined.of_list([Data.from_dict(graph) for graph in graphs])
@@ -67,22 +45,22 @@ def packed(graphs: list[dict[str, torch.Tensor | int]], level: str, **more: torc
 
 
 def raw_files(dataset: Dataset, root: Path) -> list[Path]:
-    """Return the raw files of a declared data set below `root`."""
+    """Return the raw files of a declared data set below `root`: its class reads them, or sstcast itself."""
+    found = [root / name for name in dataset.files]
     if dataset.reader == "ogb":
         return [root / dataset.folder / f"{stem}.csv.gz" for stem in ogb_files(dataset)]
-    others = [root / name for name in dataset.files]
     if dataset.reader == "smiles_csv":
-        return others
-    lower = str(dataset.part).lower()
-    words = {
-        "part": dataset.part,
-        "lower": lower,
-        "under": lower.replace("-", "_"),
-        "short": {"physics": "phy"}.get(lower, lower),
-    }
-    folder, files = FILES[dataset.reader]
-    names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
-    return [root / folder.format(**words) / name.format(**words) for name in names] + others
+        return found
+
+    def stop(source: PyGDataset) -> None:
+        found[:0] = map(Path, source.raw_paths)
+        raise StopIteration
+
+    cls = type("Stopping", (getattr(pyg, dataset.reader),), {"_download": stop})
+    name = {} if dataset.part is None else {"name": dataset.part}
+    with suppress(StopIteration):
+        cls(str(root / dataset.folder), **name, **dataset.options.get("arguments", {}))
+    return found
 
 
 def ogb_files(dataset: Dataset) -> list[str]:
@@ -149,8 +127,7 @@ def shchur(dataset: Dataset, files: list[Path], random: np.random.Generator) -> 
         "attr": csr_matrix(np.where(features > 0.5, features, 0).astype(np.float32)),
     }
     for name, matrix in sparse.items():
-        values = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
-        arrays |= {f"{name}_{key}": np.asarray(value) for key, value in values.items()}
+        arrays |= {f"{name}_{key}": getattr(matrix, key) for key in ("data", "indices", "indptr", "shape")}
     np.savez(files[0], **arrays)
     parts = zip(("train", "valid", "test"), masks(3), strict=True)
     np.savez(files[1], **{name: np.flatnonzero(mask[0]) for name, mask in parts})
@@ -204,7 +181,7 @@ def tudataset(dataset: Dataset, files: list[Path], random: np.random.Generator, 
     text = "".join(f"{a + 1}, {b + 1}\n" for a, b in index.T)
     (folder / f"{prefix}_A.txt").write_text(text)
     for name, values in columns.items():
-        if folder / f"{prefix}_{name}.txt" in files or name in OPTIONAL.get(prefix, ("node_labels",)):
+        if name.startswith("graph") or name in OPTIONAL.get(prefix, ("node_labels",)):
             lines = (", ".join(f"{v:g}" for v in row) for row in values)
             (folder / f"{prefix}_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
@@ -222,19 +199,14 @@ def benchmarking(dataset: Dataset, files: list[Path], random: np.random.Generato
 
 
 def zinc(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    molecules = {}
+    for i in range(9):
+        bonds = torch.zeros(6, 6, dtype=torch.long)
+        bonds[tuple(both_ways(ring(6)))] = 1 + i % 3
+        target = {"logP_SA_cycle_normalized": torch.tensor([float(i)])}
+        molecules[i] = {"atom_type": torch.arange(6), "bond_type": bonds} | target
     for path in files:
-        molecules = {}
-        for i in range(9):
-            bonds = torch.zeros(6, 6, dtype=torch.long)
-            bonds[tuple(both_ways(ring(6)))] = 1 + i % 3
-            target = torch.tensor([float(i)])
-            molecules[i] = {
-                "atom_type": torch.arange(6),
-                "bond_type": bonds,
-                "logP_SA_cycle_normalized": target,
-            }
-        path.write_bytes(pickle.dumps(molecules))
-        path.with_suffix(".index").write_text("8,1,3,5\n")
+        path.write_bytes(pickle.dumps(molecules) if path.suffix == ".pickle" else b"8,1,3,5\n")
 
 
 def _listed(dataset: Dataset, number: int, random: np.random.Generator) -> dict[str, torch.Tensor]:
@@ -325,22 +297,20 @@ def ogb(dataset: Dataset, files: list[Path], random: np.random.Generator) -> Non
 
 
 def smiles(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
-    targets = dataset.options["targets"]
-    table = pd.DataFrame({"smiles": SMILES})
-    for name in targets:
-        listed = [str([i % 2] * 10) for i in range(12)]
-        table[name] = listed if dataset.task == "multi-label" else random.random(12).round(4)
-    table.to_csv(files[0])
-    parts = {"train": np.arange(8), "val": np.arange(8, 10), "test": np.arange(10, 12)}
+    several = [str([i % 2] * 10) for i in range(12)]
+    targets = {
+        name: several if dataset.task == "multi-label" else random.random(12).round(4)
+        for name in dataset.options["targets"]
+    }
+    pd.DataFrame({"smiles": SMILES} | targets).to_csv(files[0])
     if files[1].suffix == ".pt":
-        parts = {
-            "train": np.arange(10),
-            "valid": np.arange(10, 12),
-            "test-dev": np.arange(0),
-            "test-challenge": np.arange(0),
-        }
-        torch.save(parts, files[1])
+        none = np.arange(0)
+        torch.save(
+            {"train": np.arange(10), "valid": np.arange(10, 12), "test-dev": none, "test-challenge": none},
+            files[1],
+        )
     else:
+        parts = {"train": np.arange(8), "val": np.arange(8, 10), "test": np.arange(10, 12)}
         files[1].write_bytes(pickle.dumps(parts))
 
 

@@ -127,17 +127,6 @@ def test_means_of_graphs_in_a_batch() -> None:
     assert means[0].abs().sum() > 0
 
 
-def test_means_of_a_grid_are_those_of_its_ocean() -> None:
-    grid, x = land_grid(4, 5), torch.zeros(2, 20, 1)
-    ocean = ocean_of(grid)
-    ours, size = mean_along_paths(grid, scores_of(grid, x), 20), int(grid.mask.sum(1).max())
-    theirs = mean_along_paths(ocean, scores_of(ocean, x[grid.mask]), size)
-    for means, expected, keep in zip(ours, theirs, grid.mask, strict=True):
-        torch.testing.assert_close(means[keep][:, keep], expected[: keep.sum(), : keep.sum()])
-        assert not means[~keep].any()
-    assert not torch.allclose(ours[0], ours[1])
-
-
 def test_an_edge_stored_one_way_counts_both_ways() -> None:
     attr = torch.tensor([[2.0], [5.0]])
     means = mean_along_paths(one_graph(torch.tensor([[0, 2], [1, 1]]), 3, attr), [attr[None]] * 2, 3)

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from small_graphs import NO_EDGES, as_sparse, one_graph
+from small_graphs import NO_EDGES, one_graph
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import AddRandomWalkPE
@@ -130,17 +130,6 @@ def test_grid_and_sparse_give_the_same(wrap: bool) -> None:
     for ours, theirs in zip(grid.laplacian(6), sparse.laplacian(6), strict=True):
         torch.testing.assert_close(ours.reshape(theirs.shape), theirs)
     torch.testing.assert_close(grid.random_walk(6)[0], sparse.random_walk(6))
-
-
-def test_batch_mates_change_nothing() -> None:
-    graphs = [nx.path_graph(5), nx.cycle_graph(4), nx.empty_graph(1), nx.star_graph(6)]
-    batch = as_sparse(*graphs)
-    (vectors, values), walk = batch.laplacian(4), batch.random_walk(4)
-    for number, graph in enumerate(graphs):
-        alone, mine = as_sparse(graph), batch.batch == number
-        torch.testing.assert_close(vectors[mine], alone.laplacian(4)[0])
-        torch.testing.assert_close(values[number], alone.laplacian(4)[1][0])
-        torch.testing.assert_close(walk[mine], alone.random_walk(4))
 
 
 def test_positions_computed_beforehand_are_taken() -> None:

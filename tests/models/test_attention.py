@@ -198,18 +198,3 @@ def test_random_cycles_are_an_expander() -> None:
     assert eigenvalues[-1] == pytest.approx(6)
     assert max(eigenvalues[-2], -eigenvalues[0]) < 5.2  # 2 sqrt(5) = 4.5 is the best a large graph can do
     assert not torch.equal(planes[0], random_cycles(mask, 3, seed=1)[0])
-
-
-def test_random_integers_are_uniform_and_only_append() -> None:
-    """The histogram is flat within five sigma, columns and seeds are uncorrelated, and more rows only append."""
-    draws = random_integers(20_000, 2, 0, CPU)
-    assert torch.equal(random_integers(100, 2, 0, CPU), draws[:100])
-    assert draws.min() >= 0
-    assert draws.max() < 2**32
-    values = (draws.double() / 2**32).numpy()
-    counts, _ = np.histogram(values, bins=16, range=(0, 1))
-    assert np.abs(counts - 2500).max() < 5 * np.sqrt(2500)
-    other = random_integers(20_000, 2, 10**12, CPU).double().numpy()
-    first = values[:, 0]
-    for later in (values[:, 1], values[1:, 0], other[:, 0]):
-        assert abs(np.corrcoef(first[: len(later)], later)[0, 1]) < 5 / np.sqrt(20_000)

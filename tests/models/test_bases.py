@@ -36,6 +36,12 @@ def config(tmp_path: Path, sst_file: Path, stores: Path) -> RunConfig:
     return config
 
 
+def changed(config: RunConfig, name: str | None = None, **training: object) -> RunConfig:
+    """Take another model, or the same network on a linear base, with these options of the training."""
+    model = config.model.model_validate({"name": name} if name else config.model.model_dump() | {"base": "linear"})
+    return config.model_copy(update={"model": model, "training": config.training.model_copy(update=training)})
+
+
 def fitted(name: str, windows: Windows, validation: Windows | None = None) -> LinearSystem:
     """Fit a linear system to windows of ten days of history and eight ahead."""
     model = build_forecaster(name, history=10, horizon=8, shape=windows.shape)
@@ -78,9 +84,7 @@ def test_a_local_base_is_for_one_tile(config: RunConfig) -> None:
 
 
 def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:
-    model = config.model.model_copy(update={"base": "linear"})
-    training = config.training.model_copy(update={"epochs": 1, "compile": False, "windows_per_epoch": 20})
-    config = config.model_copy(update={"model": model, "training": training})
+    config = changed(config, epochs=1, compile=False, windows_per_epoch=20)
     windows = training_windows(config)
     run, _ = train(config, windows)
     (loaded,) = TrainedRun(run).models
@@ -91,19 +95,13 @@ def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) ->
 
 def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp_path: Path) -> None:
     """It then trains on the same days as linear systems, so combining weights cannot be fitted to its errors."""
-    asked = {"epochs": 1, "compile": False, "windows_per_epoch": 20, "include_validation": True}
-    config = config.model_copy(
-        update={
-            "model": config.model.model_copy(update={"base": "linear"}),
-            "training": config.training.model_copy(update=asked),
-        }
-    )
+    config = changed(config, epochs=1, compile=False, windows_per_epoch=20, include_validation=True)
     windows = training_windows(config)
     (first, _), (_, last) = config.data.splits.train, config.data.splits.validation
     days = windows["train"].days  # type: ignore[union-attr]
     assert (str(days[0])[:10], str(days[-1])[:10]) == (str(first), str(last))
     run, _ = train(config, windows)
-    linear = config.model_copy(update={"name": "linear", "model": config.model.model_validate({"name": "ridge"})})
+    linear = changed(config, "ridge").model_copy(update={"name": "linear"})
     other, _ = train(linear, training_windows(linear))
     with pytest.raises(SSTCastError, match="was trained on its validation days; combine it with --equal"):
         combine([run, other], tmp_path / "both")
@@ -114,14 +112,14 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
 
 @pytest.mark.parametrize("name", ["local-ridge", "lim"])
 def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> None:
-    config = config.model_copy(update={"model": config.model.model_validate({"name": name})})
+    config = changed(config, name)
     windows = training_windows(config)
     run, new = train(config, windows)
     assert new
     assert train(config, windows) == (run, False)
     data = Truth.of(run)
     model = fitted(name, windows["train"], windows["validation"])
-    test = whole_windows(Prepared.of(config.data).open()[1], config.data, "test")
+    test = region_windows(config, "test")
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
@@ -130,12 +128,9 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     np.testing.assert_allclose(found[:, ocean], expected.numpy()[:, ocean], atol=1e-5)
 
 
-def test_only_known_bases(config: RunConfig) -> None:
-    with pytest.raises(Exception, match=r"model\.base: 'liner' is not one of .*did you mean 'linear'"):
+def test_bases_that_cannot_be() -> None:
+    with pytest.raises(SSTCastError, match=r"model\.base: 'liner' is not one of .*did you mean 'linear'"):
         build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")
-
-
-def test_a_rollout_stands_on_nothing() -> None:
     size = {"history": 10, "horizon": 8, "shape": (8, 6), "width": 4}
     build_forecaster("tfnet", **size, decoding="rollout")
     build_forecaster("tfnet", **size, decoding="rollout", base="none")

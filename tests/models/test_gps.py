@@ -32,16 +32,6 @@ def test_layer_by_its_equations(conv: str, norm: str) -> None:
     torch.testing.assert_close(model(x, graph), layer.norm(y + layer.feed_forward(y)))
 
 
-def test_attention_reaches_where_convolutions_do_not() -> None:
-    x, graph = torch.randn(1, 100, D), GridGraph(1, 100)
-    changed = x.clone()
-    changed[0, 0] += 10
-    for name in ("none", "softmax", "deepsets", "exphormer", "primphormer"):
-        model = GPS(D, 2, attention=name, heads=2).eval()
-        far = (model(x, graph) - model(changed, graph))[0, 99].abs().max()
-        assert (far > 1e-6) == (name != "none"), name
-
-
 def test_dropout_acts_in_training_only() -> None:
     x, graph = make_grid()
     for name in (*ATTENTIONS, "none"):

@@ -31,6 +31,7 @@ TRAIN, VALIDATION, TEST = (200, 1900), (1900, 2400), (2400, 2900)
 LONG, WIDE = ("memory",), ("stencil",)
 BOTH = LONG + WIDE
 SYSTEMS = [(name, ()) for name in LINEAR] + [("multiscale-ridge", BOTH), ("local-ridge", BOTH)]
+Splits = tuple[Windows, Windows, Windows]  # of the training, validation and test days
 BY_CELL = {"trend-climatology", "recent-climatology", "local-ridge"}  # with weights for each cell of one tile
 
 
@@ -59,8 +60,7 @@ def cut(field: np.ndarray, span: tuple[int, int]) -> Windows:
 
 
 @pytest.fixture(scope="module")
-def windows(field: np.ndarray) -> tuple[Windows, Windows, Windows]:
-    """The windows of the training, validation and test days."""
+def windows(field: np.ndarray) -> Splits:
     return cut(field, TRAIN), cut(field, VALIDATION), cut(field, TEST)
 
 
@@ -98,9 +98,7 @@ def stacked(field: np.ndarray, span: tuple[int, int], boxes: int) -> tuple[np.nd
 
 
 @pytest.mark.parametrize("refit", [True, False])
-def test_ridges_are_those_of_scikit_learn(
-    field: np.ndarray, windows: tuple[Windows, Windows, Windows], refit: bool
-) -> None:
+def test_ridges_are_those_of_scikit_learn(field: np.ndarray, windows: Splits, refit: bool) -> None:
     """The penalty of each lead is the best on the validation days. A ridge on the cell alone has a fixed one."""
     train, validation, _ = windows
     for name, boxes, penalties in (("ridge", 1, (10.0,)), ("multiscale-ridge", len(BOXES), (1e2, 1e3, 1e4, 1e5))):
@@ -117,7 +115,7 @@ def test_ridges_are_those_of_scikit_learn(
             np.testing.assert_allclose(model.weight[:, lead], [*theirs.coef_, theirs.intercept_], atol=1e-4)
 
 
-def test_damping_is_least_squares(field: np.ndarray, windows: tuple[Windows, Windows, Windows]) -> None:
+def test_damping_is_least_squares(field: np.ndarray, windows: Splits) -> None:
     model = system("damped-persistence")
     fit(model, windows[0], None)
     cells, dates = field[:, OCEAN].astype(float), initial(TRAIN)
@@ -128,9 +126,7 @@ def test_damping_is_least_squares(field: np.ndarray, windows: tuple[Windows, Win
 
 
 @pytest.mark.parametrize("groups", [LONG, WIDE, BOTH])
-def test_a_ridge_with_groups_is_the_reference(
-    field: np.ndarray, windows: tuple[Windows, Windows, Windows], groups: tuple[str, ...]
-) -> None:
+def test_a_ridge_with_groups_is_the_reference(field: np.ndarray, windows: Splits, groups: tuple[str, ...]) -> None:
     model = system("multiscale-ridge", groups)
     chosen = fit(model, *windows[:2])
     dates = np.concatenate([initial(TRAIN, 7), initial(VALIDATION, 7)])
@@ -145,9 +141,7 @@ def test_a_ridge_with_groups_is_the_reference(
 
 
 @pytest.mark.parametrize("name", ["local-ridge", "lim"])
-def test_without_a_refit_validation_chooses_and_no_more(
-    windows: tuple[Windows, Windows, Windows], name: str
-) -> None:
+def test_without_a_refit_validation_chooses_and_no_more(windows: Splits, name: str) -> None:
     train, validation, test = windows
     nearly = replace(validation, values=validation.values * 1.001)
     for refit in (True, False):
@@ -159,9 +153,7 @@ def test_without_a_refit_validation_chooses_and_no_more(
 
 
 @pytest.mark.parametrize(("name", "groups"), SYSTEMS)
-def test_all_windows_at_once_are_forecast_like_each(
-    windows: tuple[Windows, Windows, Windows], name: str, groups: tuple[str, ...]
-) -> None:
+def test_all_windows_at_once_are_forecast_like_each(windows: Splits, name: str, groups: tuple[str, ...]) -> None:
     """Land gets 0, and what a tile gets does not depend on others beside it."""
     model = system(name, groups)
     fit(model, *windows[:2])
@@ -200,7 +192,7 @@ def test_no_later_day_changes_a_fit_or_a_forecast(field: np.ndarray, name: str) 
 
 
 def test_without_a_year_before_the_windows_the_memory_is_left_out_and_refused(
-    windows: tuple[Windows, Windows, Windows],
+    windows: Splits,
 ) -> None:
     def alone(windows: Windows) -> Windows:
         at = windows.at - BEFORE
@@ -223,7 +215,7 @@ def test_without_a_year_before_the_windows_the_memory_is_left_out_and_refused(
         both.forecast_windows(alone(test))
 
 
-def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Windows, Windows]) -> None:
+def test_the_correction_is_a_regression_in_each_cell(windows: Splits) -> None:
     train, _, test = windows
     model = system("local-ridge")
     fit(model, train, None)
@@ -259,7 +251,7 @@ def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Win
 
 
 def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
-    windows: tuple[Windows, Windows, Windows], monkeypatch: pytest.MonkeyPatch
+    windows: Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LinearInverseModel, "MODES", (4,))
     train, validation, _ = windows

@@ -22,19 +22,16 @@ from sstcast.storage.artefacts import packaged
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("mpn", {}, ["model.name", "did you mean 'mpnn'"]),
-        ("mpnn", {"widht": 8}, ["widht", "did you mean 'width'"]),
-        ("mpnn", {"width": "wide"}, ["width", "integer"]),
-        ("gps", {"layers": -1}, ["model gps: layers: -1 is too small; give 0"]),
-        ("gps", {"width": 0}, ["model gps: width: 0 is too small; give 1"]),
-        ("gps", {"edge_dim": -1}, ["model gps: edge_dim: -1 is too small; give 0 or more"]),
+        ("mpn", {}, "model.name.*did you mean 'mpnn'"),
+        ("mpnn", {"widht": 8}, "widht.*did you mean 'width'"),
+        ("mpnn", {"width": "wide"}, "width.*integer"),
+        ("gps", {"layers": -1}, "model gps: layers: -1 is too small; give 0"),
+        ("gps", {"width": 0}, "model gps: width: 0 is too small; give 1"),
     ],
 )
-def test_wrong_names_and_options(name: str, options: dict[str, object], words: list[str]) -> None:
-    with pytest.raises(SSTCastError) as error:
+def test_wrong_names_and_options(name: str, options: dict[str, object], words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
         build_model(name, **options)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_options_of_the_forecaster() -> None:
@@ -238,18 +235,12 @@ def preset(folder: str, name: str) -> RunConfig:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_each_model_has_one(folder: str) -> None:
-    assert {path.stem for path in packaged(folder).glob("*.yaml")} == set(MODELS)
-    for name in MODELS:
-        assert preset(folder, name).name == preset(folder, name).model.name == name
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_all_see_the_same_windows(folder: str) -> None:
-    first, *others = (preset(folder, name) for name in MODELS)
-    for other in others:
-        own = {"training": {"learning_rate"}, "model": True, "name": True}
-        assert other.model_dump(exclude=own) == first.model_dump(exclude=own)
+def test_each_model_has_one_and_all_see_the_same_windows(folder: str) -> None:
+    found = {path.stem: preset(folder, path.stem) for path in packaged(folder).glob("*.yaml")}
+    assert {config.model.name: config.name for config in found.values()} == {name: name for name in MODELS}
+    own = {"training": {"learning_rate"}, "model": True, "name": True}
+    first, *others = (config.model_dump(exclude=own) for config in found.values())
+    assert all(other == first for other in others)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
