@@ -25,7 +25,7 @@ test: .venv/installed-dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --nbmake notebooks tests
 
 docs: .venv/installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo site/index.html
 
 notebooks: .venv/installed-dev
