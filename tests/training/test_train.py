@@ -159,7 +159,7 @@ def test_every_epoch_trains_with_dropout_on(run_yaml: Path) -> None:
 
 
 def test_of_equal_scores_the_lower_loss_is_better(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few validation samples often have equal scores. A lower loss does not outweigh a worse score, nor patience."""
+    """Few validation samples often have equal scores. A lower loss outweighs no worse score."""
     scores = iter([(2.0, 5.0), (1.0, 9.0), (1.0, 7.0), (1.0, 8.0), (3.0, 1.0)])
     monkeypatch.setattr(
         ForecastTask, "validate", lambda *_: dict(zip(("error", "loss"), next(scores), strict=True))
