@@ -11,7 +11,6 @@ from small_own import graphs
 from small_raw import SMILES, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
-from torch_geometric.loader import DataLoader
 
 import sstcast
 from sstcast.benchmarks.config import load_benchmark
@@ -173,6 +172,7 @@ def test_unused_attributes_may_differ() -> None:
         load_memory(parts[1])
 
 
+CLASSES = "task=graph-classification"
 INDICES = {"train": [0, 2, 4, 5], "validation": [1, 3], "test": [6, 7]}
 
 
@@ -216,40 +216,27 @@ def test_masks_without_validation_need_a_split() -> None:
         (1, "'int' object is not iterable.; give a list of"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
-        (
-            graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
-            "all known labels are 1; number the classes from 0",
-        ),
+        (graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])), "all known labels are 1; number the classes"),
         (graphs(60, y=lambda d, i: torch.tensor([i])), "did you mean data.task=graph-regression"),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))] * 2, "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "some graphs have no labels y"),
         (
-            graphs(x=lambda d, i: None if i >= 7 else d.x, num_nodes=lambda d, i: 4 + i % 3),
-            "graph 7 and graph 0 do not have the same columns of x",
-        ),
-        (
             graphs(edge_attr=lambda d, i: torch.ones(d.num_edges, 1 + i // 5)),
-            "graph 5 and graph 0 do not have the same columns of edge_attr",
+            "graph 5 .* columns of edge_attr",
         ),
         (HeteroData(), "graph 0 is HeteroData, not"),
-        (DataLoader(graphs(), batch_size=3), "graph 0 is DataBatch, not"),
         (Batch.from_data_list(graphs()), "graph 0 is DataBatch, not"),
         (graphs(1), "a label for each of its 4 nodes, and y has 1"),
         (graphs(**dict.fromkeys(("y", *MASKS.values()), lambda d, i: d.x[:, 0] > 0)), "nodes of many graphs"),
         (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5: an edge's node is not one of its 6"),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
         (graphs(x=lambda d, i: d.x.to_sparse()), r"x must be a tensor \[rows, columns\] of real numbers"),
-        (graphs(x=lambda d, i: d.x.to(torch.complex64)), "x must be a tensor"),
         (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
         ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),
         ({"graphs": graphs(8), "train": [0, 1, 2], "val": [2, 3], "test": [4]}, "sample 2 more than once"),
-        (
-            {"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": [8]},
-            r"the sample 8, but there are 0",
-        ),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": [8]}, r"the sample 8, but there are 0"),
         ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": []}, "none of 8 samples into test"),
         ({"graphs": graphs(8)} | dict.fromkeys(INDICES, [True] * 7), "a mask has 7 samples instead of 8"),
-        (graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()), "edge_index must be a dense"),
     ],
 )
 def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
@@ -260,24 +247,12 @@ def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "overrides", "words"),
     [
-        ({"y": lambda d, i: i}, ["task=graph-classification", "classes=3"], r"graph 3: label 3, .* 0\.\.2, or -1"),
-        ({"y": lambda d, i: i - 2}, ["task=graph-classification"], "graph 0: label -2, .*task=graph-regression"),
-        (
-            {"y": lambda d, i: 2.0 * i},
-            ["task=graph-classification", "metric=ap"],
-            "graph 1: label 2, which is not 0, 1 or missing",
-        ),
+        ({"y": lambda d, i: i}, [CLASSES, "classes=3"], r"graph 3: label 3, .* 0\.\.2, or -1"),
+        ({"y": lambda d, i: i - 2}, [CLASSES], "graph 0: label -2, .*task=graph-regression"),
+        ({"y": lambda d, i: 2.0 * i}, [CLASSES, "metric=ap"], "graph 1: label 2, which is not 0, 1 or missing"),
         ({"y": lambda d, i: 1e300 * i}, [], "graph 1: label inf, which is not a finite number"),
-        (
-            {"x": lambda d, i: 0 * d.x + i},
-            ["node=[4, 5]"],
-            "graph 4, node 0: feature 0 is 4, which is not a category",
-        ),
-        (
-            {"x": lambda d, i: torch.nan * d.x},
-            [],
-            "graph 0, node 0: feature 0 is nan, which is not a finite number",
-        ),
+        ({"x": lambda d, i: 0 * d.x + i}, ["node=[4, 5]"], "graph 4, node 0: feature 0 is 4, which is not"),
+        ({"x": lambda d, i: torch.nan * d.x}, [], "graph 0, node 0: feature 0 is nan, which is not a finite"),
         ({}, ["node=[4]"], "node features do not have the 1 columns declared"),
         ({}, ["edge=linear"], "no edge features; declare edge: none"),
     ],
@@ -316,12 +291,7 @@ def words_on_a_ring(features: int, labelled: int) -> Data:
 
 
 @pytest.mark.parametrize(
-    ("features", "labelled", "like"),
-    [
-        (1433, 2, "Planetoid:CiteSeer"),
-        (1433, 9, "WebKB:Cornell"),
-        (7, 2, "HeterophilousGraphDataset:roman-empire"),
-    ],
+    ("features", "labelled", "like"), [(1433, 2, "CiteSeer"), (1433, 9, "WebKB:Cornell"), (7, 2, "roman-empire")]
 )
 def test_a_graph_in_memory_trains_like_a_similar_set_with_a_name(features: int, labelled: int, like: str) -> None:
     theirs = load_benchmark(like, "gcn", None, [])

@@ -1,6 +1,5 @@
 """A user's own data: each kind trains, splits are kept, and errors are one line."""
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,6 @@ def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
     (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
     config = load_benchmark(str(folder / "mine.yaml"), "mpnn")
     return load(config.declaration, config.root, folder / "cache")
-
-
-def test_a_file_of_pyg_trains(tmp_path: Path) -> None:
-    assert run(tmp_path, pyg(tmp_path)) == 0
 
 
 @pytest.mark.parametrize(
@@ -90,17 +85,11 @@ def test_molecules_that_cannot_be_parsed_are_counted_and_listed(
 @pytest.mark.parametrize(
     ("make", "names", "wanted"),
     [
-        (smiles_csv, [*["train"] * 6, *["valid"] * 3, *["test"] * 3], [[*range(5)], [5, 6, 7], [8, 9, 10]]),
-        (
-            graph_csv,
-            [*["train"] * 20, *["val"] * 10, *["test"] * 9, ""],
-            [[*range(20)], [*range(20, 30)], [*range(30, 39)]],
-        ),
+        (smiles_csv, ["train"] * 6 + ["valid"] * 3 + ["test"] * 3, [range(5), range(5, 8), range(8, 11)]),
+        (graph_csv, ["train"] * 9 + ["val"] * 9 + ["test"] * 21 + [""], [range(9), range(9, 18), range(18, 39)]),
     ],
 )
-def test_a_column_may_hold_the_split(
-    make: Make, names: list[str], wanted: list[list[int]], tmp_path: Path
-) -> None:
+def test_a_column_may_hold_the_split(make: Make, names: list[str], wanted: list[range], tmp_path: Path) -> None:
     raw = make(tmp_path) | {"split_column": "part"}
     lines = (tmp_path / "mine.csv").read_text().splitlines()
     (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, ["part", *names], strict=True)))
@@ -108,7 +97,7 @@ def test_a_column_may_hold_the_split(
         edit(tmp_path, "mine.csv", "c1ccccc1", "c1ccccc")  # cannot be parsed: the rows that follow move up
     loaded = load_own(tmp_path, raw)
     split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
-    assert [part.tolist() for part in split] == wanted
+    assert [part.tolist() for part in split] == [list(rows) for rows in wanted]
 
 
 def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
@@ -125,9 +114,7 @@ def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
 def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
     found = load_own(tmp_path, raw).graphs
-    assert {tuple(edge) for edge in found.edge_index.T.tolist()} == {
-        *map(tuple, both_ways(ring(NODES)).T.tolist())
-    }
+    assert sorted(found.edge_index.T.tolist()) == sorted(both_ways(ring(NODES)).T.tolist())
     assert found.y.tolist() == [i % 3 for i in range(NODES)]
     assert found.x.shape == (NODES, 3)  # all numbers but the label
     (tmp_path / "edges.csv").write_text("source,target,weight\nn0,n1,1\nn1,n0,3\nn2,n1,5\nn3,n3,9\nn2,n1,7\n")
@@ -140,26 +127,18 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
-def test_ids_keep_all_their_digits(tmp_path: Path) -> None:
+def test_ids_keep_all_their_digits_and_may_be_words(tmp_path: Path) -> None:
     """An empty line at the end of the edges must not turn them into numbers of double precision."""
     raw = graph_csv(tmp_path)
     ids = [10**17 + i for i in range(NODES)]
     (tmp_path / "mine.csv").write_text("name,kind,a\n" + "".join(f"{n},{n % 3},0.5\n" for n in ids))
     (tmp_path / "edges.csv").write_text(f"source,target\n{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n\n")
     assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-
-
-def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
-    raw = graph_csv(tmp_path)
-    nodes = re.sub(r"\bn(\d)", r"\1", (tmp_path / "mine.csv").read_text())
-    (tmp_path / "mine.csv").write_text(nodes.replace("39,", "last,", 1))
-    edges = "source,target\n0,1\n1,2\n"
-    (tmp_path / "edges.csv").write_text(edges)
-    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    edit(tmp_path, "mine.csv", "last,", "39,")
-    (tmp_path / "edges.csv").write_text(f"{edges}2,last\n")
-    with pytest.raises(SSTCastError, match="line 4: 2 - last: no such node"):
+    edit(tmp_path, "edges.csv", f"{ids[2]}\n\n", f"{ids[2]}\n{ids[2]},last\n")
+    with pytest.raises(SSTCastError, match=f"line 4: {ids[2]} - last: no such node"):
         load_own(tmp_path, raw)
+    edit(tmp_path, "mine.csv", str(ids[39]), "last")
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist()[-2:] == [[2, 39], [39, 2]]
 
 
 def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
@@ -204,11 +183,7 @@ def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: p
         (smiles_csv, b"", "mine.csv: cannot be read (No columns to parse from file)"),
         (smiles_csv, ("mine.csv", "m4,", "m2,"), "mine.csv: line 6: the id 'm2' is not unique"),
         (smiles_csv, ("mine.csv", "3.5", "high"), "mine.csv: line 2, column 'solubility': 'high' is not a number"),
-        (
-            smiles_csv,
-            {"task": "multi-label"},
-            "line 2, column 'solubility': label 3.5, which is not 0, 1 or missing",
-        ),
+        (smiles_csv, {"task": "multi-label"}, "line 2, column 'solubility': label 3.5, which is not 0, 1"),
         (smiles_csv, {"smiles": "name"}, "mine.csv: no molecule can be parsed"),
         (graph_csv, ("edges.csv", "n3,n4", "n3,n99"), "edges.csv: line 5: n3 - n99: no such node"),
         (graph_csv, ("mine.csv", "n7,1,0.", "n7,1,-1e999"), "mine.csv: node 7: feature 0 is -inf, which is not a"),

@@ -1,5 +1,6 @@
 """One model for several oceans, which have their own climatology and scale and share batches."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
 from sstcast.training.train import training_windows
 
+# Splits that reach into the test days of the first ocean.
+LATE = {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}
+LATE_BASE = {"train": [2001, 2001], "validation": [2002, 2002], "test": ["2004-06-01", "2004-12-31"]}
+LATE_BASE |= {"base_period": ["2001-01-01", "2004-03-31"]}
 WEST, EAST = ({"lon": [west, west + 1.5], "lat": [-12, -10], "tile": [8, 6]} for west in (170, 171.5))
 
 
@@ -60,13 +65,8 @@ def test_a_batch_holds_the_windows_of_each_ocean_in_their_order(run_yaml: Path, 
     for row, number in enumerate(index.tolist()):
         ocean = int(np.searchsorted(np.cumsum(counts), number, side="right"))
         one = each[ocean].batch(torch.tensor([number - sum(counts[:ocean])]))
-        assert torch.equal(batch.history[row], one.history[0])
-        assert torch.equal(batch.target[row], one.target[0])
-        assert torch.equal(batch.ocean[row], one.ocean[0])
-        assert batch.graph.geography is not None
-        assert one.graph.geography is not None
-        assert torch.equal(batch.graph.geography[row], one.graph.geography[0])
-        assert torch.equal(batch.graph.degree[row], one.graph.degree[0])
+        for name in ("history", "target", "ocean", "graph.geography", "graph.degree"):
+            assert torch.equal(attrgetter(name)(batch)[row], attrgetter(name)(one)[0]), name
         assert joined.describe(number).startswith(f"ocean {ocean + 1}, tile 0, 200")
 
 
@@ -144,33 +144,10 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
         ({"region": EAST | {"tile": [4, 3]}}, {}, r"data\.region: tiles of 4 x 3 and 8 x 6; give all oceans one"),
         ({"horizon": 4}, {}, r"data\.1\.horizon: is 4, but 5 for the first ocean; make them equal"),
         ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, but physical for the first"),
-        (
-            {"splits": {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}},
-            {},
-            r"data\.1\.splits: end validation and base_period before 2004-01-01",
-        ),
-        (
-            {
-                "splits": {
-                    "train": [2001, 2001],
-                    "validation": [2002, 2002],
-                    "test": ["2004-06-01", "2004-12-31"],
-                    "base_period": ["2001-01-01", "2004-03-31"],
-                }
-            },
-            {},
-            r"data\.1\.splits: end validation and base_period before 2004-01-01",
-        ),
-        (
-            {"source": "gone.nc"},
-            {"also": [{"source": "x.nc"}]},
-            r"also: `data` is already a list",
-        ),
-        (
-            {"region": EAST},
-            {"model": {"name": "multiscale-ridge"}},
-            "data: model multiscale-ridge is fitted",
-        ),
+        ({"splits": LATE}, {}, r"data\.1\.splits: end validation and base_period before 2004-01-01"),
+        ({"splits": LATE_BASE}, {}, r"data\.1\.splits: end validation and base_period before 2004-01-01"),
+        ({"source": "gone.nc"}, {"also": [{"source": "x.nc"}]}, "also: `data` is already a list"),
+        ({"region": EAST}, {"model": {"name": "multiscale-ridge"}}, "data: model multiscale-ridge is fitted"),
         ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key \(did you mean 'history'"),
         ({}, {"data": []}, r"data: give the keys of one ocean, or a list with the keys of each"),
     ],
