@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_own import graphs
-from small_raw import raw_files, write
+from small_raw import graphs, raw_files, write
 
 import sstcast
 from sstcast.benchmarks import reading
