@@ -12,7 +12,6 @@ from torch_geometric.utils import scatter
 from perf.parity import CONVS as OF_PYG
 from perf.parity import RECIPES, Plain, Recipe, build, configure
 from sstcast.benchmarks.predictor import GraphPredictor, LinearEncoder
-from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.convs import GatedGCN
@@ -75,12 +74,6 @@ def test_residual_connections() -> None:
             y = y + model.shortcuts[0](x)
         y = nn.functional.silu(nn.functional.layer_norm(y, (D,)))
         torch.testing.assert_close(model(x, graph), x + y if residual is True else y)
-
-
-@pytest.mark.parametrize("wrong", [{"norm": "batch"}, {"activation": "gelu"}, {"residual": False}])
-def test_a_layer_that_has_its_own_refuses_others(wrong: dict[str, object]) -> None:
-    with pytest.raises(SSTCastError, match="conv gatedgcn: has its own norm, activation and residual"):
-        build_model("mpnn", conv="gatedgcn", **wrong)
 
 
 # GCN, GraphSAGE, GIN, GINE and GAT against PyG, with the same weights and the same initial distributions.
