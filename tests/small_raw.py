@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,6 +92,16 @@ def ring(nodes: int) -> np.ndarray:
 
 def both_ways(index: np.ndarray) -> np.ndarray:
     return np.concatenate([index, index[::-1]], axis=1)
+
+
+def graphs(count: int = 12, **changes: Any) -> list[Data]:
+    """Return small graphs in memory; functions of a graph and its number change its attributes."""
+    found = []
+    for i in range(count):
+        index = torch.from_numpy(both_ways(ring(4 + i % 3)))
+        data = Data(x=torch.randn(4 + i % 3, 2), edge_index=index, y=torch.tensor([i % 2]))
+        found.append(data.update({name: make(data, i) for name, make in changes.items()}))
+    return found
 
 
 def masks(splits: int) -> tuple[np.ndarray, ...]:

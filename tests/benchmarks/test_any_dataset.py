@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_own import graphs
-from small_raw import SMILES, write
+from small_raw import SMILES, graphs, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 

@@ -149,9 +149,7 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(root: Path, tmp_path:
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
     ],
 )
-def test_wrong_arguments_are_refused_in_one_line(
-    arguments: list[str], words: str, root: Path, tmp_path: Path, command: Command
-) -> None:
+def test_wrong_arguments(arguments: list[str], words: str, root: Path, tmp_path: Path, command: Command) -> None:
     extra = ["--root", root, "--set", f"runs={tmp_path}", "--set", "training.device=cpu"]
     code, _, err = command("benchmark", *arguments, *extra)
     assert code == 2

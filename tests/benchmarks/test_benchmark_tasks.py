@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_own import graphs
-from small_raw import packed
+from small_raw import graphs, packed
 
 import sstcast
 from sstcast.benchmarks import objectives

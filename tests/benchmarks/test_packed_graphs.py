@@ -143,9 +143,7 @@ def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "changed"])
-def test_a_damaged_file_of_a_cache_is_made_again(
-    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_cache_is_made_again(damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, whole = tmp_path / "walk.pt", torch.arange(30.0)
     cached(path, whole.clone)
     content = bytearray(path.read_bytes())

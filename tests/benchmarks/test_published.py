@@ -84,9 +84,7 @@ COMPARED = [  # data set, two presets, and the options that differ between them
 
 
 @pytest.mark.parametrize(("dataset", "one", "other", "keys"), COMPARED)
-def test_presets_that_a_paper_compares_differ_in_nothing_else(
-    dataset: str, one: str, other: str, keys: set[str]
-) -> None:
+def test_presets_that_a_paper_compares(dataset: str, one: str, other: str, keys: set[str]) -> None:
     first, second = preset(dataset, one), preset(dataset, other)
     assert first.training == second.training
     ours, theirs = (c.model.options | c.predictor.model_dump() for c in (first, second))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_own import graphs
-from small_raw import raw_files, write
+from small_raw import graphs, raw_files, write
 
 import sstcast
 from sstcast.benchmarks import reading
@@ -23,6 +22,9 @@ from sstcast.benchmarks.tables import featurise, read_table
 from sstcast.errors import SSTCastError
 
 REFUSED = "a pickle, which may run any code when it is read"
+
+
+Spoil, Command = Callable[[Path, Path], None], Callable[..., tuple[int, str, str]]
 
 
 class Hostile:
@@ -56,9 +58,7 @@ def hostile_torch(path: Path, made: Path) -> None:
         ("peptides-func", "splits_random_stratified_peptide.pickle", hostile_pickle),
     ],
 )
-def test_a_raw_file_runs_no_code(
-    name: str, file: str, spoil: Callable[[Path, Path], None], tmp_path: Path
-) -> None:
+def test_a_raw_file_runs_no_code(name: str, file: str, spoil: Spoil, tmp_path: Path) -> None:
     dataset = find_dataset(name)
     write(dataset, tmp_path)
     (path,) = (path for path in raw_files(dataset, tmp_path)[0].parent.iterdir() if path.name == file)
@@ -124,9 +124,7 @@ def test_files_of_torch_may_hold_data_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trust", [False, True])
-def test_a_class_that_is_not_reviewed_runs_nothing_unless_trusted(
-    trust: bool, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_class_that_is_not_reviewed_needs_trust(trust: bool, tmp_path: Path, command: Command) -> None:
     """PyG evaluates a part of these CSV files as code."""
     folder = tmp_path / "CornellTemporalHyperGraphDataset/email-Eu/transductive/raw"
     folder.mkdir(parents=True)

@@ -166,13 +166,6 @@ def test_identifiers() -> None:
     assert not torch.equal(node_identifiers(mask, 6), narrow)
 
 
-def test_identifiers_with_a_seed_know_no_batch_mates() -> None:
-    mask = torch.tensor([[True] * 9, [True] * 5 + [False] * 4])
-    both, alone = node_identifiers(mask, 3, seed=1), node_identifiers(mask[1:, :5], 3, seed=1)
-    torch.testing.assert_close(both[1, :5], alone[0])
-    assert not torch.equal(node_identifiers(mask, 3, seed=2), both)
-
-
 def test_signs_flip_in_training_only() -> None:
     torch.manual_seed(0)
     encoding, grid = LaplacianEncoding(8), GridGraph(4, 5)

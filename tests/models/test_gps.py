@@ -41,19 +41,6 @@ def test_dropout_acts_in_training_only() -> None:
         assert torch.equal(model.eval()(x, graph), model(x, graph)), name
 
 
-@pytest.mark.parametrize(
-    ("attention", "options", "words"),
-    [
-        ("performer", {"featurs": 8}, "performer.*featurs.*did you mean 'features'"),
-        ("performer", {"features": -1}, "performer.*features.*greater than 0"),
-        ("primphormer", {"heads": 4}, "primphormer.*heads"),
-    ],
-)
-def test_wrong_options(attention: str, options: dict[str, object], words: str) -> None:
-    with pytest.raises(SSTCastError, match=words):
-        GPS(D, 1, attention=attention, heads=2, attention_options=options)
-
-
 def test_stable_positions_reach_the_gates_alone() -> None:
     """ESLapPE depends on the eigenvectors, but not on their signs or a rotation of all of them."""
     ring = torch.arange(7)

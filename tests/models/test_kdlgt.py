@@ -46,8 +46,7 @@ def heads_of(x: Tensor, heads: int = HEADS) -> Tensor:
 def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
     """Compute softmax attention over all pairs, with the queries, keys and values of the layer and a bias."""
     q, k, v = (heads_of(part) for part in layer.qkv(x).chunk(3, dim=-1))
-    weights = (q @ k.transpose(1, 2) / SIZE**0.5 + bias).softmax(-1)
-    return layer.out((weights @ v).transpose(0, 1).flatten(1))
+    return layer.out(F.scaled_dot_product_attention(q, k, v, bias).transpose(0, 1).flatten(1))
 
 
 def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:

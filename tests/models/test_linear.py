@@ -191,9 +191,7 @@ def test_no_later_day_changes_a_fit_or_a_forecast(field: np.ndarray, name: str) 
     np.testing.assert_array_equal(forecast[:last], other[:last])
 
 
-def test_without_a_year_before_the_windows_the_memory_is_left_out_and_refused(
-    windows: Splits,
-) -> None:
+def test_without_a_year_before_the_windows_the_memory_is_left_out(windows: Splits) -> None:
     def alone(windows: Windows) -> Windows:
         at = windows.at - BEFORE
         return replace(windows, values=windows.values[BEFORE:], days=windows.days[BEFORE:], at=at, before=0)
@@ -250,9 +248,7 @@ def test_the_correction_is_a_regression_in_each_cell(windows: Splits) -> None:
     assert abs(correction).max() > 0.01
 
 
-def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
-    windows: Splits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linear_inverse_model(windows: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LinearInverseModel, "MODES", (4,))
     train, validation, _ = windows
     model = system("lim")

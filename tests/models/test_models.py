@@ -4,19 +4,22 @@ from typing import Any
 
 import pytest
 import torch
-from small_graphs import land_grid, ocean_of, same
+from small_graphs import land_grid, ocean_of, offsets, same
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import scatter
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import MODELS, build_forecaster, build_model, default_options, takes_graphs
-from sstcast.models.base import Backbone, ForecastModel
+from sstcast.models.base import Backbone
 from sstcast.models.convs import MessagePassing
 from sstcast.models.mpnn import MPNN
 from sstcast.storage.artefacts import packaged
+
+OWN = "conv gatedgcn: has its own norm, activation and residual"
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,12 @@ from sstcast.storage.artefacts import packaged
         ("mpnn", {"width": "wide"}, "width.*integer"),
         ("gps", {"layers": -1}, "model gps: layers: -1 is too small; give 0"),
         ("gps", {"width": 0}, "model gps: width: 0 is too small; give 1"),
+        ("gps", {"attention": "performer", "attention_options": {"featurs": 8}}, "did you mean 'features'"),
+        ("gps", {"attention": "performer", "attention_options": {"features": 0}}, "features.*greater than 0"),
+        ("gps", {"attention": "primphormer", "attention_options": {"heads": 4}}, "primphormer.*heads"),
+        ("mpnn", {"conv": "gatedgcn", "norm": "batch"}, OWN),
+        ("mpnn", {"conv": "gatedgcn", "activation": "gelu"}, OWN),
+        ("mpnn", {"conv": "gatedgcn", "residual": False}, OWN),
     ],
 )
 def test_wrong_names_and_options(name: str, options: dict[str, object], words: str) -> None:
@@ -46,15 +55,10 @@ def test_options_of_the_forecaster() -> None:
 
 def test_message_passing_by_its_equation() -> None:
     layer, graph, x = MessagePassing(4), GridGraph(3, 4), torch.randn(1, 12, 4)
-    out, _ = layer(x, graph, graph.edge_attr)
-    for i in range(12):
-        messages = []
-        for j in range(12):
-            dy, dx = j // 4 - i // 4, j % 4 - i % 4
-            if i != j and max(abs(dy), abs(dx)) == 1:
-                e = layer.edge.weight @ torch.tensor([float(dx), float(dy)])
-                messages.append((layer.neighbor(x[0, j]) + e).relu())
-        torch.testing.assert_close(out[0, i], layer.root(x[0, i]) + torch.stack(messages).mean(0))
+    source, target = graph.edge_index()
+    messages = (layer.neighbor(x[0, source]) + offsets(graph) @ layer.edge.weight.T).relu()
+    expected = layer.root(x[0]) + scatter(messages, target, reduce="mean")
+    torch.testing.assert_close(layer(x, graph, graph.edge_attr)[0][0], expected)
 
 
 @torch.no_grad()
@@ -181,48 +185,24 @@ def test_arguments_beside_an_edge_index_are_checked(arguments: dict[str, Any], w
         build("gps")(**{"x": random_graph().x, "edge_index": random_graph().edge_index} | arguments)
 
 
-# The geography that a forecaster reads: the position of nodes on the globe, and the time of year.
+def test_geography() -> None:
+    """A forecaster reads the position of nodes on the globe and the time of year, not those of land."""
+    sizes = {"history": 7, "horizon": 2, "shape": (4, 5)}
+    model = build_forecaster("mpnn", **sizes, width=16, geography=True).eval()
+    x, where, mask = torch.randn(2, 20, 7), torch.randn(2, 20, 5), land_grid(4, 5).mask
 
-H, W, HISTORY, HORIZON = 4, 5, 7, 2
+    def forecast(where: Tensor) -> Tensor:
+        return model(x, GridGraph(4, 5, mask, geography=where))[mask]
 
-
-def make() -> ForecastModel:
-    sizes = {"history": HISTORY, "horizon": HORIZON, "shape": (H, W)}
-    return build_forecaster("mpnn", **sizes, width=16, geography=True).eval()
-
-
-def geography(latitude: Tensor, day: float) -> Tensor:
-    """Return the features of nodes on the Greenwich meridian, at latitudes `[B, N]` in degrees."""
-    angle, time = torch.deg2rad(latitude), torch.full_like(latitude, day / 365 * 2 * torch.pi)
-    return torch.stack([angle.cos(), torch.zeros_like(angle), angle.sin(), time.sin(), time.cos()], dim=-1)
-
-
-def grid(day: float, mask: Tensor | None = None, south: float = -30) -> GridGraph:
-    latitude = (south + torch.arange(H).repeat_interleave(W)).expand(2, -1)
-    return GridGraph(H, W, mask, geography=geography(latitude, day))
-
-
-def test_season_and_place_change_the_output() -> None:
-    model, x = make(), torch.randn(2, H * W, HISTORY)
-    summer = model(x, grid(0))
-    assert not torch.allclose(model(x, grid(180)), summer, atol=1e-4)
-    assert not torch.allclose(model(x, grid(0, south=30)), summer, atol=1e-4)
-
-
-def test_land_and_storage_change_nothing() -> None:
-    model, x, mask = make(), torch.randn(2, H * W, HISTORY), land_grid(H, W).mask
-    graph = grid(0, mask)
-    expected, where = model(x, graph)[mask], graph.geography
-    changed = GridGraph(H, W, mask, geography=torch.where(mask.unsqueeze(-1), where, 100.0))
-    torch.testing.assert_close(model(x, changed)[mask], expected)
-    ocean = ocean_of(graph)
+    expected = forecast(where)
+    for changed in (torch.tensor([1.0, 1, 1, 0, 0]), torch.tensor([0.0, 0, 0, 1, 1])):  # the place, the season
+        assert not torch.allclose(forecast(where + changed), expected, atol=1e-4)
+    torch.testing.assert_close(forecast(torch.where(mask.unsqueeze(-1), where, 100.0)), expected)
+    ocean = ocean_of(GridGraph(4, 5, mask))
     ocean.geography = where[mask]
     same(model(x[mask], ocean), expected)
-
-
-def test_graphs_without_it_are_refused() -> None:
     with pytest.raises(SSTCastError, match="geography"):
-        make()(torch.randn(1, H * W, HISTORY), GridGraph(H, W))
+        model(x, GridGraph(4, 5))
 
 
 # The presets of `configs/models/`: every model has one in each folder, and all can be built and compared.

@@ -280,10 +280,6 @@ def select(scores: Tensor, x: Tensor) -> Tensor:
     return softmax_attention(query[:, None, None], keys[:, None], x[:, None], mask)[:, 0, 0]
 
 
-def bilinear(x: Tensor, vector: Tensor) -> Tensor:
-    return x @ vector
-
-
 def gatv2(x: Tensor, vector: Tensor) -> Tensor:
     """`a^T LeakyReLU(W [x, v] + b)` with the weights that make it minus the L1 distance of x and v (Lemma B.8)."""
     difference = x - vector
@@ -318,7 +314,7 @@ def test_selection_is_as_hard_as_one_likes() -> None:
     x = draws(CLUSTERS)
     largest, n = x.norm(dim=-1).max().item(), len(CLUSTERS)
     for (node, vector), c in itertools.product(enumerate(CLUSTERS), (1.0, 2.0, 4.0)):
-        scores = bilinear(x, vector)
+        scores = x @ vector
         others = torch.cat([scores[:, :node], scores[:, node + 1 :]], dim=1)
         delta = (scores[:, node] - others.amax(1)).min().item()
         assert delta > 0
@@ -335,7 +331,7 @@ def test_selection_is_as_hard_as_one_likes() -> None:
 def test_n_layers_that_select_are_attention() -> None:
     """Theorem 6.3, with the same vectors for the whole set. The error falls with the scale of the selection."""
     x = draws(CLUSTERS)
-    errors = [error(x, [c * bilinear(x, v) for v in CLUSTERS]) for c in (0.5, 2.0, 8.0)]
+    errors = [error(x, [c * (x @ v) for v in CLUSTERS]) for c in (0.5, 2.0, 8.0)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
     assert errors[2] < 1e-8
 
@@ -345,7 +341,7 @@ def test_a_node_among_the_others_needs_gatv2() -> None:
     """Proposition B.10: the score of GATv2 can select a node between the others, a bilinear score cannot."""
     centres = torch.cat([CLUSTERS, torch.tensor([[0.6, 0.4]], dtype=torch.float64)])
     x = draws(centres)
-    assert error(x, [8 * bilinear(x, v) for v in centres]) > 0.01
+    assert error(x, [8 * (x @ v) for v in centres]) > 0.01
     errors = [error(x, [c * gatv2(x, v) for v in centres]) for c in (2.0, 8.0, 32.0)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
     assert errors[2] < 1e-8

@@ -57,9 +57,7 @@ def test_no_day_of_a_block_is_among_the_others(tmp_path: Path, monkeypatch: pyte
         next(blocks_of_years(windows, 6))
 
 
-def test_a_share_is_the_regression_of_what_the_base_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_share_is_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = cut(tmp_path, monkeypatch)
     sizes = {"history": windows.history, "horizon": windows.horizon, "shape": windows.shape}
     model = build_forecaster("mlp-pointwise", **sizes, width=8, base="linear", shared=True).eval()

@@ -124,9 +124,7 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
     assert model.weight.grad is None
 
 
-def test_a_gpu_runs_compiled_steps_as_cuda_graphs_and_a_terminal_shows_the_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_compiled_steps_of_a_gpu_are_cuda_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())
     terminal, modes = io.StringIO(), []
     monkeypatch.setattr(devices, "Console", lambda **_: Console(file=terminal, force_terminal=True))

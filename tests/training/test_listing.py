@@ -44,9 +44,7 @@ def test_an_interrupted_ensemble_remembers_members_not_begun(run_yaml: Path) -> 
         Run.open(ensemble.folder)
 
 
-def test_a_moved_run_goes_on_where_it_lies(
-    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_moved_run_goes_on(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, windows = setup(run_yaml, "training.epochs=1")
     run, _ = train(config, windows)
     moved = run.folder.rename(tmp_path / "moved")

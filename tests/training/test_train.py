@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 import threading
@@ -28,15 +29,12 @@ from sstcast.workers import StopRequest
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:
     """Send this process a signal after so many batches."""
-    drawn = 0
-    draw = Windows.batch
+    drawn, draw = itertools.count(1), Windows.batch
 
-    def counting(self: Windows, index: torch.Tensor, device: object = None) -> object:
-        nonlocal drawn
-        drawn += 1
-        if drawn == steps:
+    def counting(*arguments: object) -> object:
+        if next(drawn) == steps:
             os.kill(os.getpid(), number)
-        return draw(self, index, device)
+        return draw(*arguments)
 
     monkeypatch.setattr(Windows, "batch", counting)
 
