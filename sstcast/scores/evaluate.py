@@ -103,7 +103,7 @@ def reference(name: str) -> str | Run:
     if not Path(name).exists():
         known = ", ".join(BASELINES)
         raise SSTCastError(
-            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, baselines)}"
+            f"--against {name}: neither a run's folder nor a baseline{suggest(name, baselines)}; known: {known}"
         )
     return Run.open(Path(name))
 

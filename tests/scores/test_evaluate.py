@@ -270,7 +270,7 @@ def test_scores_by_third_of_an_index(scored: Run, tmp_path: Path) -> None:
     series.to_csv(path)
     with pytest.raises(SSTCastError, match=r"--index .*index.csv: has no value for 2004-03-01; add it"):
         sstcast.evaluate(scored, index=path)
-    with pytest.raises(SSTCastError, match=r"--index nino34: is neither a box of the scores nor a CSV"):
+    with pytest.raises(SSTCastError, match=r"--index nino34: the scored cells do not cover this box; give a CSV"):
         sstcast.evaluate(scored, index="nino34")
 
 
@@ -327,7 +327,7 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
         compare_runs(ensemble, other)
     assert reference("damped") == "damped persistence"
     assert reference(str(ensemble.folder)) == Run(ensemble.folder)
-    with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
+    with pytest.raises(SSTCastError, match=r"--against persistance: neither .*did you mean 'persistence'"):
         reference("persistance")
     like_a_baseline = Path(shutil.copytree(ensemble.folder, tmp_path / "ridge"))
     with pytest.raises(SSTCastError, match=r"--against .*ridge: is named like a baseline; rename the folder"):
