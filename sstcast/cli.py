@@ -120,12 +120,9 @@ def options(
 def explain(error: BaseException) -> tuple[int, str]:
     """Return the exit code for an error and the text to print, which may be empty."""
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
-        text, context = usage(), getattr(error, "ctx", None)
+        text, context = usage(), getattr(error, "ctx", None)  # the text is empty if Typer has printed the help
         command = context.command_path if context else "sstcast"
-        return (
-            USER_ERROR,
-            text and f"{text.rstrip('.')}; see {command} --help",
-        )  # empty if Typer has printed the help
+        return USER_ERROR, text and f"{text.rstrip('.')}; see {command} --help"
     if isinstance(error, SSTCastError):
         return USER_ERROR, str(error)
     if isinstance(error, Interrupted):

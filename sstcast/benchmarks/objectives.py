@@ -187,9 +187,9 @@ class Classes(Objective):
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
         classes = dataset.options.get("classes") or len(values)  # n samples have n classes at most
-        known = f"a class: 0..{classes - 1}, or -1 if unknown; number the classes from 0, or"
-        known += f" set data.task={cls.level}-regression"
-        return (values != values.floor()) | (values < -1) | (values >= classes), known
+        usable = f"a class: 0..{classes - 1}, or -1 if unknown"
+        remedy = f"number the classes from 0, or set data.task={cls.level}-regression"
+        return (values != values.floor()) | (values < -1) | (values >= classes), f"{usable}; {remedy}"
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:

@@ -215,8 +215,7 @@ def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, ref
             yield model, block
 
     if blocks:
-        single = years == 1
-        model.share = torch.zeros(base.horizon) if single else supported_share(without_each())
+        model.share = supported_share(without_each()) if years > 1 else torch.zeros(base.horizon)
     fit(base, train, validation, refit)
 
 

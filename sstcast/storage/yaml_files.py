@@ -166,14 +166,8 @@ def parse_seeds(text: str) -> list[int]:
         some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
         some = []
-    seeds = list(some[:MOST_SEEDS])
-    if (
-        not seeds
-        or len(some) > MOST_SEEDS
-        or min(seeds) < 0
-        or max(seeds) > LARGEST_SEED
-        or len(set(seeds)) < len(seeds)
-    ):
+    seeds = list(some[: MOST_SEEDS + 1])  # a range may be too long for `len`
+    if not 0 < len(set(seeds)) == len(seeds) <= MOST_SEEDS or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5, at most {MOST_SEEDS:,} seeds")
     return seeds
 

@@ -73,7 +73,7 @@ def test_odd_folders_hide_no_run(run_yaml: Path, tmp_path: Path, capsys: pytest.
 def test_seeds(run_yaml: Path) -> None:
     for text, seeds in {"0..3": [0, 1, 2, 3], "7": [7], "0,2,5": [0, 2, 5]}.items():
         assert parse_seeds(text) == seeds
-    for text in ("", "x", "3..1", "-1", "1,1", str(2**63)):
+    for text in ("", "x", "3..1", "-1", "1,1", "0..10000", f"0..{10**30}", str(2**63)):
         with pytest.raises(SSTCastError, match=r"write 0\.\.4"):
             parse_seeds(text)
     assert load_config(run_yaml, [f"training.seed={2**63 - 1}"])
