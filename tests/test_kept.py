@@ -1,0 +1,114 @@
+"""Files that sstcast 0.2.0 wrote open, and give the numbers that it gave.
+
+`kept-0.2.0.tar.xz` has `sea.nc` (6 x 6 cells of the sample, 1982 to 1986) and what these commands made of it:
+`init`, with a history of 14 days and a horizon of 7; `fetch --source sample`; `train` of the recommended system
+(`sea`), of a network with a share on a base with a memory (`network`, then evaluated) and of a TF-Net (`plain`);
+`forecast runs/network`; `score` of that forecast; and a `hindcast` of two folds.
+"""
+
+import datetime as dt
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import sstcast
+from sstcast.ocean.prepared import Prepared
+from sstcast.storage.artefacts import digest
+
+ARCHIVE = Path(__file__).with_name("kept-0.2.0.tar.xz")
+DAY = "1986-06-30"
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the kept files, which is also the working folder."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    prepared = Prepared.of(sstcast.load_config("sea.yaml").data).cube.parent  # named after the path of the source
+    next(prepared.parent.iterdir()).rename(prepared)
+    return tmp_path
+
+
+def scores(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_bytes())
+
+
+def compare(after: dict[str, Any], before: dict[str, Any]) -> None:
+    """Compare the errors of all systems, and the probabilistic scores, which no definition has changed."""
+    for part in ("scores", "probabilities"):
+        assert before[part].keys() <= after[part].keys()
+        for system, expected in before[part].items():
+            for units in ("physical", "standardised"):
+                for name, value in expected.get(units, {}).items():
+                    if isinstance(value, float):
+                        assert after[part][system][units][name] == pytest.approx(value, abs=2e-5), (system, name)
+            if expected.get("crps") is not None:
+                assert after[part][system]["crps"] == pytest.approx(expected["crps"], abs=2e-5), system
+
+
+def test_a_kept_network_forecasts_as_it_did(kept: Path) -> None:
+    sstcast.forecast("runs/network", date=DAY, out="again.nc")
+    with xr.open_dataset("forecast.nc") as before, xr.open_dataset("again.nc") as after:
+        for name in ("sst", "sst_spread"):
+            np.testing.assert_allclose(after[name], before[name], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sea", "plain"])
+def test_kept_runs_forecast_the_last_days(kept: Path, name: str) -> None:
+    sstcast.forecast(f"runs/{name}", out="last.nc")
+    with xr.open_dataset("last.nc") as forecast, xr.open_dataset("sea.nc") as sea:
+        first = forecast["sst"].squeeze()[0]
+        assert first.shape == (6, 6)
+        assert float(abs(first - sea["sst"][-1].values).max()) < 1.5  # degC, in one day
+
+
+def test_a_kept_store_holds_what_prepare_makes_today(kept: Path) -> None:
+    config = sstcast.load_config("sea.yaml")
+    before = sstcast.open(config)
+    today = sstcast.load_config("sea.yaml", ["data.directory=data/again"])
+    sstcast.prepare(today)
+    for old, new in zip(before, sstcast.open(today), strict=True):
+        for name in ("sst", "anomaly"):
+            if name in old:
+                np.testing.assert_allclose(old[name], new[name], atol=1e-6)
+
+
+def test_kept_runs_are_trained(kept: Path) -> None:
+    for name in ("sea", "network", "plain"):
+        before = digest(kept / "runs" / name / "checkpoints/best.pt")
+        sstcast.train(resume=f"runs/{name}")
+        assert digest(kept / "runs" / name / "checkpoints/best.pt") == before
+
+
+def test_a_kept_network_scores_as_it_did(kept: Path) -> None:
+    before = scores(kept / "runs/network/metrics.json")
+    sstcast.evaluate("runs/network")
+    compare(scores(kept / "runs/network/metrics.json"), before)
+    sstcast.report("runs/network")
+    assert "<img" in (kept / "runs/network/report.html").read_text()
+
+
+def test_a_kept_forecast_scores_as_it_did(kept: Path) -> None:
+    before = scores(kept / "scored/metrics.json")
+    sstcast.score("forecast.nc", truth="sea.yaml", out="again")
+    compare(scores(kept / "again/metrics.json"), before)
+
+
+def test_a_kept_hindcast_is_reported_and_scores_as_it_did(kept: Path) -> None:
+    before = scores(kept / "runs/hindcast/metrics.json")
+    sstcast.report("runs/hindcast")
+    sstcast.hindcast(["sea.yaml"], "1985:1986", fold=1, every=30, out="runs/hindcast")
+    compare(scores(kept / "runs/hindcast/metrics.json"), before)
+
+
+def test_a_kept_raw_store_takes_more_days(kept: Path) -> None:
+    sstcast.fetch("sample", end=dt.date(1982, 1, 25), region="147,150,-44,-41", out="raw.zarr")
+    with xr.open_zarr("raw.zarr", consolidated=False) as raw:
+        days = raw["sst"].notnull().any(("lat", "lon")).sum()
+    assert days == 25
