@@ -1,28 +1,36 @@
-"""Training speed of every forecaster at its paper's size on one GPU: prints Markdown tables.
+"""What a training step costs on one GPU, for every forecaster at its paper's size: prints Markdown tables.
 
-    python perf/gpu.py [--seconds 500] [--only mpnn-vn ...] [--presets configs/models/paper]
+    python perf/gpu.py [--only mpnn-vn ...] [--precision bf16-mixed] [--keep gpu.json]
+    python perf/gpu.py --only mpnn-vn --jobs 1 2 4    # several trainings side by side
 
-Windows are noise of the data's shape and lie on the device. A step cuts a batch, and is forward, backward and
-Adam, in bf16 with fp32 weights, compiled. First every model runs with its batch of 20, then larger ones follow for
-as long as there is time. Beside each step stand its two limits: the operations of its matrix products over the
-device's rate; and over its bandwidth the bytes of their operands and results, each moved once, and of Adam's. Both
-rates are measured.
+Windows are noise of the data's shape. The trainer runs `EPOCHS` short epochs, as `sstcast train` does, with 20
+windows a step. `trainer` is the time of a step in all but the first epoch; `step` the same step repeated alone;
+`GPU` the time of its kernels and copies on the device. Beside them stand two limits: the operations of the
+matrix products over the device's rate, and the bytes of their operands and results, each moved once, and of
+Adam's over its bandwidth. Both rates are measured. `eager PyG` is a step of the same network in plain PyTorch
+Geometric on a batch that is ready (`reference/`), at the same precision; with --compiled-rivals, `compiled PyG` is
+the same compiled. With --keep, rows that the file has are not measured again.
 """
 
 import argparse
 import datetime as dt
+import json
 import math
 import platform
-import re
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from reference.pairs import Size, random_windows
-from torch import Tensor, nn
+from reference.pairs import SYSTEMS, Size, random_windows, system
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -30,32 +38,34 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from sstcast import __version__
 from sstcast.config import load_config
-from sstcast.models import build_forecaster
 from sstcast.ocean.windows import Windows
-from sstcast.training.devices import compile_model
+from sstcast.runs import Run
+from sstcast.training.devices import start
+from sstcast.training.engine import Trainer
+from sstcast.training.forecast_task import ForecastTask
+from sstcast.training.train import forecaster
 
 # The five systems of Cai et al. (2023), Table 5, and the two of later papers; then all the others.
-SEVEN = ["mpnn-vn", "mpnn", "linear-transformer", "tfnet", "mlp", "primphormer", "polynormer"]
-REST = ["mlp-pointwise", "gps", "lsat", "sapdgt", "tokengt", "sat", "spdgt"]
-WINDOWS, EPOCHS = 147_884, 100  # the paper's training windows 28 days ahead (Table 9)
-LARGER = [80, 320, 1280]  # batches tried beyond the preset's, while each is faster than the one before
-# Kernels of cuBLAS, cuDNN and attention, but none that a compiler fused and named after what is in it.
-MATRIX = re.compile(
-    r"^(?!triton|cpp|graph).*(gemm|nvjet|cutlass|xmma|flash|fmha|convol)|^aten::(mm|addmm|bmm|baddbmm)$", re.I
-)
+FIVE = ["mpnn-vn", "mpnn", "linear-transformer", "tfnet", "mlp"]
+REST = ["primphormer", "polynormer", "mlp-pointwise", "gps", "lsat", "sapdgt", "tokengt", "sat", "spdgt"]
+BATCH, EPOCHS = 20, 4
+PAPER_WINDOWS, PAPER_EPOCHS, PAPER_RUNS = 147_884, 100, 9  # Table 9, 28 days ahead; three horizons, three seeds
 ADAM_BYTES = 28  # a weight: weight, gradient, two moments read; weight and moments written, 4 bytes each
 
 
-class Row(NamedTuple):
-    """What was measured of one model and batch; seconds, bytes, operations of a step."""
+@dataclass
+class Row:
+    """What was measured of one model. Times are milliseconds a step, the start is in seconds."""
 
-    batch: int
-    seconds: float
-    share: float
-    memory: float
     operations: float
     moved: float
-    compiling: float
+    gpu: float
+    step: float
+    trainer: float
+    start: float
+    memory: float  # bytes, the highest that tensors took
+    eager: float | None = None
+    compiled: float | None = None
 
 
 class Traffic(TorchDispatchMode):
@@ -71,17 +81,34 @@ class Traffic(TorchDispatchMode):
         return out
 
 
-def elapsed(step: Callable[[], object], device: torch.device, least: float) -> float:
-    """Return a step's median time over at least `least` seconds."""
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def elapsed(step: Callable[[], object], least: float, inner: int = 10) -> float:
+    """Return a step's median time in ms, over at least `least` seconds."""
+    step()
+    synchronize()
     times: list[float] = []
-    while sum(times) < least or len(times) < 3:
+    while sum(times) * inner < least or len(times) < 3:
         started = time.perf_counter()
-        for _ in range(5):
+        for _ in range(inner):
             step()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append((time.perf_counter() - started) / 5)
-    return statistics.median(times)
+        synchronize()
+        times.append((time.perf_counter() - started) / inner)
+    return 1000 * statistics.median(times)
+
+
+def busy(step: Callable[[], object], inner: int = 20) -> float:
+    """Return the time of kernels and copies on the GPU in ms a step, or NaN without a GPU."""
+    if not torch.cuda.is_available():
+        return math.nan
+    with profile(activities=[ProfilerActivity.CUDA]) as record:
+        for _ in range(inner):
+            step()
+        synchronize()
+    return sum(event.self_device_time_total for event in record.key_averages()) / 1000 / inner
 
 
 def rates(device: torch.device, size: int, least: float) -> tuple[float, float]:
@@ -90,130 +117,152 @@ def rates(device: torch.device, size: int, least: float) -> tuple[float, float]:
     source = torch.randn(size, 8 * size, device=device)
     target = torch.empty_like(source)
     return (
-        2 * size**3 / elapsed(lambda: a @ b, device, least),
-        2 * source.nbytes / elapsed(lambda: target.copy_(source), device, least),
+        2 * size**3 / elapsed(lambda: a @ b, least) * 1000,
+        2 * source.nbytes / elapsed(lambda: target.copy_(source), least) * 1000,
     )
 
 
-def matrix_share(step: Callable[[], object], device: torch.device) -> float:
-    """Return the share of a step's time, on the device, that goes into matrix products."""
-    kinds = [ProfilerActivity.CPU, ProfilerActivity.CUDA] if device.type == "cuda" else [ProfilerActivity.CPU]
-    with profile(activities=kinds) as record:
-        for _ in range(3):
-            step()
-    column = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
-    times = [(event.key, getattr(event, column)) for event in record.key_averages()]
-    return sum(t for key, t in times if MATRIX.search(key)) / sum(t for _, t in times)
+def measure(preset: Path, windows: Windows, options: argparse.Namespace) -> Row:
+    """Train the preset's model on windows of noise, and measure its steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "runs": folder,
+            "training.device": options.device,
+            "training.precision": options.precision,
+            "training.compile": str(options.compile).lower(),
+            "training.epochs": EPOCHS,
+            "training.windows_per_epoch": BATCH * options.steps,
+            "training.checkpoint_minutes": 1000,
+        }
+        config = load_config(preset, [f"{key}={value}" for key, value in settings.items()])
+        run = Run.create(config)
+        run.checkpoints.mkdir(parents=True, exist_ok=True)
+        fabric = start(config.training)
+        task = ForecastTask({"train": windows, "validation": windows.part(0, 2)}, config.training, fabric)
+        torch.manual_seed(0)
+        model = forecaster(config, windows).to(fabric.device)
+        with FlopCounterMode(display=False) as operations, Traffic() as traffic, fabric.autocast():
+            task.loss(model, task.batch(task.order(0, 0)[0])).backward()
+        model.zero_grad()
+        moved = traffic.moved + ADAM_BYTES * sum(p.numel() for p in model.parameters())
+        if fabric.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        began = time.perf_counter()
+        trainer = Trainer(run, config, config.training, model, task, fabric)
+        trainer.fit()
+        whole = time.perf_counter() - began
+        ends = [row["seconds"] for row in trainer.state.history]
+        epoch = statistics.median(end - begin for begin, end in pairwise(ends))
+        order = iter(task.order(0, 0) * 10_000)
+        trainer.model.train()
+
+        def step() -> None:
+            trainer._step(next(order))
+
+        return Row(
+            operations=operations.get_total_flops(),
+            moved=moved,
+            gpu=busy(step),
+            step=elapsed(step, options.least),
+            trainer=1000 * epoch / trainer.steps,
+            start=whole - EPOCHS * epoch,
+            memory=torch.cuda.max_memory_allocated() if fabric.device.type == "cuda" else math.nan,
+        )
 
 
-def measure(preset: Path, batch: int, windows: Windows, compiled: bool, least: float) -> Row:
-    """Measure the preset's model with this batch; raises torch.OutOfMemoryError if it does not fit."""
-    device = windows.values.device
-    config = load_config(preset).model
-    sizes = {"history": windows.history, "horizon": windows.horizon, "shape": windows.shape}
-    model = build_forecaster(config.name, **sizes, **config.options).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-
-    def backward(module: nn.Module) -> None:
-        data = windows.batch(torch.randint(len(windows), (batch,), device=device))
-        with torch.autocast(device.type, torch.bfloat16):
-            error = (module(data.history, data.graph) - data.target).masked_fill(~data.ocean.unsqueeze(-1), 0)
-        (error.float().square().mean() + model.auxiliary_loss()).backward()
-
-    with FlopCounterMode(display=False) as operations, Traffic() as traffic:
-        backward(model)
-    started = time.perf_counter()
-    module = compile_model(model, compiled, device, 0, backward)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        backward(module)
-        optimizer.step()
-
-    for _ in range(3):
-        step()
-    compiling = time.perf_counter() - started
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    seconds = elapsed(step, device, least)
-    memory = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else math.nan
-    moved = traffic.moved + ADAM_BYTES * sum(p.numel() for p in model.parameters())
-    share = matrix_share(step, device)
-    return Row(batch, seconds, share, memory, operations.get_total_flops(), moved, compiling)
+def rival(name: str, options: argparse.Namespace) -> tuple[float, float | None]:
+    """Return the time of a step of the plain network, eager and compiled if that is wanted and possible, in ms."""
+    device = torch.device(options.device)
+    torch.set_float32_matmul_precision("highest")  # outputs are compared with ours
+    pair = system(name, Size(), random_windows(Size()).to(device), compiled=options.compiled_rivals)
+    torch.set_float32_matmul_precision("high")
+    with torch.autocast(device.type, torch.bfloat16, enabled=options.precision == "bf16-mixed"):
+        eager = elapsed(pair.reference, options.least)
+        return eager, None if not options.compiled_rivals or pair.compiled is None else elapsed(
+            pair.compiled, options.least
+        )
 
 
-def line(name: str, row: Row, rate: float, bandwidth: float) -> str:
+def side_by_side(name: str, jobs: int, options: argparse.Namespace) -> float:
+    """Return the windows a second of so many trainings that run at the same time."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{number}.json" for number in range(jobs)]
+        command = [sys.executable, __file__, "--only", name, "--precision", options.precision, "--no-rivals"]
+        command += ["--device", options.device, "--steps", str(options.steps), "--least", "0.1", "--keep"]
+        running = [subprocess.Popen([*command, str(file)], stdout=subprocess.DEVNULL) for file in files]
+        if sum(process.wait() for process in running):
+            raise SystemExit(f"one of {jobs} trainings failed")
+        return sum(1000 * BATCH / json.loads(file.read_text())[name]["trainer"] for file in files)
+
+
+def cells(name: str, row: Row, rate: float, bandwidth: float) -> str:
     """Return a row of the table."""
-    limits = row.operations / rate, row.moved / bandwidth
-    cells = [f"{row.batch / row.seconds:,.0f}", f"{1000 * row.seconds:.2f}", f"{1000 * limits[0]:.2f}"]
-    cells += [f"{1000 * limits[1]:.2f}", f"{row.seconds / max(limits):.1f}", f"{100 * row.share:.0f}"]
-    return (
-        "| " + " | ".join([name, str(row.batch), *cells, f"{row.memory / 1e9:.2f}", f"{row.compiling:.0f}"]) + " |"
-    )
+    limits = 1000 * row.operations / rate, 1000 * row.moved / bandwidth
+    times = [*limits, row.gpu, row.step, row.trainer]
+    ratios = [row.step / row.gpu, row.trainer / row.step]
+    rivals = ["" if value is None else f"{value:.2f}" for value in (row.eager, row.compiled)]
+    numbers = [f"{value:.2f}" for value in (*times, *ratios)]
+    return "| " + " | ".join([name, *numbers, *rivals, f"{row.memory / 1e9:.2f}", f"{row.start:.0f}"]) + " |"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=500, help="start nothing after so many")
-    parser.add_argument("--only", nargs="+", choices=SEVEN + REST, default=SEVEN + REST, metavar="MODEL")
+    parser.add_argument("--only", nargs="+", choices=FIVE + REST, default=FIVE + REST[:2], metavar="MODEL")
+    parser.add_argument("--precision", choices=("32-true", "bf16-mixed"), default="bf16-mixed")
     parser.add_argument("--presets", type=Path, default=Path("configs/models/paper"))
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--steps", type=int, default=300, help="in an epoch")
     parser.add_argument("--tile", type=int, nargs=2, default=(30, 30), metavar=("ROWS", "COLUMNS"))
-    parser.add_argument("--batch", type=int, default=20)
-    parser.add_argument("--least", type=float, default=2.0, help="seconds of steps to time")
+    parser.add_argument("--least", type=float, default=1.0, help="seconds of steps to time")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--rivals", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--compiled-rivals", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a JSON file of the rows")
+    parser.add_argument("--jobs", type=int, nargs="+", help="trainings side by side, instead of the tables")
     options = parser.parse_args(arguments)
-    end, device = time.monotonic() + options.seconds, torch.device(options.device)
-    torch.manual_seed(0)
-    torch.set_float32_matmul_precision("high")
-    rate, bandwidth = rates(device, 8192 if device.type == "cuda" else 512, options.least)
+    device = torch.device(options.device)
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    print(
-        f"sstcast {__version__}, torch {torch.__version__}, Python {platform.python_version()}, {hardware}, "
-        f"{dt.date.today()}: {rate / 1e12:.3g} TFLOP/s in bf16, {bandwidth / 1e9:.4g} GB/s\n"
-    )
-    heads = ["model", "batch", "windows/s", "step, ms", "operations, ms", "bytes, ms", "step / larger"]
-    print("| " + " | ".join([*heads, "in products, %", "memory, GB", "compile, s"]) + " |\n" + "|---" * 10 + "|")
-    windows = random_windows(Size(rows=options.tile[0], columns=options.tile[1])).to(device)
-    best: dict[str, Row] = {}
-
-    def attempt(name: str, batch: int) -> bool:
-        """Measure and print; say whether it was the model's fastest so far."""
-        torch._dynamo.reset()
-        try:
-            row = measure(options.presets / f"{name}.yaml", batch, windows, options.compile, options.least)
-        except torch.OutOfMemoryError:
-            print(f"| {name} | {batch} | out of memory |" + " |" * 7, flush=True)
-            return False
-        print(line(name, row, rate, bandwidth), flush=True)
-        if name in best and row.batch / row.seconds <= best[name].batch / best[name].seconds:
-            return False
-        best[name] = row
-        return True
-
+    versions = f"sstcast {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    print(f"{versions}, {hardware}, {dt.date.today()}, {options.precision}", flush=True)
+    if options.jobs:
+        print("\n| model | trainings at once | windows/s, all together |\n|---|---|---|")
+        for name in options.only:
+            for jobs in options.jobs:
+                print(f"| {name} | {jobs} | {side_by_side(name, jobs, options):,.0f} |", flush=True)
+        return
+    torch.manual_seed(0)
+    rate, bandwidth = rates(device, 8192 if device.type == "cuda" else 512, options.least)
+    print(f"{rate / 1e12:.3g} TFLOP/s in bf16, {bandwidth / 1e9:.4g} GB/s; times of a step in ms\n")
+    heads = ["model", "operations", "bytes", "GPU", "step", "trainer", "step/GPU", "trainer/step"]
+    heads += ["eager PyG", "compiled PyG", "memory, GB", "start, s"]
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
+    size = Size(rows=options.tile[0], columns=options.tile[1])
+    kept = json.loads(options.keep.read_text()) if options.keep is not None and options.keep.exists() else {}
+    rows = {name: Row(**kept[name]) for name in options.only if name in kept}
     for name in options.only:
-        if time.monotonic() < end:
-            attempt(name, options.batch)
-    first = dict(best)
-    for name in list(first):
-        for batch in LARGER:
-            if time.monotonic() > end or not attempt(name, batch):
-                break
-    summarise(first, best, options.batch)
+        if name not in rows:
+            torch._dynamo.reset()
+            row = measure(options.presets / f"{name}.yaml", random_windows(size), options)
+            if options.rivals and name in SYSTEMS:
+                row.eager, row.compiled = rival(name, options)
+            rows[name] = row
+            if options.keep is not None:
+                options.keep.write_text(json.dumps(kept | {n: asdict(r) for n, r in rows.items()}))
+        print(cells(name, rows[name], rate, bandwidth), flush=True)
+    if rows.keys() >= set(FIVE):
+        steps = PAPER_RUNS * PAPER_EPOCHS * PAPER_WINDOWS / BATCH
+        hours = sum(rows[name].trainer for name in FIVE) * steps / 1000 / 3600
+        fitting = (
+            "" if device.type != "cuda" else f"; {_fitting(rows, device)} of them fit into the device's memory"
+        )
+        print(f"\nTable 5, {len(FIVE) * PAPER_RUNS} runs one at a time: {hours:.1f} hours{fitting}")
 
 
-def summarise(first: dict[str, Row], best: dict[str, Row], batch: int) -> None:
-    """Print how long the paper's runs would take."""
-    print(f"\n{EPOCHS} epochs of {WINDOWS:,} windows, minutes:\n")
-    print(f"| model | batch {batch} | best batch |\n|---|---|---|")
-    totals = [0.0, 0.0]
-    for name, row in first.items():
-        minutes = [EPOCHS * WINDOWS * r.seconds / r.batch / 60 for r in (row, best[name])]
-        print(f"| {name} | {minutes[0]:.1f} | {minutes[1]:.1f} ({best[name].batch}) |")
-        if name in SEVEN:
-            totals = [total + m for total, m in zip(totals, minutes, strict=True)]
-    if set(SEVEN) <= first.keys():
-        print(f"| these seven: {', '.join(SEVEN)} | {totals[0]:.1f} | {totals[1]:.1f} |")
+def _fitting(rows: dict[str, Row], device: torch.device) -> int:
+    data = PAPER_WINDOWS * 900 * 4  # bytes of the paper's standardised anomalies: about a row for each window
+    context = 0.6e9  # of CUDA and its libraries, for each process
+    largest = max(rows[name].memory for name in FIVE) + data + context
+    return int(torch.cuda.get_device_properties(device).total_memory // largest)
 
 
 if __name__ == "__main__":

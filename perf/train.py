@@ -1,6 +1,6 @@
 """Training beside the same mathematics in plain PyTorch Geometric: prints a Markdown table.
 
-    python perf/train.py [--threads 2] [--repeats 5] [--only mpnn-vn gat ...]
+    python perf/train.py [--threads 2] [--repeats 5] [--only mpnn-vn gat ...] [--device cuda]
 
 20 tiles of 30 x 30 nodes, all ocean, 256 wide, 3 layers, 42 days of history, 28 ahead, single precision. A step is
 forward, backward and Adam; a layer alone, forward and backward. Ours stands beside three others (`reference/`):
@@ -67,6 +67,8 @@ def turns(ways: Sequence[Callable[[], Any]], repeats: int, calls: int) -> list[f
             started = time.perf_counter()
             for _ in range(calls):
                 way()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
             mine.append(1000 * (time.perf_counter() - started) / calls)
     return [statistics.median(mine[1:]) for mine in times]
 
@@ -85,11 +87,13 @@ class MatrixProducts(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def matrix_products(step: Callable[[], Any]) -> Callable[[], None]:
+def matrix_products(step: Callable[[], Any], device: torch.device) -> Callable[[], None]:
     """Return what only multiplies as `step` does."""
     with MatrixProducts() as noted:
         step()
-    operands = [(torch.randn(first), torch.randn(second)) for first, second in noted.shapes]
+    operands = [
+        (torch.randn(first, device=device), torch.randn(second, device=device)) for first, second in noted.shapes
+    ]
 
     def run() -> None:
         for first, second in operands:
@@ -118,7 +122,7 @@ def row(name: str, size: Size, windows: Windows, repeats: int) -> tuple[list[str
     pair = build(name, size, windows)
     ways = dict(zip(("ours", *RIVALS), pair[:4], strict=True))
     if name != "batch":
-        ways["products"] = matrix_products(build(name, size, windows, compiled=False).ours)
+        ways["products"] = matrix_products(build(name, size, windows, compiled=False).ours, windows.device)
     there = {key: way for key, way in ways.items() if way is not None}
     times = dict(zip(there, turns(list(there.values()), repeats, CALLS.get(name, 1)), strict=True))
     ours = times["ours"]
@@ -137,16 +141,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", default="cpu", help="whole systems run on another device too")
     parser.add_argument("--only", nargs="+", choices=WANTED, default=list(WANTED), metavar="NAME")
     options = parser.parse_args()
+    if options.device != "cpu" and not set(options.only) <= SYSTEMS.keys():
+        parser.error(f"--device {options.device}: give --only {' '.join(SYSTEMS)}, or some of them")
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     size = Size()
-    windows = random_windows(size)
+    windows = random_windows(size).to(options.device)
     print(
         f"sstcast {__version__}, torch {torch.__version__}, torch-geometric {torch_geometric.__version__}, Python "
-        f"{platform.python_version()}, {platform.machine()}, {options.threads} threads, {dt.date.today()}; "
-        f"{rates()}\n"
+        f"{platform.python_version()}, {platform.machine()}, {options.device}, {options.threads} threads, "
+        f"{dt.date.today()}; {rates()}\n"
     )
     print(f"| | {' | '.join(COLUMNS)} |\n{'|---' * (len(COLUMNS) + 1)}|", flush=True)
     notes = []

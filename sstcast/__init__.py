@@ -12,6 +12,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 from sstcast._version import __version__ as __version__
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
+from sstcast.api.papers import table5
 from sstcast.api.runs import (
     build_forecaster,
     combine,
@@ -24,7 +25,6 @@ from sstcast.api.runs import (
     page,
     report,
     score,
-    table5,
     train,
     update,
 )

@@ -22,7 +22,7 @@ import typer
 import sstcast
 from sstcast import api
 from sstcast._version import __version__
-from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
+from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.storage.memory import keep_memory
@@ -137,9 +137,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         return USER_ERROR, named + (DISK_FULL if is_full(error) else in_short(error))
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
-        return USER_ERROR, (
-            f"not enough memory ({in_short(error)}); choose a smaller region, model or training.batch_size"
-        )
+        return USER_ERROR, f"not enough memory ({in_short(error)}); {LESS_MEMORY}"
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
 

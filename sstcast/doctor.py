@@ -32,7 +32,12 @@ def examine() -> Iterator[str]:
     yield from _machine()
     unfit: list[str] = []
     missing: dict[str, list[str]] = {extra: [] for extra in PURPOSES}
-    for need in map(Requirement, metadata.requires("sstcast") or []):
+    try:
+        needs = metadata.requires("sstcast") or []
+    except metadata.PackageNotFoundError:
+        yield "sstcast is on the path, but not installed, so its packages cannot be checked; run `pip install .`"
+        needs = []
+    for need in map(Requirement, needs):
         try:
             found = metadata.version(need.name)
         except metadata.PackageNotFoundError:
@@ -59,10 +64,22 @@ def _machine() -> Iterator[str]:
     except ImportError:
         return
     devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
-    names = [f"cuda:{i} {found.name}, {found.total_memory / 2**30:.0f} GiB" for i, found in enumerate(devices)]
+    names = [f"cuda:{i} {gpu.name}, {gpu.total_memory / 2**30:.0f} GiB" for i, gpu in enumerate(devices)]
     yield f"device: {'; '.join(names) or 'cpu; PyTorch finds no GPU'}"
+    if devices:
+        bf16 = "" if torch.cuda.is_bf16_supported(including_emulation=False) else "no "
+        yield f"cuda: {torch.version.cuda} in PyTorch, driver {_driver()}, {bf16}bf16"
     setting = os.environ.get("OMP_NUM_THREADS")
     threads = f"{torch.get_num_threads()} threads" + (f", OMP_NUM_THREADS={setting}" if setting else "")
     yield f"cpu: {cores()} cores, {threads}"
     usage = shutil.disk_usage(Path())
     yield f"disk: {usage.free / 1e9:.0f} GB free of {usage.total / 1e9:.0f} GB for {Path().resolve()}"
+
+
+def _driver() -> str:
+    """Return the version of NVIDIA's driver, from its file in /proc, or `unknown`."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text().split()
+        return next(word for word in words if word[0].isdigit() and "." in word)
+    except (OSError, StopIteration):
+        return "unknown"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
 LONGEST = 300  # characters of a library's message
+LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
 
 
 class SSTCastError(Exception):

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.graphs.graph import LIMIT
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.kdlgt import StructureAware, StructureAwareAttention
 from sstcast.models.transformers import Transformer
@@ -23,6 +22,7 @@ from studies.measure import median_seconds
 from studies.study import Row, Study, batch_graphs, label_decades
 
 CLASSES = 5
+LIMIT = 8 * 2**30  # bytes of the largest array of SAT
 PUBLISHED = 9.63  # the largest ratio that the paper reports
 PHASES = ("evaluation", "training")
 ORIGINALS = {"SAT": "-", "SAT, fused": ":"}

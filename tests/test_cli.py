@@ -14,6 +14,7 @@ import sstcast as api
 from sstcast import __version__, cli
 from sstcast.config import load_config
 from sstcast.errors import Interrupted, SSTCastError
+from sstcast.graphs.graph import check_memory
 from sstcast.runs import Run
 from sstcast.training import train as training
 
@@ -168,6 +169,24 @@ def test_doctor_names_what_is_missing(command: Command, monkeypatch: pytest.Monk
     assert err.startswith("sstcast: missing or too old: dask")
     assert f"torch {real('torch')}" in out
     assert "molecules given as SMILES: ogb; run `pip install 'sstcast[benchmarks]'`" in out
+
+
+def test_doctor_examines_a_copy_that_is_not_installed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", requires)
+    code, out, err = command("doctor")
+    assert (code, err) == (0, "")
+    assert "not installed" in out
+
+
+def test_a_device_out_of_memory_is_told_as_an_array_too_large() -> None:
+    with pytest.raises(SSTCastError) as refused:
+        check_memory("scores", 2**60)
+    code, text = cli.explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+    assert code == 2
+    assert text.partition("; ")[2] == str(refused.value).partition("; ")[2]
 
 
 def test_home_is_found_where_the_shell_leaves_the_tilde(

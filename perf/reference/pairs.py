@@ -93,7 +93,7 @@ def compile_reference(
     module, printed = copy.deepcopy(module), io.StringIO()
     counters.clear()
     with contextlib.redirect_stdout(printed):
-        result = compile_model(module, compiled, CPU, 0, attempt)
+        result = compile_model(module, compiled, next(module.parameters()).device, 0, attempt)
     if compiled and result is module:
         return None, printed.getvalue().strip()
     breaks = counters["graph_break"]
@@ -117,21 +117,22 @@ def adam(module: nn.Module, loss: Callable[[], Tensor], fused: bool = True) -> C
 
 def system(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pair:
     """Forward, backward and Adam; both functions return the loss. Raises AssertionError if forecasts differ."""
-    ours, theirs = build_system(name, size)
-    index = torch.arange(size.batch)
-    batch, dataset = windows.batch(index), WindowDataset(windows)
-    data = Batch.from_data_list([dataset[i] for i in index.tolist()])
+    device = windows.device
+    ours, theirs = (module.to(device) for module in build_system(name, size))
+    index = torch.arange(size.batch, device=device)
+    batch, dataset = windows.batch(index), WindowDataset(windows.to(CPU))
+    data = Batch.from_data_list([dataset[i] for i in index.tolist()]).to(device)
     grids = Data(x=batch.history)
     plain = Forecaster(
         Convolutions(size.width, size.layers, windows.shape), size.width, size.history, size.horizon
-    )
+    ).to(device)
     fast, note = compile_reference(theirs, compiled, lambda m: m(data).sum().backward())
-    model = compile_model(ours, compiled, CPU, 0, lambda m: m(batch.history, batch.graph).sum().backward())
+    model = compile_model(ours, compiled, device, 0, lambda m: m(batch.history, batch.graph).sum().backward())
     forecast = model(batch.history, batch.graph)[batch.ocean].detach()
     for module in (theirs, fast):  # detached at once: two graphs of a large model do not fit in memory
         if module is not None:
             torch.testing.assert_close(forecast, module(data).detach(), **TOLERANCE)
-    torch.testing.assert_close(ours.auxiliary_loss(), theirs.auxiliary_loss(), **TOLERANCE)
+    torch.testing.assert_close(ours.auxiliary_loss(), theirs.auxiliary_loss(), check_device=False, **TOLERANCE)
 
     def masked(forecast: Tensor) -> Tensor:
         error = (forecast - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)

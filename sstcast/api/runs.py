@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, listed, quiet, seeds_of
 from sstcast.errors import SSTCastError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.pages.tables import Sheet
-    from sstcast.papers.table5 import Found
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 
@@ -61,6 +61,7 @@ def train(
     devices: int | None = None,
     strategy: str | None = None,
     precision: str | None = None,
+    jobs: int = 1,
     say: Say = quiet,
 ) -> Run:
     """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
@@ -70,6 +71,7 @@ def train(
         devices: number of devices, which overrides `training.devices` in the YAML.
         strategy: `auto` or `ddp`, which overrides `training.strategy` in the YAML.
         precision: `auto`, `32-true` or `bf16-mixed`, which overrides `training.precision` in the YAML.
+        jobs: number of an ensemble's members to train in parallel.
 
     Returns:
         The run or the ensemble. Its `folder` holds all files.
@@ -84,6 +86,8 @@ def train(
         >>> run.best.exists()
         True
     """
+    from sstcast.hindcasts.fold import train_run
+    from sstcast.hindcasts.running import run_tasks
     from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
     from sstcast.runs import Run
@@ -100,10 +104,17 @@ def train(
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
         prepare_all(configs[0].oceans, say)
     windows = training_windows(configs[0])
-    for each in configs:
-        run, trained = train(each, windows)
-        if FIRST_PROCESS:
-            say(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+    if jobs > 1 and len(configs) > 1:
+        size = sum(part.nbytes for part in windows.values()) / 2**30
+        say(
+            f"{min(jobs, len(configs))} members at a time, each with {size:.2f} GiB of windows besides its network"
+        )
+        run_tasks([partial(train_run, member) for member in configs], jobs, None, say)
+    else:
+        for member in configs:
+            run, trained = train(member, windows)
+            if FIRST_PROCESS:
+                say(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
     made = folder if given is None else given.folder
     assert made is not None  # without either, plan raises
     return Run(made)
@@ -422,59 +433,6 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
     hindcasts = hindcast_sheets(runs)
     contests = leaderboard(runs, empty=bool(hindcasts))
     return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
-
-
-def table5(
-    systems: str | Sequence[str] = "mlp,tfnet,linear-transformer,mpnn,mpnn-vn",
-    horizons: str | Sequence[int] = "28,14,7",
-    seeds: Seeds = "0..2",
-    region: str = "pacific",
-    source: str = "aws",
-    base: Literal["none", "persistence", "linear"] = "none",
-    presets: Path | str = "configs/models/paper",
-    overrides: Sequence[str] = (),
-    out: Path | str = "runs/table5",
-    dry_run: bool = False,
-    say: Say = print,
-) -> Result[Found]:
-    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
-
-    Args:
-        systems: names of the systems, separated by commas; in Python also a list.
-        horizons: days ahead, separated by commas; in Python also a list.
-        region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
-        source: source of missing days, as for `fetch`.
-        base: the forecast that networks correct. `none` is as published.
-        presets: the folder of the systems' YAMLs. `configs/models` has small ones.
-        out: the folder of the runs.
-        dry_run: list the remaining runs and time three steps of the first, without training.
-
-    Returns:
-        Mean squared errors of standardised anomalies by system and horizon, for each seed by initial date.
-
-    Raises:
-        Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
-
-    Source:
-        Cai et al. (2023), arXiv:2301.11956, Table 5. `docs/table5-differences.md` lists the differences.
-    """
-    from sstcast.papers.table5 import Table5, needs, table5
-
-    names = [name.strip() for name in systems.split(",")] if isinstance(systems, str) else list(systems)
-    try:
-        days = [int(day) for day in (horizons.split(",") if isinstance(horizons, str) else horizons)]
-    except ValueError:
-        raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
-    folder = at_home(out)
-    table = Table5(
-        folder, names, days, seeds_of(seeds) or [], region, base, source, at_home(presets), listed(overrides)
-    )
-    if dry_run:
-        for line in needs(table):
-            say(line)
-        return Result({}, folder / "table5.json", False)
-    found, new = table5(table, say)
-    return Result(found, folder / "table5.json", new)
 
 
 def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class BenchmarkTask:
         self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
         self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
         self.lower_is_better = objective.lower_is_better
+        self.static = False  # batches of graphs differ in size
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         return list(shuffled(self.split.train, seed, epoch).split(self.batch_size))

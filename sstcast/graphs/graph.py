@@ -9,7 +9,7 @@ channels:
 |-----------------------------------------|------------------------------|-----------------------------------|
 | node features `x`                       | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `source(x)`, `target(x)`, messages      | 8 planes `[B, H*W, d]`       | 1 plane `[edges, d]`              |
-| `edge_attr`                             | 8 planes `[B, 1, 2]`         | 1 plane `[edges, f]`, or None     |
+| `edge_attr`                             | 8 planes `[B or 1, 1, 2]`    | 1 plane `[edges, f]`, or None     |
 | `aggregate(messages)`, `neighbors(x)`   | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
 | `broadcast(g)`, broadcastable to `x`    | `[B, 1, d]`                  | `[nodes, d]`                      |
@@ -28,17 +28,20 @@ finite but never affect the ocean. The positional encodings `laplacian` and `ran
 grid, land included, so all tiles of one shape share them.
 """
 
+import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import LESS_MEMORY, SSTCastError
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
 GEOGRAPHY = 5  # channels of `Graph.geography`
-LIMIT = 8 * 2**30  # bytes in one array, see `check_memory`
+CPU = torch.device("cpu")
 
 
 class DenseEdges(NamedTuple):
@@ -105,10 +108,19 @@ class Graph(Protocol):
         """Return the probabilities that a walk returns to its node (see `positions.landing_probabilities`)."""
 
 
-def check_memory(what: str, numbers: int) -> None:
-    """Raise SSTCastError, naming the array `what`, if so many float32 values would exceed `LIMIT` bytes."""
-    if 4 * numbers > LIMIT:
+@lru_cache
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory of a device, or of this machine for a CPU."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(what: str, numbers: int, device: torch.device = CPU) -> None:
+    """Raise SSTCastError, naming the array `what`, if so many float32 values exceed the memory of `device`."""
+    limit = total_memory(device)
+    if 4 * numbers > limit:
         raise SSTCastError(
-            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "
-            "choose a model of linear cost, smaller batches or smaller graphs"
+            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB; "
+            f"{LESS_MEMORY}"
         )

@@ -24,6 +24,7 @@ class GridGraph:
         mask: True on real nodes (ocean), `[B, H*W]`, or `[1, H*W]` if all samples share it.
         wrap: whether the last column is linked to the first, as on a whole globe.
         geography: place and time of each node, `[B, H*W, 5]` (see `Graph`).
+        degree: number of unmasked neighbours of each node, `[B, H*W, 1]`, if it is known.
     """
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
@@ -35,17 +36,17 @@ class GridGraph:
         mask: Tensor | None = None,
         wrap: bool = False,
         geography: Tensor | None = None,
+        degree: Tensor | None = None,
     ) -> None:
         self.height, self.width, self.wrap, self.geography = height, width, wrap, geography
         self.mask = torch.ones(1, height * width, dtype=torch.bool) if mask is None else mask
-        there = self.mask.unsqueeze(-1).float()
-        by_row = there + self._shift(there, 0, 1) + self._shift(there, 0, -1)
-        # [B, H*W, 1]: number of unmasked neighbours
-        self.degree = by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - there
-        offsets = [(float(dx), float(dy)) for dy, dx in self.OFFSETS]
-        planes = torch.tensor(offsets, device=self.mask.device)[:, None, None]
-        # Expanded to B samples: a compiled backward pass then sums gradients by sample, which fits into the cache.
-        self.edge_attr = list(planes.expand(-1, len(self.mask), 1, -1))
+        self.degree = self._count_neighbors() if degree is None else degree
+        self.edge_attr = _offsets(self.mask.device, len(self.mask))
+
+    def _count_neighbors(self) -> Tensor:
+        real = self.mask.unsqueeze(-1).float()
+        by_row = real + self._shift(real, 0, 1) + self._shift(real, 0, -1)
+        return by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - real
 
     def without_loops(self) -> "tuple[GridGraph, None]":
         return self, None
@@ -120,6 +121,16 @@ class GridGraph:
         """Return the landing probabilities on the whole grid, land included."""
         whole = _whole_grid(self.height, self.width, self.wrap, self.mask.device)
         return whole.random_walk(steps).unsqueeze(0)
+
+
+@lru_cache
+def _offsets(device: torch.device, samples: int) -> Planes:
+    """Return the offset (dx, dy) of each direction, `[1, 1, 2]`, or on a CPU `[samples, 1, 2]`.
+
+    On a CPU, a compiled backward pass then sums gradients by sample, which fits into the cache.
+    """
+    offsets = torch.tensor([(float(dx), float(dy)) for dy, dx in GridGraph.OFFSETS], device=device)[:, None, None]
+    return list(offsets.expand(-1, samples if device.type == "cpu" else 1, 1, -1))
 
 
 @lru_cache

@@ -27,7 +27,7 @@ class Model(nn.Module):
     def auxiliary_loss(self) -> Tensor:
         """Return the sum of `penalty()` over all modules that have one, for the last forward pass."""
         penalties = [m.penalty() for m in self.modules() if hasattr(m, "penalty")]  # type: ignore[operator]
-        return torch.stack(penalties).sum() if penalties else torch.zeros(())
+        return torch.stack(penalties).sum() if penalties else next(self.parameters()).new_zeros(())
 
 
 class Backbone(Model):

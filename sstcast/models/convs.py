@@ -218,7 +218,7 @@ class EdgeEncoder(nn.Linear):
     def planes(self, x: Tensor, graph: Graph) -> Planes | None:
         """Return the edge state, or None if the graph lacks the features."""
         edges = [x.new_ones(1)] * len(graph.source(x)) if self.featureless else graph.edge_attr
-        return None if edges is None else [self(e) for e in edges]
+        return None if edges is None else project(self, edges)
 
 
 def glorot(inputs: int, outputs: int) -> nn.Linear:
@@ -237,7 +237,14 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
     """Add the projected edges to the messages, if there are both edges and a projection."""
     if linear is None or edges is None:
         return messages
-    return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
+    return [m + e for m, e in zip(messages, project(linear, edges), strict=True)]
+
+
+def project(linear: nn.Module, edges: Planes) -> Planes:
+    """Return `linear` of each plane. Planes of a single row, as on a grid on a GPU, take one product together."""
+    if len(edges) > 1 and all(e.shape[:-1].numel() == 1 for e in edges):
+        return [*linear(torch.stack(list(edges))).unbind()]
+    return [linear(e) for e in edges]
 
 
 def edge_softmax(

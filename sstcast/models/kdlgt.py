@@ -130,7 +130,7 @@ class PathDistance(Transformer):
             y = torch.cat([self.graph_node.expand(len(y), -1, -1), y], dim=1)
             mask = F.pad(mask, (1, 0), value=True)
         scores = (len(y), self.heads, *mask.shape[1:], *mask.shape[1:])
-        check_memory(f"attention with {' x '.join(map(str, scores))} scores", math.prod(scores))
+        check_memory(f"attention with {' x '.join(map(str, scores))} scores", math.prod(scores), x.device)
         keys = mask | ~mask.any(-1, keepdim=True)  # the softmax of a sample without nodes would be NaN
         y = self.attend(y, self.bias(x, graph).masked_fill(~keys[:, None, None], -torch.inf))
         if self.graph_node is None:
@@ -220,7 +220,8 @@ class AnchorAttention(nn.Module):
         """Map `x` to the same shape, given `hops` from `anchor_distances(graph, radius)`."""
         projected, mask = graph.dense(self.qkv(x))
         q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
-        check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
+        values = v.numel() * hops.shape[-1]
+        check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", values, x.device)
         reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
         # Unreachable keys get no weight. Their hops are set to 0, because inf * 0 is NaN in the slope's gradient.
         near = hops.unsqueeze(1).masked_fill(~reached, 0)

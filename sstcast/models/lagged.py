@@ -155,7 +155,8 @@ class Inputs:
                 means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
             found += [box_means(means, graph, size) if size != 1 else means for size in AROUND]
         if self.stencil:
-            days = box_means(past[..., [-1 - lag for lag in LAGS if lag < history]], graph, 3)
+            lagged = torch.stack([past[..., -1 - lag] for lag in LAGS if lag < history], -1)
+            days = box_means(lagged, graph, 3)
             maps = days.movedim(-1, 1).unflatten(-1, (graph.height, graph.width))
             found += [shifted(maps, *offset).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
         return torch.cat(found, -1)

@@ -213,18 +213,25 @@ class MultiscaleRidge(Ridge):
         (1e3, 1e2, 3e2, 3e3, 1e4, 3e4, 1e5),  # of the history
         (1e5, 1e4, 3e4, 3e5, 1e6),  # of the further groups
     )
-    remembers: Tensor
 
     def __init__(self, history: int, horizon: int, memory: bool = False, stencil: bool = False) -> None:
         super().__init__(history, horizon)
         self._see(Inputs(self.BOXES, memory, stencil))
-        if memory:
-            self.register_buffer("remembers", torch.tensor(True))
+        self.remembers = memory  # a plain value, because a forward pass on a GPU would wait for a buffer
 
     @property
     def before(self) -> int:
         """The number of days that a forecast reads before its history."""
-        return max(0, LONGEST - self.history) if self.inputs.memory and self.remembers else 0
+        return max(0, LONGEST - self.history) if self.remembers else 0
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.inputs.memory:
+            destination[prefix + "remembers"] = torch.tensor(self.remembers)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        self.remembers = self.inputs.memory and bool(state_dict.pop(prefix + "remembers", True))
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Solve the normal equations."""
@@ -233,7 +240,7 @@ class MultiscaleRidge(Ridge):
         left_out = {}
         if self.inputs.memory:
             first = next(iter(train(self.STRIDE)))
-            self.remembers.fill_(first.before + first.history >= LONGEST)
+            self.remembers = first.before + first.history >= LONGEST
             left_out = {} if self.remembers else {"left_out": "memory"}
         by_year: dict[int, Sums] = {}
         for split in [train] if validation is None or not refit else [train, validation]:

@@ -1,6 +1,6 @@
 """Training windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -144,25 +144,14 @@ class Windows:
     def device(self) -> torch.device:
         return self.values.device
 
-    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with indices `index [B]`, moved to `device` if given.
+    @cached_property
+    def table(self) -> "WindowTable":
+        """The table from which batches are cut."""
+        return WindowTable.of((self,))
 
-        Each `history` begins with the `before` days that precede the window.
-        """
-        tiles = self.values.shape[1]
-        tile, past = index % tiles, self.before + self.history
-        start = torch.from_numpy(self.at).to(index.device)[index // tiles]
-        day = (start - self.before)[:, None] + torch.arange(past + self.horizon, device=index.device)
-        rows = self.values.flatten(0, 1).index_select(0, (day * tiles + tile[:, None]).flatten())
-        window = rows.unflatten(0, day.shape).transpose(1, 2)
-        ocean, place = self.ocean[tile], self.place[tile]
-        season = self.season[start + self.history - 1, None].expand(-1, place.shape[1], -1)
-        geography = torch.cat([place, season], dim=-1)
-        if device is not None and device != window.device:
-            parts = (window, ocean, geography)
-            window, ocean, geography = (part.pin_memory().to(device, non_blocking=True) for part in parts)
-        graph = GridGraph(*self.shape, ocean, geography=geography)
-        return Batch(window[..., :past], window[..., past:], ocean, graph)
+    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
+        """Return the windows with indices `index [B]` (see `WindowTable.batch`)."""
+        return self.table.batch(index, device)
 
 
 @dataclass(frozen=True)
@@ -203,23 +192,95 @@ class SeveralWindows:
         within = number - int(ends[place]) + len(self.oceans[place])
         return f"ocean {place + 1}, {self.oceans[place].describe(within)}"
 
+    @cached_property
+    def table(self) -> "WindowTable":
+        """The table from which batches are cut. It has a copy of the values."""
+        return WindowTable.of(self.oceans)
+
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        parts, places, first = [], [], 0
-        for windows in self.oceans:
-            at = ((index >= first) & (index < first + len(windows))).nonzero().flatten()
-            if len(at):
-                parts.append(windows.batch(index[at] - first, device))
-                places.append(at)
-            first += len(windows)
-        order = torch.cat(places).argsort().to(parts[0].history.device)
+        """Return the windows with indices `index [B]` (see `WindowTable.batch`)."""
+        return self.table.batch(index, device)
 
-        def join(fields: list[Tensor]) -> Tensor:
-            return torch.cat(fields)[order]
 
-        ocean = join([part.ocean for part in parts])
-        geography = join([part.graph.geography for part in parts if part.graph.geography is not None])
-        graph = GridGraph(*self.shape, ocean, geography=geography)
-        return Batch(join([p.history for p in parts]), join([p.target for p in parts]), ocean, graph)
+@dataclass(frozen=True)
+class WindowTable:
+    """All windows of one or several oceans, whose tiles have one shape, as rows of one flat table.
+
+    All that a batch needs lies on the device of the values, so cutting one copies nothing from the host. Days of a
+    tile are `apart` rows from each other, because an ocean's tiles alternate.
+
+    Attributes:
+        values: standardised anomalies, a row for each day and tile, `[rows, N]`.
+        row: the first row of each window, `[windows]`.
+        tile: the tile of each window, `[windows]`.
+        season: sine and cosine of the time of year at the end of each history, `[windows, 2]`.
+        apart: rows between the days of each tile, `[tiles]`.
+        ocean: True on ocean, `[tiles, N]`.
+        place: unit vectors from the Earth's centre to the nodes, `[tiles, N, 3]`.
+        degree: number of neighbours in the ocean, `[tiles, N, 1]`.
+        day: 0, 1, ... for the days of a window, `[days]`.
+        past: number of these days before the forecast.
+        shape: rows and columns of a tile.
+    """
+
+    values: Tensor
+    row: Tensor
+    tile: Tensor
+    season: Tensor
+    apart: Tensor
+    ocean: Tensor
+    place: Tensor
+    degree: Tensor
+    day: Tensor
+    past: int
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
+        rows, tiles, apart, seasons = [], [], [], []
+        first_row = first_tile = 0
+        for windows in oceans:
+            count, device = windows.values.shape[1], windows.device
+            tile = torch.arange(count, device=device)
+            start = torch.from_numpy(windows.at).to(device)
+            rows.append((first_row + (start - windows.before)[:, None] * count + tile).flatten())
+            tiles.append((first_tile + tile).repeat(len(start)))
+            apart.append(torch.full_like(tile, count))
+            seasons.append(windows.season[start + windows.history - 1].repeat_interleave(count, dim=0))
+            first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
+        one = oceans[0]
+        ocean = torch.cat([windows.ocean for windows in oceans])
+        values = [windows.values.flatten(0, 1) for windows in oceans]
+        past = one.before + one.history
+        return cls(
+            values=values[0] if len(values) == 1 else torch.cat(values),
+            row=torch.cat(rows),
+            tile=torch.cat(tiles),
+            season=torch.cat(seasons),
+            apart=torch.cat(apart),
+            ocean=ocean,
+            place=torch.cat([windows.place for windows in oceans]),
+            degree=GridGraph(*one.shape, ocean).degree,
+            day=torch.arange(past + one.horizon, device=ocean.device),
+            past=past,
+            shape=one.shape,
+        )
+
+    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
+        """Return the windows with indices `index [B]`, on the table's device, moved to `device` if given.
+
+        Each `history` begins with the `before` days that precede the window.
+        """
+        tile = self.tile[index]
+        rows = self.row[index, None] + self.apart[tile, None] * self.day
+        window = self.values.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
+        ocean, place, degree = self.ocean[tile], self.place[tile], self.degree[tile]
+        geography = torch.cat([place, self.season[index, None].expand(-1, place.shape[1], -1)], dim=-1)
+        if device is not None and device != window.device:
+            parts = (window, ocean, geography, degree)
+            window, ocean, geography, degree = (p.pin_memory().to(device, non_blocking=True) for p in parts)
+        graph = GridGraph(*self.shape, ocean, geography=geography, degree=degree)
+        return Batch(window[..., : self.past], window[..., self.past :], ocean, graph)
 
 
 AnyWindows = Windows | SeveralWindows

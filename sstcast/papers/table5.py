@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from torch.utils.benchmark import Timer
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
+from sstcast.hindcasts.running import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.raw import FIRST_DAY
-from sstcast.ocean.windows import AnyWindows, Windows
+from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.truth import Truth
@@ -120,11 +121,12 @@ class Table5:
         return config
 
 
-def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
+def table5(table: Table5, jobs: int = 1, say: Say = print) -> tuple[Found, bool]:
     """Fetch, prepare, train and forecast whatever is not done yet. Keep the errors in `table5.json`.
 
-    Returns the errors, and whether there was anything to do. `say` gets a line for each step. Raises SSTCastError
-    if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM. The same call resumes.
+    Runs train in `jobs` processes. Returns the errors, and whether there was anything to do. `say` gets a line for
+    each step. Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or
+    SIGTERM. The same call resumes.
     """
     file = ErrorFile(table.folder)
     done = [config for config in table.runs if file.find(*_of_run(config)) is not None]
@@ -140,23 +142,22 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
         check_data(Run(config.folder))
     if not new:
         return _collect(table, file), False
-    horizon, windows = 0, dict[str, AnyWindows]()
-    for number, config in enumerate(table.runs, 1):
-        if config.data.horizon != horizon:
-            horizon, windows = config.data.horizon, dict[str, AnyWindows]()
-            if file.find(*_of_baselines(config.data)) is None:
-                fitted = TrainingDays(config.data, Prepared.of(config.data).open_anomalies()).baselines()
-                found = errors(config.data, {name: fitted[name] for name in BASELINES})
-                file.write(*_of_baselines(config.data), found)
-        said = "nothing to do"
-        if config not in done:
-            windows = windows or training_windows(config)
-            run, _ = train(config, windows)
-            found = errors(config.data, {config.name: TrainedRun(run)})
-            file.write(*_of_run(config), found[config.name])
-            said = "trained and forecast"
-        say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
+    for data in table.data:
+        if file.find(*_of_baselines(data)) is None:
+            fitted = TrainingDays(data, Prepared.of(data).open_anomalies()).baselines()
+            file.write(*_of_baselines(data), errors(data, {name: fitted[name] for name in BASELINES}))
+    run_tasks([partial(_run, table.folder, config, config in done) for config in table.runs], jobs, None, say)
     return _collect(table, file), True
+
+
+def _run(folder: Path, config: RunConfig, done: bool) -> str:
+    """Train a run, unless it is done, and keep its errors. Return a line that says what it did."""
+    if done:
+        return f"{config.folder}: nothing to do"
+    run, _ = train(config, training_windows(config))
+    found = errors(config.data, {config.name: TrainedRun(run)})
+    ErrorFile(folder).write(*_of_run(config), found[config.name])
+    return f"{config.folder}: trained and forecast"
 
 
 def needs(table: Table5) -> list[str]:

@@ -62,13 +62,15 @@ def compile_model(
     device: torch.device,
     steps: int,
     attempt: Callable[[nn.Module], None],
+    graphs: bool = True,
 ) -> nn.Module:
     """Compile a model if this is possible and saves time.
 
-    On a GPU, compiled steps run as CUDA graphs. Compiled code is cached in the user's cache folder. `wanted` is
-    `training.compile`: true, false, or `auto`. `attempt` runs the forward and backward pass of one step with the
-    module it is given. Returns `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or
-    fails. A missing compiler or a failure is printed.
+    Compiled code is cached in the user's cache folder. `wanted` is `training.compile`: true, false, or `auto`.
+    `attempt` runs the forward and backward pass of one step with the module it is given. With `graphs`, the
+    compiled passes run as CUDA graphs on a GPU, which a step that is itself captured cannot contain. Returns
+    `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or fails. A missing compiler
+    or a failure is printed.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
@@ -81,7 +83,7 @@ def compile_model(
 
     if os.environ.get(CACHE_VARIABLE) in (None, default_cache_dir()):  # the default of torch is a temporary folder
         os.environ[CACHE_VARIABLE] = str(CACHE / "inductor")
-    mode = "reduce-overhead" if device.type == "cuda" else None  # all steps have the same shape
+    mode = "reduce-overhead" if device.type == "cuda" and graphs else None  # all steps have the same shape
     # On a CPU, recomputed views spare the backward pass from unpacking the signs of ReLU byte by byte. With 5
     # reads instead of the default 4, the messages of a grid are fused and not stored for each direction.
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +24,7 @@ from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic
 from sstcast.storage.memory import trim
+from sstcast.training.capture import CapturedStep
 from sstcast.training.checkpoint import (
     begin_stage,
     load_weights,
@@ -125,6 +127,7 @@ class Trainer:
         self.single = fabric.world_size == 1
         self.auxiliary_loss: Callable[[], Tensor] = model.auxiliary_loss  # type: ignore[assignment]
         self.model = model.to(fabric.device)
+        self.captured: CapturedStep | None = None
         self.ema = None
         if options.ema is not None:
             self.ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(options.ema))
@@ -133,6 +136,7 @@ class Trainer:
         self.steps = len(task.order(options.seed, 0))
         self.saved_at = time.monotonic()
         self._load(before)
+        self.rate = float(self.optimizer.param_groups[0]["lr"])  # of the last step
 
     @property
     def finished(self) -> bool:
@@ -148,7 +152,16 @@ class Trainer:
         finite.
         """
         total = self.steps * self.options.epochs
-        module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
+        if self.single and self.fabric.device.type == "cuda" and self._repeats():
+            self.captured = CapturedStep(self._train, self.optimizer)
+        module = compile_model(
+            self.model,
+            self.options.compile,
+            self.fabric.device,
+            total,
+            self._attempt,
+            graphs=self.captured is None,
+        )
         # DistributedDataParallel wraps the model, and the compiler wraps both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.single)
         first = self.fabric.is_global_zero
@@ -162,13 +175,22 @@ class Trainer:
             if number := self._signal(stop):  # so that no further member of an ensemble starts
                 self._leave(number)
 
+    def _repeats(self) -> bool:
+        """Return whether all steps are the same operations, so that one CUDA graph can be all of them.
+
+        Adagrad's step takes the learning rate as a constant.
+        """
+        full = len(self.task.order(self.options.seed, 0)[0]) >= self.options.batch_size
+        return self.task.static and full and self.options.optimizer != "adagrad"
+
     def _attempt(self, module: nn.Module) -> None:
         self._seed(step=0)
-        batch = self.task.batch(self._parts(self.task.order(self.options.seed, 0)[0])[0])
-        module.train()
-        with self.fabric.autocast():
-            loss = self.task.loss(module, batch)
-        loss.backward()
+        with self.captured.aside() if self.captured is not None else nullcontext():
+            batch = self.task.batch(self._parts(self.task.order(self.options.seed, 0)[0])[0])
+            module.train()
+            with self.fabric.autocast():
+                loss = self.task.loss(module, batch)
+            loss.backward()
 
     def _epoch(self, stop: StopRequest, progress: TrainingProgress) -> None:
         self.model.train()
@@ -199,8 +221,15 @@ class Trainer:
     def _step(self, index: Tensor) -> Tensor:
         """Train one step. Return its summed loss and the number of elements in it, still on the device."""
         self._seed(self.state.step)
+        self.rate = learning_rate(self._done, self.steps * self.options.epochs, self.options)
+        if self.captured is not None:
+            return self.captured(index, self.rate)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self._done, self.steps * self.options.epochs, self.options)
+            group["lr"] = self.rate
+        return self._train(index)
+
+    def _train(self, index: Tensor) -> Tensor:
+        """Do the operations of a step. On a device they read nothing from the host."""
         batches = [self.task.batch(part) for part in self._parts(index)]
         weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
         whole = self._sum(torch.stack(weights).sum())
@@ -221,9 +250,19 @@ class Trainer:
             loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.stepper.step()
         if self.ema is not None:
-            self.ema.update_parameters(self.model)
+            self._average(self.ema)
         self.stepper.zero_grad()
         return loss
+
+    @torch.no_grad()
+    def _average(self, ema: AveragedModel) -> None:
+        """Do what `ema.update_parameters` does, which reads its number of steps from the device."""
+        assert self.options.ema is not None
+        share = 1.0 if self._done == 0 else 1 - self.options.ema
+        torch._foreach_lerp_([*ema.module.parameters()], [*self.model.parameters()], share)
+        for averaged, current in zip(ema.module.buffers(), self.model.buffers(), strict=True):
+            averaged.copy_(current)
+        ema.n_averaged += 1
 
     def _read(self, pending: list[tuple[Tensor, Tensor]]) -> None:
         """Copy the losses of the last steps from the device and check that they are finite."""
@@ -273,7 +312,7 @@ class Trainer:
         if better:
             state.best, state.best_loss, state.best_epoch = score, loss, state.epoch
             self._save_best()
-        state.close_epoch(self.optimizer.param_groups[0]["lr"], scores, better)
+        state.close_epoch(self.rate, scores, better)
 
     @property
     def _done(self) -> int:
@@ -323,19 +362,29 @@ class Trainer:
         if not self.fabric.is_global_zero:
             return
         path = self.run.checkpoints / f"step-{self._done:09d}.pt"
-        state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self._optimizer_state()}
         state |= {"ema": None if self.ema is None else self.ema.state_dict(), "state": vars(self.state)}
         save_checkpoint(path, self.config, **state)
         prune_checkpoints(path, self.options.keep)
         self.state.write_history(self.run.history)
         self.state.write_curve(self.run.curve, self.steps)
 
+    def _optimizer_state(self) -> dict[str, Any]:
+        """Return the state with plain values in place of those that a CUDA graph reads."""
+        state = self.optimizer.state_dict()
+        plain = {"lr": self.rate, "capturable": False}
+        state["param_groups"] = [
+            group | {name: value for name, value in plain.items() if name in group}
+            for group in state["param_groups"]
+        ]
+        return state
+
     def _save_best(self) -> None:
         if self.fabric.is_global_zero:
             model = self.model if self.ema is None else self.ema.module
             state = {"model": model.state_dict(), "epoch": self.state.epoch, "stage": self.stage}
             if self.stage is not None:  # the next stage starts from it
-                state |= {"optimizer": self.optimizer.state_dict()}
+                state |= {"optimizer": self._optimizer_state()}
                 state |= {"score": [self.state.best, self.state.best_loss]}
             save_checkpoint(self.run.best, self.config, **state)
 

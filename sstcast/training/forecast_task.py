@@ -34,16 +34,17 @@ class ForecastTask:
         self.fabric, self.batch_size = fabric, options.batch_size
         self.train, self.validation = (to_device(windows[name], fabric.device) for name in ("train", "validation"))
         self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
+        self.static = self.train.device.type == fabric.device.type
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Draw windows without replacement. All steps are full, unless the windows do not fill one."""
         generator = torch.Generator().manual_seed(order_seed(seed, epoch))
         drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
         full = len(drawn) // self.batch_size * self.batch_size
-        return list(drawn[: full or None].split(self.batch_size))
+        return list(drawn[: full or None].to(self.train.device).split(self.batch_size))
 
     def batch(self, index: Tensor) -> Batch:
-        return self.train.batch(index.to(self.train.device), self.fabric.device)
+        return self.train.batch(index, self.fabric.device)
 
     def weight(self, batch: Batch) -> Tensor:
         """Return the number of ocean nodes times the number of leads."""
@@ -57,10 +58,11 @@ class ForecastTask:
     @torch.no_grad()
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Return the mean squared error over all windows, ocean nodes and leads, each counted once."""
-        mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
+        first, device = self.fabric.global_rank, self.validation.device
+        mine = torch.arange(first, len(self.validation), self.fabric.world_size, device=device)
         total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
         for index in mine.split(4 * self.batch_size):
-            batch = self.validation.batch(index.to(self.validation.device), self.fabric.device)
+            batch = self.validation.batch(index, self.fabric.device)
             with self.fabric.autocast():
                 loss = self.loss(model, batch)
             total += torch.stack([loss.double(), self.weight(batch).double()])

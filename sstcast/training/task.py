@@ -12,6 +12,8 @@ class Task(Protocol):
     """A source of batches, with their loss and the score that selects the best weights."""
 
     lower_is_better: bool
+    static: bool
+    """Whether all samples are on the device, and all full batches have the same shapes."""
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Return the sample indices of each step in an epoch. They depend only on `seed` and `epoch`."""

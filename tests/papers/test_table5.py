@@ -107,6 +107,19 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
         np.testing.assert_allclose(reported[name], by_date, rtol=1e-4)
 
 
+def test_runs_side_by_side_have_the_errors_of_runs_one_by_one(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(made)
+    table = small(horizons=(1,), systems=("mlp", "mpnn"))
+    beside = Table5(tmp_path, table.systems, table.horizons, (0,), presets=table.presets, source="simulator")
+    found, _ = table5(beside, jobs=2, say=str)
+    for system in table.systems:
+        np.testing.assert_allclose(
+            found[system][1][0], kept(made)["runs"][f"{system}-1d-seed0"]["errors"], rtol=1e-5
+        )
+
+
 def test_chance_is_told_from_a_saving() -> None:
     """Noise by date alone is chance, and a saving of a tenth is not; both need two blocks of dates."""
     generator = np.random.default_rng(0)
