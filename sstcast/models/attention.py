@@ -113,7 +113,8 @@ class PerformerAttention(HeadedAttention):
 
     Dropout acts on the result.
 
-    `features` is the number of random features, d ln d if None. They are drawn once and saved with the weights.
+    `features` is the number of random features, d ln(d + 1) rounded up if None. They are drawn once and saved with
+    the weights.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, features: PositiveInt | None = None) -> None:

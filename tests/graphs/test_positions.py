@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from small_graphs import NO_EDGES, one_graph
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import AddRandomWalkPE
 from torch_geometric.utils import from_networkx, get_laplacian, to_dense_adj, to_undirected
@@ -172,6 +172,35 @@ def test_signs_flip_in_training_only() -> None:
     assert not torch.equal(encoding(grid), encoding(grid))
     encoding.eval()
     assert torch.equal(encoding(grid), encoding(grid))
+
+
+def test_laplacian_encoding_by_its_sum() -> None:
+    """rho(sum_k phi(v_ik, lambda_k)). The smaller graph has three of the five pairs."""
+    torch.manual_seed(0)
+    encoding, expected = LaplacianEncoding(8, pairs=5).eval(), []
+    graphs = [nx.path_graph(4), nx.lollipop_graph(4, 5)]
+    for graph in graphs:
+        vectors, values = basis(edges(graph), len(graph), min(5, len(graph) - 1))
+        rows = [[encoding.phi(torch.stack(pair)) for pair in zip(row, values, strict=True)] for row in vectors]
+        expected += [encoding.rho(sum(row)) for row in rows]
+    batch = SparseGraph.from_pyg(Batch.from_data_list([from_networkx(graph) for graph in graphs]))
+    torch.testing.assert_close(encoding(batch), torch.stack(expected))
+
+
+def test_training_flips_each_eigenvector_of_each_graph_on_its_own() -> None:
+    """Two vectors of two graphs show all 16 combinations of signs. Their products with the vectors tell them."""
+    torch.manual_seed(0)
+    encoding, path = LaplacianEncoding(2, pairs=2), Data(edge_index=edges(nx.path_graph(5)), num_nodes=5)
+    encoding.phi, encoding.rho = nn.Identity(), nn.Identity()  # the sum of s_k v_k, and that of the eigenvalues
+    batch, seen = SparseGraph.from_pyg(Batch.from_data_list([path, path])), set()
+    vectors, values = batch.laplacian(2)
+    for _ in range(200):
+        flipped, total = encoding(batch).unbind(-1)
+        torch.testing.assert_close(total, values.sum(1).repeat_interleave(5))
+        signs = torch.einsum("gnk,gn->gk", vectors.view(2, 5, 2), flipped.view(2, 5)) / 5
+        torch.testing.assert_close(signs.abs(), torch.ones(2, 2))
+        seen.add(tuple(signs.flatten().sign().tolist()))
+    assert len(seen) == 16
 
 
 def test_the_raw_walk_is_normalised() -> None:

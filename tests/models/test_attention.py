@@ -16,6 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.models.attention import (
     DeepSets,
     LinearAttention,
+    PerformerAttention,
     SoftmaxAttention,
     favor_attention,
     favor_features,
@@ -101,6 +102,14 @@ def test_favor_features_without_their_stabiliser() -> None:
     ours = ours_q @ ours_k.transpose(2, 3)
     torch.testing.assert_close(ours / ours.sum(-1, keepdim=True), weights / weights.sum(-1, keepdim=True))
     assert (ours.sum(-1) >= 1).all()
+
+
+@pytest.mark.parametrize("size", [1, 4, 32])
+def test_performer_has_d_ln_d_features(size: int) -> None:
+    """Their number is the next integer above d ln(d + 1), which is less than 2 above d ln d and at least 1."""
+    features = len(PerformerAttention(2 * size, 2).directions)
+    assert 0 < features - size * math.log(size) < 2
+    assert len(PerformerAttention(2 * size, 2, features=7).directions) == 7
 
 
 def test_directions_are_orthogonal_and_favour_none() -> None:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import networkx as nx
 import pytest
 import torch
-from small_graphs import one_graph
+from small_graphs import as_sparse, one_graph
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.utils import scatter
@@ -29,14 +30,14 @@ def directed(edge_dim: int = D) -> SparseGraph:
     return one_graph(edge_index, 6, torch.randn(7, edge_dim) if edge_dim else None)
 
 
-def gatedgcn(layer: GatedGCN, x: Tensor, e: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute one layer as in the released code of arXiv:2003.00982."""
+def gatedgcn(
+    layer: GatedGCN, x: Tensor, e: Tensor, edges: Tensor, near: Tensor | float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Compute one layer as in the released code of arXiv:2003.00982, its gates multiplied by `near`."""
     source, target = edges
     score = layer.target(x[target]) + layer.source(x[source]) + layer.edge(e)
-    above, below = (
-        scatter(part, target, dim_size=len(x))
-        for part in (score.sigmoid() * layer.neighbor(x[source]), score.sigmoid())
-    )
+    gate = score.sigmoid() * near
+    above, below = (scatter(part, target, dim_size=len(x)) for part in (gate * layer.neighbor(x[source]), gate))
     new_e = e if layer.edge_norm is None else e + layer.edge_norm(score).relu()
     return x + layer.node_norm(layer.own(x) + above / (below + 1e-6)).relu(), new_e
 
@@ -51,6 +52,19 @@ def test_gatedgcn_by_its_equations(edge_dim: int) -> None:
     for layer in model.convs:
         nodes, edges = gatedgcn(layer, nodes, edges, graph.edge_index)
     torch.testing.assert_close(model(x, graph), nodes, rtol=1e-4, atol=1e-5)
+
+
+def test_stable_positions_multiply_the_gates() -> None:
+    """ESLapPE: by sigmoid(MLP(|p_i - p_j|^2)), where p are the eigenvectors (arXiv:2203.00199)."""
+    graph, x, e = as_sparse(nx.lollipop_graph(4, 3)), torch.randn(7, D), torch.randn(18, D)
+    layer, (vectors, _), (source, target) = GatedGCN(D, D, pairs=3), graph.laplacian(3), graph.edge_index
+    apart = (vectors[source] - vectors[target]).square().sum(1, keepdim=True)
+    first, _, last = layer.near
+    near = 1 / (1 + torch.exp(-last(first(apart).clamp(min=0))))
+    expected, edges = gatedgcn(layer, x, e, graph.edge_index, near)
+    out, (state,) = layer(x, graph, [e])
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(state, edges)
 
 
 @pytest.mark.parametrize("name", CONVS)

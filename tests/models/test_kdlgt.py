@@ -49,9 +49,18 @@ def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
     return layer.out(F.scaled_dot_product_attention(q, k, v, bias).transpose(0, 1).flatten(1))
 
 
+def subtree(layer: StructureAwareAttention, x: Tensor, edges: Tensor, attr: Tensor | None = None) -> Tensor:
+    """x_i <- ReLU(W_root x_i + mean_j ReLU(W x_j + E e_ij)), k times."""
+    source, target = edges
+    for conv in layer.convs:
+        messages = conv.neighbor(x[source]) + (0 if attr is None else attr @ conv.edge.weight.T)
+        x = (conv.root(x) + scatter(messages.relu(), target, dim_size=len(x), reduce="mean")).relu()
+    return x
+
+
 def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
     """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
-    s, (w_q, w_k) = layer.norm(layer.convolve(x, graph)), layer.structure.weight.chunk(2)
+    s, (w_q, w_k) = layer.norm(subtree(layer, x, graph.edge_index)), layer.structure.weight.chunk(2)
     return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
 
 
@@ -67,12 +76,13 @@ def test_structure_extractors(subgraph: bool) -> None:
     two = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(3))
     batch = as_sparse(nx.gnm_random_graph(9, 12, seed=1), two, nx.empty_graph(1), features=3)
     layer, x = StructureAwareAttention(WIDTH, HEADS, 2, 3, 0, subgraph), torch.randn(17, WIDTH)
-    expected = layer.convolve(x, batch)
+    attr = batch.edge_attr[0]
+    expected = subtree(layer, x, batch.edge_index, attr)
     if subgraph:
         rows = []
         for node in range(17):
             near, edges, _, kept = k_hop_subgraph(node, 2, batch.edge_index, relabel_nodes=True, num_nodes=17)
-            rows.append(layer.convolve(x[near], one_graph(edges, len(near), batch.edge_attr[0][kept])).sum(0))
+            rows.append(subtree(layer, x[near], edges, attr[kept]).sum(0))
         expected = torch.stack(rows)
     expected = layer.norm(expected)
     torch.testing.assert_close(layer.extract(x, batch), torch.cat([x, expected], 1) if subgraph else expected)
@@ -116,6 +126,12 @@ def test_sapdgt_approaches_softmax_with_more_features() -> None:
     c = -F.softplus(layer.slope)
     outputs = [explicit(layer, x, c * (b[:, None] + b) / 2) for b in hops[0].T]
     torch.testing.assert_close(layer(x, graph, hops), torch.stack(outputs).mean(0), rtol=0, atol=0.01)
+
+
+def test_the_slope_starts_gentle_and_stays_negative() -> None:
+    """Section 4.3 learns c < 0 in f(x) = c x. It starts at -0.1 in every head, which the paper leaves open."""
+    layer = AnchorAttention(WIDTH, HEADS, features=4)
+    torch.testing.assert_close(-F.softplus(layer.slope), torch.full((HEADS, 1, 1), -0.1))
 
 
 def test_bias_in_the_features_is_exact() -> None:

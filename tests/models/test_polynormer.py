@@ -90,16 +90,19 @@ def test_local_layer_by_equation_7(gate: GateName) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("pre_norm", [False, True])
 @pytest.mark.parametrize("gate", ["activation", "sigmoid"])
-def test_local_layer_by_equation_17(gate: GateName, relu: bool) -> None:
-    """With W x, biases and, in Polynormer-r, ReLU, as in the released code."""
+def test_local_layer_by_equation_17(gate: GateName, pre_norm: bool, relu: bool) -> None:
+    """With W x, biases and, in Polynormer-r, ReLU, as in the released code, and so is the norm before all else."""
     act = nn.ReLU() if relu else nn.Identity()
-    layer, x = LocalLayer(D, 2, act, Mixture(D, None, 1), 0.0, False, 0, gate).double(), torch.randn(5, D).double()
+    layer = LocalLayer(D, 2, act, Mixture(D, None, 1), 0.0, pre_norm, 0, gate).double()
+    whole = 1 + 2 * torch.randn(5, D).double()
+    x = nn.functional.layer_norm(whole, (D,)) if pre_norm else whole
     h = x @ layer.gate.weight.T + layer.gate.bias
     y = act(pyg_gat(layer.conv, 2)(x, EDGES) + x @ layer.root.weight.T + layer.root.bias)
     product, beta = (h.sigmoid() if gate == "sigmoid" else act(h)) * y, layer.beta.value.sigmoid()
     expected = (1 - beta) * nn.functional.layer_norm(product, (D,)) + beta * y
-    torch.testing.assert_close(layer(x, one_graph(EDGES, 5), None), expected)
+    torch.testing.assert_close(layer(whole, one_graph(EDGES, 5), None), expected)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.gps import GPS
-from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
+from sstcast.models.primphormer import KSVDAttention, PrimalAttention, PrimphormerAttention
 
 D, RANK, PROJECTIONS, NODES = 12, 4, 6, 15
 
@@ -147,6 +147,21 @@ def test_sums_by_equations_2_5_and_c19() -> None:
         ours, _ = attention(torch.cat(xs), nodes_of(*sizes), None, memory)
         torch.testing.assert_close(ours, torch.cat(outputs), rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(attention.objective, sum(objectives) / 2, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("kind", [PrimphormerAttention, PrimalAttention])
+def test_weights_start_as_in_algorithm_1(kind: type[KSVDAttention]) -> None:
+    """W_e and W_r are orthogonal, Lambda is uniform between 0 and 1. F, which it leaves open, is orthogonal."""
+    torch.manual_seed(0)
+    layer = kind(width=D, heads=3, rank=400)
+    names = ("w_e", "w_r", "basis") if kind is PrimphormerAttention else ("w_e", "w_r")
+    for name in names:
+        matrix = getattr(layer, name).flatten(1)
+        rows = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+        torch.testing.assert_close(rows @ rows.T, torch.eye(len(rows)), rtol=0, atol=1e-5)
+    values = layer.scale.flatten().sort().values
+    even = (torch.arange(len(values)) + 0.5) / len(values)
+    torch.testing.assert_close(values, even, rtol=0, atol=1.63 / len(values) ** 0.5)  # Kolmogorov-Smirnov, 1 %
 
 
 def test_each_node_counts_once_in_the_objective() -> None:

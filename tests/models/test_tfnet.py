@@ -1,13 +1,15 @@
-"""TF-Net: its filters, its decodings and its size."""
+"""TF-Net: the whole network in plain functions of torch, its filters, its decodings and its size."""
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.tfnet import FlowSplit, TFNet
 
-ROWS, COLS, HISTORY, HORIZON = 5, 6, 8, 3
+ROWS, COLS, HISTORY, HORIZON, DROPOUT = 5, 6, 8, 3, 0.2
 
 
 def make(decoding: str = "direct") -> TFNet:
@@ -15,6 +17,53 @@ def make(decoding: str = "direct") -> TFNet:
     model = TFNet(HISTORY, HORIZON, ROWS, COLS, width=4, decoding=decoding)
     model(torch.randn(4, ROWS * COLS, HISTORY), GridGraph(ROWS, COLS))
     return model.eval()
+
+
+def tfnet(weights: dict[str, Tensor], days: Tensor, training: bool) -> Tensor:
+    """TF-Net of Wang et al. on days `[B, history, 5, 6]`. Returns `[B, horizon, 5, 6]`."""
+
+    def stage(x: Tensor, name: str) -> Tensor:
+        x = F.conv2d(x, weights[f"{name}.0.weight"], stride=2, padding=1)
+        statistics = (None, None) if training else (weights[f"{name}.1.running_{s}"] for s in ("mean", "var"))
+        scale, shift = weights[f"{name}.1.weight"], weights[f"{name}.1.bias"]
+        x = F.batch_norm(x, *statistics, scale, shift, training, eps=1e-5)
+        return F.dropout2d(torch.where(x > 0, x, x / 10), DROPOUT, training)
+
+    spatial, temporal = weights["split.spatial"][0], weights["split.temporal"].flatten()
+    flow = F.pad(days, (13, 13, 13, 14), mode="replicate")  # 32 x 32
+    smooth = [F.conv2d(F.pad(day, (1, 1, 1, 1), mode="replicate"), spatial) for day in flow.split(1, dim=1)]
+    last = range(len(temporal) - 1, HISTORY)  # the days with enough days before them for the filter
+    mean = torch.cat([sum(w * smooth[t - ago] for ago, w in enumerate(temporal.flip(0))) for t in last], dim=1)
+    flow, smooth = flow[:, last.start :], torch.cat(smooth[last.start :], dim=1)
+    skips = []
+    for encoder, part in enumerate((mean, flow - smooth, smooth - mean)):
+        outputs = [part]
+        for number in range(4):
+            outputs.append(stage(outputs[-1], f"net.encoders.{encoder}.stages.{number}"))
+        skips.append(outputs[1:])
+    first, second, third, x = (a + b + c for a, b, c in zip(*skips, strict=True))
+    for number, skip in enumerate((third, second, first, 0)):
+        name = f"net.decoder.{number}.0"
+        x = F.conv_transpose2d(x, weights[f"{name}.weight"], weights[f"{name}.bias"], stride=2, padding=1)
+        x = torch.where(x > 0, x, x / 10) + skip
+    forecast = F.conv2d(torch.cat([x, flow], 1), weights["net.out.weight"], weights["net.out.bias"], padding=1)
+    return forecast[:, :, 13 : 13 + ROWS, 13 : 13 + COLS]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_whole_network_in_plain_functions(training: bool) -> None:
+    model = TFNet(HISTORY, HORIZON, ROWS, COLS, width=4, filter_days=3, dropout=DROPOUT).double().train(training)
+    with torch.no_grad():
+        for parameter in model.parameters():  # so that no filter is symmetric and no norm starts as the identity
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        for buffer in model.buffers():
+            buffer.add_(1)
+    days = torch.randn(3, HISTORY, ROWS, COLS, dtype=torch.double)
+    torch.manual_seed(1)
+    expected = tfnet(dict(model.state_dict()), days, training)
+    torch.manual_seed(1)
+    forecast = model(days.flatten(2).transpose(1, 2), GridGraph(ROWS, COLS))
+    torch.testing.assert_close(forecast, expected.flatten(2).transpose(1, 2), rtol=1e-10, atol=1e-10)
 
 
 def test_the_parts_sum_to_the_flow() -> None:

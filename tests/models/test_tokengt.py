@@ -169,6 +169,23 @@ def test_attention_distance_of_known_weights() -> None:
         attention_distances(make(), torch.randn(4, WIDTH), as_sparse(path))
 
 
+@torch.no_grad()
+def test_attention_distance_by_the_weights_of_the_layer() -> None:
+    """softmax(q k^T / sqrt(d)) over the tokens of nodes and of edges, all 0 without features and identifiers."""
+    path, x = nx.path_graph(3), torch.randn(3, WIDTH)
+    model = make(attention="softmax", identifiers="none", edge_dim=0)
+    layer = model.layers[0]
+    tokens = layer.attention_norm(torch.cat([x, torch.zeros(4, WIDTH)]))
+    q, k, _ = layer.attention.qkv(tokens).chunk(3, dim=1)
+    places = [(i, i) for i in path] + as_sparse(path).edge_index.T.tolist()
+    hops = torch.tensor([[min(abs(a - b) for a in one for b in two) for two in places] for one in places])
+    size = WIDTH // layer.attention.heads
+    for head, distance in enumerate(attention_distances(model, x, as_sparse(path))[0]):
+        part = slice(head * size, head * size + size)
+        weights = (q[:, part] @ k[:, part].T / size**0.5).softmax(1)
+        torch.testing.assert_close(distance, (weights * hops).sum(1).mean())
+
+
 def incidence_model(nodes: int) -> TokenGT:
     """Return a model whose output depends on the graph and not on the draw of identifiers.
 

@@ -67,6 +67,28 @@ def test_windows_of_table_9() -> None:
         assert "\t".join(f"{n:,}" for n in row) in text("mpnn_gt")
 
 
+WORDS = [
+    ("mpnn_gt", "The performance metric is Average Precision (AP) for classification and MAE for regression."),
+    ("mpnn_gt", "AUROC \\uparrow\tAvg. Precision \\uparrow\tAccuracy \\uparrow\tF1 score \\uparrow"),
+    ("mpnn_gt", "The performance metric is macro F1"),
+    ("mpnn_gt", "Test-dev MAE"),
+    ("mpnn_gt", "8 layers deep, while the transformer-based models have 4 layers"),
+    ("mpnn_gt", "we replace the GlobalAttention Module in GraphGPS with DeepSets"),
+    ("primphormer", "the random partitioning method with ten partitions"),
+    ("primphormer", "CustomGatedGCN as the MPNN module alongside Primphormer except for ogbn-products"),
+    ("primphormer", "where we use GCN"),
+    ("kdlgt", "MAE↓\tAUCROC↑\tAcc↑\tAcc↑\tAcc↑\tAcc↑"),
+    ("kdlgt", "GNN + Performer"),
+    ("kdlgt", "attention heads is fixed at 4 and the number of label classes of synthetic data is set to 5"),
+    ("tokengt", "12 layers, 768 hidden dimension, and 32 attention heads"),
+]
+
+
+@pytest.mark.parametrize(("paper", "words"), WORDS)
+def test_settings_are_printed_in_words(paper: str, words: str) -> None:
+    assert words in text(paper)
+
+
 ROWS = {  # in the papers' tables, by our names without -vn; some tables use different names
     "Cai et al. 2023": {
         "gcn": ["GCN", "GCN+virtual node", "GCN-virtual"],

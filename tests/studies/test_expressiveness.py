@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from studies import equivariant_basis, virtual_node, wl
-from studies.equivariant_basis import BASES, make_tokens
+from studies.equivariant_basis import BASES, SIZE, BasisAttention, make_tokens
 from studies.study import Study
 from studies.virtual_node import CHANNELS, NODES, Target, features
 from studies.wl import skip_link_graphs
@@ -93,6 +93,22 @@ def test_sparse_tokens_are_nodes_and_edges() -> None:
     assert not tokens.bases[1, :, ~real].any()
     assert not tokens.bases[1, :, :, ~real].any()
     assert (tokens.bases[1][:, real][:, :, real].sum(0) == 1).all()
+
+
+@torch.no_grad()
+def test_weights_of_each_head_by_equation_3() -> None:
+    """softmax(q k^T / sqrt(d)) over the tokens of a graph, with queries and keys of width d = 9."""
+    torch.manual_seed(0)
+    tokens = make_tokens([nx.path_graph(4), nx.complete_graph(3)], dense=False)
+    model = BasisAttention("none", types=True, width=8, head=9)
+    weights, (nodes, mask) = model(tokens), (len(tokens.laplacian), tokens.mask)
+    nothing = torch.zeros(nodes, 8), tokens.graph, torch.zeros(nodes, SIZE)
+    queries, keys = model.qk(model.tokengt.embed(*nothing)[0][:, 1:]).chunk(2, dim=-1)
+    for graph in range(2):
+        for head in range(15):
+            q, k = (part[graph, mask[graph], 9 * head : 9 * head + 9] for part in (queries, keys))
+            expected = (q @ k.T / 9**0.5).softmax(-1)
+            torch.testing.assert_close(weights[graph, head][mask[graph]][:, mask[graph]], expected)
 
 
 def test_only_both_identifiers_together_fit_the_bases() -> None:
