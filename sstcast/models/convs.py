@@ -143,7 +143,7 @@ class GAT(Conv):
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
         own_score = source + target
         if self.edge is not None and edges is not None:
-            kept = edges if keep is None else [e[keep] for e in edges]
+            kept = edges if keep is None else [e[rows] for e, rows in zip(edges, keep, strict=True)]
             by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
             mean = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
             own_score = own_score + mean

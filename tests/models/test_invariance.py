@@ -43,6 +43,7 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "mpnn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gin"}),
     "gps-batch": ("gps", {**GPS, "norm": "batch", "conv": "gat", "attention": "exphormer"}),
     **{f"mpnn-{conv}": ("mpnn-vn", {**SMALL, "conv": conv}) for conv in CONVS if conv != "mean"},
+    **{f"in-graph-{conv}": ("mpnn", {**SMALL, "conv": conv, "virtual_node": "graph"}) for conv in CONVS},
     **{
         f"gps-{kind}": ("gps", {**GPS, "attention": kind, "attention_options": FEW.get(kind, {})})
         for kind in ("none", *ATTENTIONS)
@@ -62,6 +63,7 @@ COMPILED = [
     "tfnet",
     "mpnn-vn",
     "mpnn-batch",
+    "in-graph-gatedgcn",
     "linear-transformer",
     "primphormer",
     "polynormer",
