@@ -35,6 +35,8 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "primphormer": ("primphormer", {**GPS, "attention_options": FEW["primphormer"]}),
     "polynormer": ("polynormer", POLYNORMER),
     "polynormer-parallel": ("polynormer", {**POLYNORMER, "form": "local-and-global", "beta": 0.9}),
+    "polynormer-gcn": ("polynormer", {**POLYNORMER, "conv": "gcn", "separate_queries": True}),
+    "polynormer-local": ("polynormer", {**POLYNORMER, "global_layers": 0}),
     "polynormer-prenorm": ("polynormer", {**POLYNORMER, "pre_norm": True, "gate": "sigmoid"}),
     "sapdgt": ("sapdgt", {**SMALL, "radius": 2, "edge_messages": True}),
     "lsat-subgraph": ("lsat", {**SMALL, "extractor": "subgraph"}),
