@@ -216,6 +216,40 @@ def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
     assert by_anchor[node, node, anchor] == furthest
 
 
+def test_anchors_between_the_nodes_break_equation_17() -> None:
+    """On a path of 21 nodes, every anchor halves the distance of the ends. Random graphs have such anchors too."""
+    to_anchor = anchor_distances(as_sparse(nx.path_graph(21)), 2)[0].numpy()
+    assert to_anchor.shape == (21, 6)
+    assert set(to_anchor.argmin(0).tolist()).isdisjoint({0, 20})
+    np.testing.assert_array_equal((to_anchor[0] + to_anchor[20]) / 2, 10)  # equation 14, for a distance of 20
+    broken = []
+    for seed in range(40):
+        graph = nx.gnp_random_graph(30, 0.12, seed=seed)
+        graph = nx.convert_node_labels_to_integers(graph.subgraph(max(nx.connected_components(graph), key=len)))
+        to_anchor = anchor_distances(as_sparse(graph), 2)[0].numpy()
+        assert to_anchor.min(1).max() <= 2
+        by_anchor = (to_anchor[:, None] + to_anchor) / 2
+        broken.append((np.abs(nx.floyd_warshall_numpy(graph)[..., None] - by_anchor) > 2).mean())
+    assert 0.05 < np.mean(broken) < 0.15
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("graph", "equivariant"), [(nx.cycle_graph(14), False), (random_graph(), True)], ids=["cycle", "no symmetry"]
+)
+def test_the_numbering_of_nodes_chooses_between_tied_anchors(graph: nx.Graph, equivariant: bool) -> None:
+    """All nodes of a cycle are alike, so the anchors, and SAPDGT with them, depend on their numbers."""
+    model, furthest = AnchorDistance(WIDTH, 2, HEADS, radius=2).eval(), []
+    for _ in range(5):
+        order, x = torch.randperm(14), torch.randn(14, WIDTH)
+        numbers = order.argsort().tolist()
+        renumbered = nx.empty_graph(14)
+        renumbered.add_edges_from((numbers[i], numbers[j]) for i, j in graph.edges)
+        ours, theirs = model(x[order], as_sparse(renumbered)), model(x, as_sparse(graph))[order]
+        furthest.append(float((ours - theirs).abs().max()))
+    assert max(furthest) < 1e-5 if equivariant else max(furthest) > 1e-3
+
+
 def test_path_lengths_are_no_product_of_few_columns() -> None:
     """KDLGT, section 4.3: shortest path distances have a rank of nearly N, distances to one anchor at most 2."""
     graph = as_sparse(nx.random_regular_graph(6, 64, seed=0))
