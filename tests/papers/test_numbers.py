@@ -160,8 +160,14 @@ def test_hyperparameters_of_primphormer(dataset: str, said: dict[str, Any]) -> N
         "s": attention["rank"],
     }
     assert len(said) == 15
-    del said["#Parameters"]  # they include encoders and heads, which the paper leaves open
+    del said["#Parameters"]
     assert said == {name: ours[name] for name in said}
+
+
+@pytest.mark.parametrize(("dataset", "said"), [*columns("Table A2"), *columns("Table A3")])
+def test_numbers_of_weights_of_primphormer(dataset: str, said: dict[str, Any]) -> None:
+    """Without encoders and heads, which the printed numbers include and the paper leaves open."""
+    assert 0.89 <= weights(preset(dataset, "primphormer")) / said["#Parameters"] <= 1
 
 
 @pytest.mark.parametrize(("dataset", "said"), columns("Table A4"))
