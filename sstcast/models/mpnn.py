@@ -58,9 +58,9 @@ class MPNN(Backbone):
         out_width: channels of the result, by default `width`. If given without `jumping`, the last layer is
             message passing alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
 
-    Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, if it
-    cannot change the number of channels, if there is a virtual node and only one layer, or if `virtual_hidden` is
-    given without a virtual node that has a perceptron.
+    Raises SSTCastError if `conv` has its own activation and residual connection and others, or no norm, are
+    chosen, if it cannot change the number of channels, if there is a virtual node and only one layer, or if
+    `virtual_hidden` is given without a virtual node that has a perceptron.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class MPNN(Backbone):
         virtual_hidden: PositiveInt | None = None,
     ) -> None:
         super().__init__()
-        if CONVS[conv].residual and (norm, activation, residual) != ("layer", "relu", True):
+        if CONVS[conv].residual and (norm == "none" or (activation, residual) != ("relu", True)):
             raise SSTCastError(
-                f"conv {conv}: has its own norm, activation and residual connection; leave these three out"
+                f"conv {conv}: has its own activation and residual connection, and a norm layer or batch; "
+                "leave others out"
             )
         if virtual_node and layers == 1:
             raise SSTCastError("model.layers: one layer would not use the virtual node; choose two or more")

@@ -43,6 +43,8 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "tokengt-orf": ("tokengt", {**SMALL, "identifiers": "orf", "attention": "softmax"}),
     "tokengt-none": ("tokengt", {**SMALL, "identifiers": "none", "attention": "performer"}),
     "mpnn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gin"}),
+    "mpnn-gatedgcn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gatedgcn", "virtual_node": "graph"}),
+    "gps-gatedgcn-batch": ("gps", {**GPS, "norm": "batch", "conv_norm": "batch"}),
     "gps-batch": ("gps", {**GPS, "norm": "batch", "conv": "gat", "attention": "exphormer"}),
     **{f"mpnn-{conv}": ("mpnn-vn", {**SMALL, "conv": conv}) for conv in CONVS if conv != "mean"},
     **{f"in-graph-{conv}": ("mpnn", {**SMALL, "conv": conv, "virtual_node": "graph"}) for conv in CONVS},

@@ -1,5 +1,7 @@
 """`virtual_node: graph` against graphs to which the node is added explicitly, in layers of sstcast and of PyG."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch_geometric.utils import scatter
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.graphs.virtual import WithVirtualNode
+from sstcast.models.convs import GatedGCN
 from sstcast.models.layers import CONVS
 from sstcast.models.mpnn import MPNN
 
@@ -71,12 +74,12 @@ def test_against_layers_of_pyg() -> None:
     same(model(x, graph), y[REAL])
 
 
+@pytest.mark.parametrize("virtual_node", [False, "graph"])
 @pytest.mark.parametrize("conv", CONVS)
-def test_grid_and_sparse_give_the_same(conv: str) -> None:
-    """In training, with BatchNorm where the layer has none of its own: land has no virtual edges."""
+def test_grid_and_sparse_give_the_same(conv: str, virtual_node: bool | Literal["graph"]) -> None:
+    """In training, with BatchNorm: land has no virtual edges, and its edges do not count in statistics."""
     grid, x = land_grid(4, 5), torch.randn(2, 20, D)
-    norm = "layer" if CONVS[conv].residual else "batch"
-    model = MPNN(D, 3, virtual_node="graph", conv=conv, norm=norm)
+    model = MPNN(D, 3, virtual_node=virtual_node, conv=conv, norm="batch").train()
     same(model(x, grid)[grid.mask], model(x[grid.mask], ocean_of(grid)), 1e-4)
 
 
@@ -99,6 +102,22 @@ def test_statistics_of_batch_norm_are_those_of_real_nodes() -> None:
         real = y[REAL.numpy()]
         y = np.maximum((y - real.mean(0)) / np.sqrt(real.var(0) + 1e-5), 0)
     same(model(x, graph), torch.from_numpy(y[REAL.numpy()]).float(), 1e-4)
+
+
+@torch.no_grad()
+def test_statistics_of_edges_are_those_of_real_edges() -> None:
+    """The edge state after a layer of GatedGCN: each edge minus mean, over deviation, of the graph's own edges."""
+    graph, x = pieces(D), torch.randn(NODES, D)
+    whole, layer = WithVirtualNode(graph, x), GatedGCN(D, D, norm="batch").train()
+    y = whole.join(x, torch.randn(3, D))
+    edges = [graph.edge_attr[0], *torch.randn(2, NODES, D)]
+    scores = [
+        layer.target(t) + layer.source(s) + layer.edge(e)
+        for t, s, e in zip(whole.target(y), whole.source(y), edges, strict=True)
+    ]
+    mean, deviation = scores[0].mean(0), (scores[0].var(0, correction=0) + 1e-5).sqrt()
+    for ours, e, s in zip(layer(y, whole, edges)[1], edges, scores, strict=True):
+        same(ours, e + ((s - mean) / deviation).relu())
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max"])

@@ -244,6 +244,16 @@ def test_training_of_tokengt(kind: str) -> None:
     assert config.predictor.head_layers == 0  # a linear head
 
 
+@pytest.mark.parametrize(("name", "printed"), PAPERS["tokengt"]["Table 2"].items())
+def test_numbers_of_weights_of_tokengt(name: str, printed: int) -> None:
+    """Without encoders and head. With feed-forward networks of twice the width, there would be more."""
+    config = preset("PCQM4Mv2", name)
+    assert config.model.options["feed_forward_width"] == config.model.options["width"]
+    assert 0.87 * printed < weights(config) < printed
+    wider = load_benchmark("PCQM4Mv2", name, None, ["model.feed_forward_width=null"])
+    assert weights(wider) > 1.15 * printed
+
+
 @pytest.mark.parametrize(
     ("dataset", "name", "printed"),
     [(dataset, name, printed) for dataset, rows in SST["Parameters"].items() for name, printed in rows.items()],
