@@ -12,7 +12,7 @@ from torch_geometric.utils import k_hop_subgraph, scatter
 from sstcast.errors import SSTCastError
 from sstcast.graphs.paths import anchor_distances, path_distances
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.attention import split_heads
+from sstcast.models.attention import favor_attention, orthogonal_directions, softmax_attention, split_heads
 from sstcast.models.kdlgt import (
     AnchorAttention,
     AnchorDistance,
@@ -53,6 +53,32 @@ def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph
     """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
     s, (w_q, w_k) = layer.norm(layer.convolve(x, graph)), layer.structure.weight.chunk(2)
     return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
+
+
+@pytest.mark.parametrize("rank", [2, 6])
+def test_a_symmetric_bias_is_a_product_of_queries_and_keys(rank: int) -> None:
+    """Section 4.2: B = B_q B_k^T from its eigenpairs, as further channels of softmax and its random features."""
+    generator = np.random.default_rng(0)
+    factor, signs = generator.normal(size=(12, rank)), np.resize([1, -1], rank)
+    bias = torch.from_numpy(0.05 * (factor * signs) @ factor.T)
+    values, vectors = torch.linalg.eigh(bias)
+    kept = values.abs() > 1e-9
+    assert int(kept.sum()) == rank
+    b_q, b_k = vectors[:, kept] * values[kept], vectors[:, kept]
+    torch.testing.assert_close(b_q @ b_k.T, bias)
+
+    size = SIZE + rank
+    q, k, v = (torch.from_numpy(0.5 * generator.normal(size=(1, 1, 12, SIZE))) for _ in range(3))
+    expected = F.scaled_dot_product_attention(q, k, v, bias)
+    scale, sqrt = (size / SIZE) ** 0.25, size**0.25  # attention divides by the square root of all channels
+    q, k = (torch.cat([scale * part, sqrt * b[None, None]], dim=-1) for part, b in ((q, b_q), (k, b_k)))
+    mask = torch.ones(1, 12, dtype=torch.bool)
+    torch.testing.assert_close(softmax_attention(q, k, v, mask), expected)
+    errors = []
+    for features in (16, 4096):
+        drawn = [orthogonal_directions(features, size).double() for _ in range(8)]
+        errors.append(torch.stack([favor_attention(q, k, v, mask, w) - expected for w in drawn]).norm())
+    assert errors[1] < errors[0] / 4
 
 
 def test_sat_by_its_equation() -> None:
