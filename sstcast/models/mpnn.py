@@ -67,7 +67,7 @@ class MPNN(Backbone):
         self,
         width: int = 256,
         layers: int = 3,
-        virtual_node: bool | Literal["graph"] = False,
+        virtual_node: Literal["graph"] | bool = False,  # in this order, an error names `graph`
         dropout: float = 0.0,
         edge_dim: int = 2,
         conv: ConvName = "mean",

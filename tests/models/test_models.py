@@ -34,6 +34,7 @@ OWN = "conv gatedgcn: has its own activation and residual connection, and a norm
         ("gps", {"attention": "performer", "attention_options": {"features": 0}}, "features.*greater than 0"),
         ("gps", {"attention": "primphormer", "attention_options": {"heads": 4}}, "primphormer.*heads"),
         ("mpnn", {"conv": "gatedgcn", "norm": "none"}, OWN),
+        ("mpnn", {"virtual_node": "grap"}, "virtual_node: Input should be 'graph'"),
         ("gps", {"conv": "gcn", "conv_norm": "batch"}, "model gps: conv_norm: gcn follows norm"),
         ("mpnn", {"conv": "gatedgcn", "activation": "gelu"}, OWN),
         ("mpnn", {"conv": "gatedgcn", "residual": False}, OWN),
