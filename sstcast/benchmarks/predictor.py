@@ -84,7 +84,8 @@ class Readout(nn.Module):
     def __init__(self, kind: ReadoutName, backbone: Backbone) -> None:
         super().__init__()
         self.kind = kind
-        self.update = VirtualNode(backbone.width) if kind == "virtual-node" else None
+        virtual = kind == "virtual-node"
+        self.update = VirtualNode(backbone.width, backbone.virtual_hidden) if virtual else None
         if kind in ("virtual-node", "token") and kind != backbone.readout:
             raise SSTCastError(f"predictor.readout: this model has no {kind}; choose mean, sum or max")
         if kind == "virtual-node" and backbone.ends[1] != backbone.width:

@@ -49,7 +49,8 @@ class DataDigest(JsonRecord):
 class SplitScore(JsonRecord):
     """The content of `metrics.json`.
 
-    `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage.
+    `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage. `peak_memory` is in
+    bytes (see `training.devices.peak_memory`), None in runs of earlier versions.
     """
 
     dataset: str
@@ -62,6 +63,7 @@ class SplitScore(JsonRecord):
     epochs: int = Field(ge=1)
     parameters: int = Field(ge=0)
     seconds: FiniteFloat = Field(ge=0)
+    peak_memory: int | None = Field(default=None, ge=0)
     device: str
     data: DataDigest
 
@@ -198,6 +200,7 @@ def _fit_and_score(
         epochs=sum(state.epoch for state in stages.values()),
         parameters=sum(p.numel() for p in model.parameters()),
         seconds=round(sum(state.seconds for state in stages.values()), 1),
+        peak_memory=max(state.peak_memory for state in stages.values()) or None,
         device=str(task.fabric.device),
         data=data,
     )

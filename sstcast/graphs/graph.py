@@ -67,8 +67,8 @@ class Graph(Protocol):
     def edge_attr(self) -> Planes | None:
         """Edge features. Each plane broadcasts against a plane of messages."""
 
-    def without_loops(self) -> "tuple[Graph, Tensor | None]":
-        """Return the graph without self-loops, and the mask of the edges it keeps (None if it keeps all)."""
+    def without_loops(self) -> "tuple[Graph, Sequence[Tensor | slice] | None]":
+        """Return the graph without self-loops, and the edges it keeps of each plane (None if it keeps all)."""
 
     def source(self, x: Tensor) -> Planes:
         """Return the node features at the source of each edge."""

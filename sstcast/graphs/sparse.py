@@ -44,7 +44,7 @@ class SparseGraph:
         self.members = Groups(batch, graphs)
         self.edge_attr = None if edge_attr is None else [edge_attr]
         self.basis, self.walk, self.geography = basis, walk, geography
-        self._loopless: tuple[SparseGraph, Tensor | None] | None = None
+        self._loopless: tuple[SparseGraph, list[Tensor] | None] | None = None
 
     @classmethod
     def from_pyg(cls, data: "Data") -> "SparseGraph":
@@ -71,14 +71,14 @@ class SparseGraph:
         graph._loopless = None
         return graph
 
-    def without_loops(self) -> "tuple[SparseGraph, Tensor | None]":
+    def without_loops(self) -> "tuple[SparseGraph, list[Tensor] | None]":
         if self._loopless is None:
             keep = self.edge_index[0] != self.edge_index[1]
             if bool(keep.all()):
                 self._loopless = self, None
             else:
                 edges = None if self.edge_attr is None else self.edge_attr[0][keep]
-                self._loopless = SparseGraph(self.edge_index[:, keep], self.batch, self.graphs, edges), keep
+                self._loopless = SparseGraph(self.edge_index[:, keep], self.batch, self.graphs, edges), [keep]
         return self._loopless
 
     def source(self, x: Tensor) -> Planes:

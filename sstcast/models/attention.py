@@ -232,12 +232,13 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-def feed_forward(width: int, dropout: float, activation: str = "relu") -> nn.Sequential:
-    """Return the perceptron after an attention. Its hidden layer has twice the width."""
+def feed_forward(width: int, dropout: float, activation: str = "relu", hidden: int | None = None) -> nn.Sequential:
+    """Return the perceptron after an attention. Its `hidden` layer has twice the width by default."""
+    hidden = hidden or 2 * width
     return nn.Sequential(
-        nn.Linear(width, 2 * width),
+        nn.Linear(width, hidden),
         ACTIVATIONS[activation](),
         nn.Dropout(dropout),
-        nn.Linear(2 * width, width),
+        nn.Linear(hidden, width),
         nn.Dropout(dropout),
     )

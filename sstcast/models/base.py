@@ -40,6 +40,7 @@ class Backbone(Model):
     width: int  # of the layers; `ends` are the widths of input and output
     stages: tuple[str, ...] = ()  # parts of the model that can be trained before the whole
     readout: str | None = None  # the name of the graph's own features, if `encode` returns any
+    virtual_hidden: int | None = None  # hidden units of a virtual node, if they are given
     eigenpairs = 0  # Laplacian eigenpairs of each graph that the model reads
 
     @property

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import check_heads
-from sstcast.models.norms import NORMS, NormName
+from sstcast.models.norms import NORMS, BatchNorm, NormName
 
 
 class Conv(nn.Module):
@@ -143,7 +143,7 @@ class GAT(Conv):
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
         own_score = source + target
         if self.edge is not None and edges is not None:
-            kept = edges if keep is None else [e[keep] for e in edges]
+            kept = edges if keep is None else [e[rows] for e, rows in zip(edges, keep, strict=True)]
             by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
             mean = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
             own_score = own_score + mean
@@ -171,12 +171,20 @@ class GatedGCN(Conv):
         pairs: the number of Laplacian eigenvectors in which the distance between the ends of an edge is measured.
             Each gate is multiplied by a learned function of its square, which does not depend on the signs and
             rotations of eigenvectors (ESLapPE, arXiv:2203.00199).
+        norm: the norms of nodes and edges, `layer` or, as in arXiv:2003.00982, `batch`, whose statistics of edges
+            are those of all edges between real nodes.
     """
 
     residual = updates_edges = True
 
     def __init__(
-        self, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False, pairs: int = 0
+        self,
+        width: int,
+        edge_dim: int,
+        dropout: float = 0.0,
+        last: bool = False,
+        pairs: int = 0,
+        norm: NormName = "layer",
     ) -> None:
         super().__init__()
         self.own = nn.Linear(width, width)
@@ -184,7 +192,7 @@ class GatedGCN(Conv):
         self.target = nn.Linear(width, width)
         self.source = nn.Linear(width, width, bias=False)
         self.edge = edge_linear(edge_dim, width)
-        self.node_norm, self.edge_norm = nn.LayerNorm(width), None if last else nn.LayerNorm(width)
+        self.node_norm, self.edge_norm = NORMS[norm](width), None if last else NORMS[norm](width)
         self.dropout, self.pairs = nn.Dropout(dropout), pairs
         self.near = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) if pairs else None
 
@@ -201,10 +209,10 @@ class GatedGCN(Conv):
             gates = [g * self.near(d).sigmoid() for g, d in zip(gates, apart, strict=True)]
         messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
         mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
-        x = x + self.dropout(self.node_norm(self.own(x) + mean).relu())
+        x = x + self.dropout(self.node_norm(self.own(x) + mean, graph.mask).relu())
         if self.edge_norm is None:
             return x, edges
-        updates = [self.dropout(self.edge_norm(s).relu()) for s in scores]
+        updates = [self.dropout(s.relu()) for s in norm_edges(self.edge_norm, scores, graph)]
         return x, updates if edges is None else [e + u for e, u in zip(edges, updates, strict=True)]
 
 
@@ -245,6 +253,19 @@ def project(linear: nn.Module, edges: Planes) -> Planes:
     if len(edges) > 1 and all(e.shape[:-1].numel() == 1 for e in edges):
         return [*linear(torch.stack(list(edges))).unbind()]
     return [linear(e) for e in edges]
+
+
+def norm_edges(norm: nn.Module, planes: Planes, graph: Graph) -> Planes:
+    """Normalise planes of edge features. The statistics of BatchNorm are those of all edges between real nodes."""
+    if not isinstance(norm, BatchNorm):
+        return [norm(plane) for plane in planes]
+    real = None
+    if graph.mask is not None:
+        ends = graph.mask.unsqueeze(-1)
+        real = torch.cat([s & t for s, t in zip(graph.source(ends), graph.target(ends), strict=True)], dim=-2)
+        real = real.squeeze(-1)
+    sizes = [plane.shape[-2] for plane in planes]
+    return norm(torch.cat(list(planes), dim=-2), real).split(sizes, dim=-2)
 
 
 def edge_softmax(

@@ -1,6 +1,6 @@
 """GraphGPS: message passing beside global attention in every layer (Rampasek et al. 2022, arXiv:2205.12454)."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import NonNegativeInt
 from torch import Tensor, nn
@@ -62,11 +62,12 @@ class GPS(Backbone):
         edge_dim: edge features of the graphs, 0 for none. They are encoded to `width` channels if `conv` updates
             or the attention reads them.
         norm: the norm of the layers. `gatedgcn` and the attentions keep their own.
+        conv_norm: the norm inside `gatedgcn`, `layer` or `batch`.
         activation: the activation of the feed-forward networks.
         stable_pairs: Laplacian eigenvectors in which `gatedgcn` measures distances (ESLapPE, see `GatedGCN`).
 
     Raises SSTCastError for options that the attention does not have, if `heads` does not divide `width`, if both
-    `conv` and `attention` are `none`, or for `stable_pairs` with another `conv` than `gatedgcn`.
+    `conv` and `attention` are `none`, or for `stable_pairs` or `conv_norm` with another `conv` than `gatedgcn`.
     """
 
     def __init__(
@@ -83,13 +84,17 @@ class GPS(Backbone):
         norm: NormName = "layer",
         activation: ActivationName = "relu",
         stable_pairs: NonNegativeInt = 0,
+        conv_norm: Literal["layer", "batch"] = "layer",
     ) -> None:
         super().__init__()
         if conv == attention == "none":
             raise SSTCastError("model gps: conv and attention are both none; choose one of them")
         if stable_pairs and conv != "gatedgcn":
             raise SSTCastError(f"model gps: stable_pairs: {conv} has no gates; leave it out, or choose gatedgcn")
+        if conv_norm != "layer" and conv != "gatedgcn":
+            raise SSTCastError(f"model gps: conv_norm: {conv} follows norm; leave it out, or choose gatedgcn")
         self.width, self.eigenpairs = width, stable_pairs
+        inside = conv_norm if conv == "gatedgcn" else norm
         updates = conv != "none" and CONVS[conv].updates_edges
         encode = updates or (edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False))
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
@@ -105,7 +110,7 @@ class GPS(Backbone):
             if conv == "none":
                 return None
             edges = width if encode else edge_dim
-            return build_conv(conv, width, edges, dropout=dropout, norm=norm, last=last, pairs=stable_pairs)
+            return build_conv(conv, width, edges, dropout=dropout, norm=inside, last=last, pairs=stable_pairs)
 
         built = [
             GPSLayer(width, convolve(number == layers), attend(), dropout, norm, activation)

@@ -68,6 +68,9 @@ class StructureAware(Transformer):
 class AnchorDistance(Transformer):
     """`sapdgt`, with a bias for the shortest path distances to anchors (KDLGT, equations 14 to 16).
 
+    On graphs with symmetries, such as a cycle, the numbering of nodes chooses between tied anchors, so the model
+    is not equivariant there.
+
     Args:
         radius: hops within which every node has an anchor. A larger radius needs fewer anchors and less time.
         features: random features per head.

@@ -1,6 +1,6 @@
 """Message passing with and without a virtual node (Cai et al. 2023, arXiv:2301.11956)."""
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from pydantic import PositiveInt
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
+from sstcast.graphs.virtual import WithVirtualNode
 from sstcast.models.base import Backbone
 from sstcast.models.convs import EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
@@ -15,11 +16,15 @@ from sstcast.models.norms import ACTIVATIONS, NORMS, ActivationName, NormName
 
 
 class VirtualNode(nn.Module):
-    """A node linked to all others: `vn <- vn + MLP(mean_i x_i + vn)`, starting from `vn = 0`."""
+    """A node linked to all others: `vn <- vn + MLP(mean_i x_i + vn)`, starting from `vn = 0`.
 
-    def __init__(self, width: int) -> None:
+    The perceptron has `hidden` units, by default twice the width.
+    """
+
+    def __init__(self, width: int, hidden: int | None = None) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        hidden = hidden or 2 * width
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
 
     def forward(self, x: Tensor, vn: Tensor | None, graph: Graph) -> Tensor:
         """Return the new `vn [graphs, width]` from the nodes and the old one, which is 0 if None."""
@@ -34,7 +39,12 @@ class MPNN(Backbone):
     else is the same with and without it, so that a comparison is fair.
 
     Args:
-        virtual_node: whether there is a virtual node (Cai et al. 2023, Definition 3.3).
+        virtual_node: whether there is a virtual node with a perceptron of its own (Cai et al. 2023, Definition
+            3.3). With `graph`, it is instead one more node of each graph, linked to all others (section 7.1): the
+            layers treat it as any node, and it needs no weights. Its first features and those of its edges are 0,
+            which the paper leaves open. It has no part in positional encodings, readouts, the loss and the
+            statistics of `batch`.
+        virtual_hidden: hidden units of the virtual node's perceptron, by default `2 * width`.
         conv: the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to `width`
             channels and passed from layer to layer.
         norm: `batch`, `layer` or `none`.
@@ -48,15 +58,16 @@ class MPNN(Backbone):
         out_width: channels of the result, by default `width`. If given without `jumping`, the last layer is
             message passing alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
 
-    Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, if it
-    cannot change the number of channels, or if there is a virtual node and only one layer.
+    Raises SSTCastError if `conv` has its own activation and residual connection and others, or no norm, are
+    chosen, if it cannot change the number of channels, if there is a virtual node and only one layer, or if
+    `virtual_hidden` is given without a virtual node that has a perceptron.
     """
 
     def __init__(
         self,
         width: int = 256,
         layers: int = 3,
-        virtual_node: bool = False,
+        virtual_node: Literal["graph"] | bool = False,  # in this order, an error names `graph`
         dropout: float = 0.0,
         edge_dim: int = 2,
         conv: ConvName = "mean",
@@ -67,14 +78,20 @@ class MPNN(Backbone):
         jumping: bool = False,
         in_width: PositiveInt | None = None,
         out_width: PositiveInt | None = None,
+        virtual_hidden: PositiveInt | None = None,
     ) -> None:
         super().__init__()
-        if CONVS[conv].residual and (norm, activation, residual) != ("layer", "relu", True):
+        if CONVS[conv].residual and (norm == "none" or (activation, residual) != ("relu", True)):
             raise SSTCastError(
-                f"conv {conv}: has its own norm, activation and residual connection; leave these three out"
+                f"conv {conv}: has its own activation and residual connection, and a norm layer or batch; "
+                "leave others out"
             )
         if virtual_node and layers == 1:
             raise SSTCastError("model.layers: one layer would not use the virtual node; choose two or more")
+        if virtual_hidden and virtual_node is not True:
+            raise SSTCastError(
+                "model.virtual_hidden: no perceptron has them; leave it out, or set virtual_node=true"
+            )
         self.width, self.residual = width, residual
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
@@ -93,8 +110,9 @@ class MPNN(Backbone):
         self.act = ACTIVATIONS[activation]()
         self.shortcuts = nn.ModuleList(nn.Linear(into, width) for into in ins[: self.bare] if residual == "linear")
         self.jump = nn.Linear(layers * width, out_width or width) if jumping else None
-        # Nothing would read an update after the last layer.
-        self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
+        self.in_graph, self.virtual_hidden = virtual_node == "graph", virtual_hidden
+        updates = layers - 1 if virtual_node is True else 0  # nothing would read an update after the last layer
+        self.virtual_nodes = nn.ModuleList(VirtualNode(width, virtual_hidden) for _ in range(updates))
         self.readout = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
         self._ends = in_width or width, out_width or width
@@ -107,7 +125,10 @@ class MPNN(Backbone):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the nodes and the virtual node that the last layer read (None if there is none)."""
+        """Return the nodes, and the virtual node that the last layer read (None without a perceptron for it)."""
+        extended = WithVirtualNode(graph, x) if self.in_graph else None
+        if extended is not None:  # it has all that local layers and norms read of a graph
+            x, graph = extended.join(x), cast("Graph", extended)
         vn, edges, seen = None, graph.edge_attr, []
         if self.edge_encoder is not None:
             edges = self.edge_encoder.planes(x, graph)
@@ -120,7 +141,8 @@ class MPNN(Backbone):
                 seen.append(x)
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
-        return x if self.jump is None else self.jump(torch.cat(seen, dim=-1)), vn
+        x = x if self.jump is None else self.jump(torch.cat(seen, dim=-1))
+        return x if extended is None else extended.split(x)[0], vn
 
     def _finish(self, layer: int, x: Tensor, update: Tensor, graph: Graph) -> Tensor:
         if len(self.shortcuts):

@@ -30,8 +30,9 @@ def widen(x: Tensor) -> Tensor:
 class BatchNorm(nn.BatchNorm1d):
     """BatchNorm over the real nodes of all graphs in a batch (Ioffe & Szegedy 2015, arXiv:1502.03167).
 
-    Masked nodes (land) do not count in the statistics. Training with a single node uses the running statistics,
-    because one node has no variance. In training, each device normalises its own part of a batch, as in torch.
+    Masked nodes (land, virtual nodes) do not count in the statistics that normalise them. Training with a single
+    node uses the running statistics, because one node has no variance. In training, each device normalises its own
+    part of a batch, as in torch.
     """
 
     running_mean: Tensor
@@ -40,7 +41,7 @@ class BatchNorm(nn.BatchNorm1d):
     momentum: float
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Normalise `x [nodes, width]`, or `x [B, N, width]` with a `mask [B, N]` or `[1, N]`."""
+        """Normalise `x [nodes, width]` or `[B, N, width]`, with a `mask` that expands to `[nodes]` or `[B, N]`."""
         if not self.training or (mask is None and len(x) < 2):
             known = self.running_mean, self.running_var, self.weight, self.bias
             return F.batch_norm(x.flatten(0, -2), *known, eps=self.eps).view(x.shape)
@@ -48,15 +49,15 @@ class BatchNorm(nn.BatchNorm1d):
 
     def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
         """Normalise in training. Masked sums keep the shapes fixed, which a compiler needs."""
-        absent = ~mask.unsqueeze(-1)
+        absent, nodes = ~mask.unsqueeze(-1), tuple(range(x.ndim - 1))
         count = mask.expand(x.shape[:-1]).sum()
         several, divisor = count > 1, count.clamp(min=1)
         with torch.autocast(x.device.type, enabled=False):
             y = widen(x)
-            mean = y.masked_fill(absent, 0).sum((0, 1)) / divisor
+            mean = y.masked_fill(absent, 0).sum(nodes) / divisor
             mean = torch.where(several, mean, self.running_mean)
-            y = (y - mean).masked_fill(absent, 0)
-            variance = y.square().sum((0, 1)) / divisor
+            y = y - mean
+            variance = y.masked_fill(absent, 0).square().sum(nodes) / divisor
             with torch.no_grad():
                 unbiased = variance * (divisor / (count - 1).clamp(min=1))
                 self.running_mean.lerp_(mean, self.momentum)

@@ -14,10 +14,11 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.attention import check_heads, kernel_attention, merge_heads, split_heads
 from sstcast.models.base import Backbone
-from sstcast.models.convs import GAT
+from sstcast.models.convs import GAT, GCN
 from sstcast.models.norms import widen
 
 GateName = Literal["activation", "sigmoid"]
+LocalName = Literal["gat", "gcn"]
 
 
 class Polynormer(Backbone):
@@ -25,7 +26,7 @@ class Polynormer(Backbone):
 
     Args:
         local_layers: layers with local attention.
-        global_layers: layers with global attention.
+        global_layers: layers with global attention. Without any, the result is the sum of the local layers.
         relu: whether the activations are ReLU, not the identity.
         beta: the first value of the free parameter beta. If None, beta is the sigmoid of a parameter.
         dropout: the share of activations set to 0 in training, in and before local layers.
@@ -40,8 +41,13 @@ class Polynormer(Backbone):
         nodes: the number of nodes in each graph, for `base`.
         gate: the function of H in local layers: `sigmoid`, or `activation`, the ReLU or nothing, as in the
             released code.
+        conv: the message passing of `local-to-global`: `gat`, or `gcn` as on the paper's two largest graphs
+            (appendix H.2).
+        separate_queries: whether global layers have weights for queries beside those for keys (equation 6). The
+            released code shares them. `local-and-global` always has them.
 
-    Raises SSTCastError if `heads` does not divide `width`, or if `base` lacks `nodes`.
+    Raises SSTCastError if `heads` does not divide `width`, if `base` lacks `nodes`, or for `gcn` in another form
+    than `local-to-global`.
     """
 
     def __init__(
@@ -60,9 +66,13 @@ class Polynormer(Backbone):
         eigenvector: bool = False,
         nodes: int | None = None,
         gate: GateName = "activation",
+        conv: LocalName = "gat",
+        separate_queries: bool = False,
     ) -> None:
         super().__init__()
         check_heads(width, heads)
+        if conv != "gat" and form != "local-to-global":
+            raise SSTCastError(f"model.conv: {form} has no {conv}; leave it out, or choose form=local-to-global")
         self.width, self.form, self.eigenpairs = width, form, int(eigenvector)
         self.global_attention = two_parts = form == "local-to-global"
         self.stages = ("local",) if two_parts else ()
@@ -76,15 +86,15 @@ class Polynormer(Backbone):
             mixture = Mixture(width, beta, local_layers)
             if form == "local-and-global":
                 return ParallelLayer(width, heads, mixture, edge_dim)
-            return LocalLayer(width, heads, self.act, mixture, dropout, pre_norm, edge_dim, gate)
+            return LocalLayer(width, heads, self.act, mixture, dropout, pre_norm, edge_dim, gate, conv)
 
         self.local_layers = nn.ModuleList(local() for _ in range(local_layers))
-        self.norm = nn.LayerNorm(width) if two_parts else None
+        count = global_layers if two_parts else 0
+        self.norm = nn.LayerNorm(width) if count else None
         self.global_layers = nn.ModuleList(
-            GlobalLayer(width, heads, Mixture(width, beta, global_layers))
-            for _ in range(global_layers if two_parts else 0)
+            GlobalLayer(width, heads, Mixture(width, beta, count), separate_queries) for _ in range(count)
         )
-        self.out = nn.Linear(width, width) if two_parts else None  # shared by all global layers
+        self.out = nn.Linear(width, width) if count else None  # shared by all global layers
         self.dropout, self.global_dropout = nn.Dropout(dropout), nn.Dropout(global_dropout)
 
     def enter(self, stage: str | None) -> None:
@@ -100,9 +110,9 @@ class Polynormer(Backbone):
             if self.form == "local-and-global":
                 x = self.dropout(self.act(x))
             total = total + x
-        if self.norm is None or self.out is None:
+        if self.form != "local-to-global":
             return x
-        if not self.global_attention:
+        if self.norm is None or self.out is None or not self.global_attention:
             return total
         x = self.norm(total)
         for layer in self.global_layers:
@@ -140,7 +150,7 @@ class Mixture(nn.Module):
 class LocalLayer(nn.Module):
     """`(1 - beta) norm(h * y) + beta y` with `h = gate(H x)` and `y = act(GAT(x) + W x)` (equation 17).
 
-    Equation 7 is `h * y + beta y` without `W`, biases and activation.
+    `gcn` replaces GAT by GCN. Equation 7 is `h * y + beta y` without `W`, biases and activation.
     """
 
     def __init__(
@@ -153,11 +163,12 @@ class LocalLayer(nn.Module):
         pre_norm: bool,
         edge_dim: int,
         gate: GateName = "activation",
+        conv: LocalName = "gat",
     ) -> None:
         super().__init__()
         self.pre_norm = nn.LayerNorm(width) if pre_norm else nn.Identity()
         self.gate, self.root = nn.Linear(width, width), nn.Linear(width, width)
-        self.conv = GAT(width, edge_dim, heads, bias=False)
+        self.conv = GAT(width, edge_dim, heads, bias=False) if conv == "gat" else GCN(width)
         self.act, self.norm, self.beta = act, nn.LayerNorm(width), mixture
         self.gate_act = nn.Sigmoid() if gate == "sigmoid" else act
         self.dropout = nn.Dropout(dropout)
@@ -170,24 +181,30 @@ class LocalLayer(nn.Module):
 
 
 class GlobalLayer(nn.Module):
-    """`norm(q (k^T v) / q (k^T 1)) * (H x + beta)` with `q = k = sigmoid(K x)` (equation 8)."""
+    """`norm(q (k^T v) / q (k^T 1)) * (H x + beta)` with `q = k = sigmoid(K x)` (equation 8).
 
-    def __init__(self, width: int, heads: int, mixture: Mixture) -> None:
+    With `separate_queries`, `q = sigmoid(Q x)`.
+    """
+
+    def __init__(self, width: int, heads: int, mixture: Mixture, separate_queries: bool = False) -> None:
         super().__init__()
         self.heads = heads
         self.gate, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.norm, self.beta = nn.LayerNorm(width), mixture
+        self.query = nn.Linear(width, width) if separate_queries else None
 
     def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
         key = self.key(x)
-        y = global_attention(key, key, self.value(x), graph, self.heads)
+        query = key if self.query is None else self.query(x)
+        y = global_attention(query, key, self.value(x), graph, self.heads)
         return self.norm(y) * (self.gate(x) + self.beta(place))
 
     def weights(self, x: Tensor, graph: Graph) -> Tensor:
         """Return the attention weights, `[graphs, heads, N, N]`."""
         key, mask = graph.dense(self.key(x))
-        q = split_heads(key.sigmoid(), self.heads)
-        scores = q @ q.transpose(-1, -2) * mask[:, None, None]
+        query = key if self.query is None else graph.dense(self.query(x))[0]
+        q, k = (split_heads(part.sigmoid(), self.heads) for part in (query, key))
+        scores = q @ k.transpose(-1, -2) * mask[:, None, None]
         return scores / scores.sum(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
 
 

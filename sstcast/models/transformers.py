@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
@@ -16,12 +17,18 @@ from sstcast.models.sparse_attention import rank
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward network, each after a norm and with a residual connection."""
+    """Attention and a feed-forward network, each after a norm and with a residual connection.
 
-    def __init__(self, width: int, attention: nn.Module, dropout: float) -> None:
+    The network has `hidden` units, by default twice the width.
+    """
+
+    def __init__(self, width: int, attention: nn.Module, dropout: float, hidden: int | None = None) -> None:
         super().__init__()
         self.attention, self.attention_norm = attention, nn.LayerNorm(width)
-        self.feed_forward, self.feed_forward_norm = feed_forward(width, dropout), nn.LayerNorm(width)
+        self.feed_forward, self.feed_forward_norm = (
+            feed_forward(width, dropout, hidden=hidden),
+            nn.LayerNorm(width),
+        )
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, *context: Any) -> Tensor:
@@ -94,6 +101,7 @@ class TokenGT(Backbone):
             neither node nor type identifiers, as the `Transformer` in the paper's Table 2.
         identifier_size: numbers in an identifier. `orf` identifiers of a graph with no more nodes are orthonormal.
         seed: of the `orf` identifiers in evaluation.
+        feed_forward_width: hidden units of the feed-forward networks, by default `2 * width`.
 
     Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.
     """
@@ -112,6 +120,7 @@ class TokenGT(Backbone):
         edge_dim: int = 2,
         seed: int = 0,
         attention_options: dict[str, Any] | None = None,
+        feed_forward_width: PositiveInt | None = None,
     ) -> None:
         super().__init__()
         self.eigenpairs = identifier_size - 1 if identifiers == "laplacian" else 0
@@ -123,7 +132,9 @@ class TokenGT(Backbone):
         self.edge_encoder = nn.Linear(edge_dim, width, bias=False) if edge_dim else None
         sizes = {"width": width, "heads": heads, "dropout": dropout}
         self.layers = nn.ModuleList(
-            EncoderLayer(width, build_attention(attention, attention_options, **sizes), dropout)
+            EncoderLayer(
+                width, build_attention(attention, attention_options, **sizes), dropout, feed_forward_width
+            )
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)

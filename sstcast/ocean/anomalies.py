@@ -6,11 +6,11 @@ Both protocols have the same affine form, which all models and metrics rely on:
 
 - `physical`: `climatology` is a harmonic fit to the coarse field over the base period. `scale` is a single number,
   the standard deviation of the anomalies in that period.
-- `paper` (Cai et al. 2023, D.4, following their code): each native pixel is standardised by the mean and
-  population standard deviation of its day of year in the base period, land is set to 0, and pixels are averaged.
-  In a coarse cell with some land, the average shrinks by the ocean fraction, which `scale` corrects. The average
-  of pixels with different standard deviations has no exact inverse. With `coarsen` above 1, anomalies are
-  converted to degC with the mean standard deviation of the cell's ocean pixels.
+- `paper` (the released code of Cai et al. 2023, whose text does not mention anomalies): each native pixel is
+  standardised by the mean and population standard deviation of its day of year in the base period, land is set to
+  0, and pixels are averaged. In a coarse cell with some land, the average shrinks by the ocean fraction, which
+  `scale` corrects. The average of pixels with different standard deviations has no exact inverse. With `coarsen`
+  above 1, anomalies are converted to degC with the mean standard deviation of the cell's ocean pixels.
 
 The base period is the training period unless `data.splits.base_period` sets another. `fit` runs once and uses only
 the base period. `standardise` is applied to all days.

@@ -1,7 +1,9 @@
 """Devices, precision, and the compilation of models."""
 
 import os
+import resource
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -54,6 +56,17 @@ def choose_device(name: str) -> torch.device:
         return device
     except (RuntimeError, AssertionError) as error:
         raise SSTCastError(f"training.device: {name!r} is not available here; use auto or cpu") from error
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the most bytes that torch has allocated on a GPU since its last reset of this number.
+
+    On other devices, return the most bytes of RAM that this process has taken so far.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most  # in bytes on macOS, in KiB on Linux
 
 
 def compile_model(

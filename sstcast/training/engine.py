@@ -33,7 +33,7 @@ from sstcast.training.checkpoint import (
     save_checkpoint,
     step_checkpoints,
 )
-from sstcast.training.devices import compile_model
+from sstcast.training.devices import compile_model, peak_memory
 from sstcast.training.task import Task, seed_of
 from sstcast.workers import StopRequest
 
@@ -55,6 +55,7 @@ class State:
     loss: float = 0.0  # summed over these steps
     weight: float = 0.0  # number of elements in this sum
     seconds: float = 0.0
+    peak_memory: int = 0  # bytes, 0 if no epoch has measured it
     best: float = math.inf  # the lowest score so far
     best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
@@ -165,6 +166,8 @@ class Trainer:
         # DistributedDataParallel wraps the model, and the compiler wraps both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.single)
         first = self.fabric.is_global_zero
+        if self.fabric.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.fabric.device)
         board = open_board(self.run.folder / "tensorboard", self.state.epoch) if first else None
         with StopRequest() as stop, TrainingProgress(total, first, board) as progress:
             while not self.finished:
@@ -301,6 +304,7 @@ class Trainer:
         model.eval()
         scores = self.task.validate(model)
         state.seconds += time.monotonic() - started
+        state.peak_memory = max(state.peak_memory, peak_memory(self.fabric.device))
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
         if not math.isfinite(score):
             raise SSTCastError(

@@ -59,6 +59,20 @@ def test_a_run_is_recorded_and_not_repeated(configure: Configure, monkeypatch: p
         run_benchmark(configure("MUTAG", "mpnn", "model.width=16"), [0])
 
 
+def test_peak_memory_is_recorded_and_optional(configure: Configure) -> None:
+    """On a CPU, it is what the kernel calls the high water mark of the process, in KiB."""
+    config = configure("MUTAG", "mpnn")
+    result = run_benchmark(config, [0])[0]
+    if (status := Path("/proc/self/status")).exists():
+        mark = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        assert result["peak_memory"] == pytest.approx(1024 * int(mark), rel=0.1)
+    metrics = config.folder / "seed-0/metrics.json"
+    earlier = json.loads(metrics.read_text())
+    assert earlier.pop("peak_memory") > 2**20
+    metrics.write_text(json.dumps(earlier))
+    assert run_benchmark(config, [0]) == [result | {"peak_memory": None}]
+
+
 def test_a_longer_run_continues_and_ends_with_the_same_weights(configure: Configure, tmp_path: Path) -> None:
     found = []
     for place, lengths in (("whole", [4]), ("parts", [2, 4])):

@@ -95,6 +95,32 @@ def test_the_virtual_node_sees_the_last_layer(tmp_path: Path) -> None:
     torch.testing.assert_close(predictor(batch), predictor.head(row))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("positional", ["rwse", "lap"])
+def test_a_virtual_node_in_the_graph_has_no_position_and_no_part_in_the_readout(
+    positional: str, tmp_path: Path
+) -> None:
+    """Positions are those of the molecules, and the readout sums their atoms, as PyG does on larger graphs."""
+    more = [f"predictor.positional={positional}", "predictor.readout=sum", "predictor.degree=true"]
+    plain, batch = make(tmp_path, "gine", *more)
+    model, _ = make(tmp_path, "gine-vn", *more)
+    assert positions_of(model) == positions_of(plain)
+    model.load_state_dict(plain.state_dict())
+    g, x, edges = batch.graph, plain.encode_nodes(batch), plain.edges(batch.edge_attr)
+    torch.testing.assert_close(model.encode_nodes(batch), x)
+    nodes = torch.arange(len(x))  # the virtual nodes come last, and SparseGraph wants batches in order
+    ends = torch.stack([nodes, len(x) + g.batch])
+    index = torch.cat([g.edge_index, ends, ends.flip(0)], dim=1)
+    order = torch.cat([g.batch, torch.arange(g.graphs)]).argsort(stable=True)
+    attr = torch.cat([edges, edges.new_zeros(2 * len(x), edges.shape[1])])
+    all_of_them = torch.cat([x, x.new_zeros(g.graphs, x.shape[1])])[order]
+    whole = SparseGraph(
+        order.argsort()[index], torch.cat([g.batch, torch.arange(g.graphs)])[order], g.graphs, attr
+    )
+    atoms = plain.backbone(all_of_them, whole)[order.argsort()][: len(x)]
+    torch.testing.assert_close(model(batch), model.head(global_add_pool(atoms, g.batch)), rtol=1e-4, atol=1e-5)
+
+
 def test_models_name_the_positions_they_need(tmp_path: Path) -> None:
     for model, overrides, wanted in (
         ("mpnn", ["predictor.positional=lap", "predictor.pairs=5"], (5, 0)),

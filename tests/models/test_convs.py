@@ -30,6 +30,13 @@ def directed(edge_dim: int = D) -> SparseGraph:
     return one_graph(edge_index, 6, torch.randn(7, edge_dim) if edge_dim else None)
 
 
+def normalise(norm: nn.Module, x: Tensor) -> Tensor:
+    """LayerNorm over channels, or BatchNorm over all rows, in training."""
+    axis = 1 if isinstance(norm, nn.LayerNorm) else 0
+    scaled = (x - x.mean(axis, keepdim=True)) / (x.var(axis, correction=0, keepdim=True) + 1e-5).sqrt()
+    return scaled * norm.weight + norm.bias
+
+
 def gatedgcn(
     layer: GatedGCN, x: Tensor, e: Tensor, edges: Tensor, near: Tensor | float = 1.0
 ) -> tuple[Tensor, Tensor]:
@@ -38,14 +45,16 @@ def gatedgcn(
     score = layer.target(x[target]) + layer.source(x[source]) + layer.edge(e)
     gate = score.sigmoid() * near
     above, below = (scatter(part, target, dim_size=len(x)) for part in (gate * layer.neighbor(x[source]), gate))
-    new_e = e if layer.edge_norm is None else e + layer.edge_norm(score).relu()
-    return x + layer.node_norm(layer.own(x) + above / (below + 1e-6)).relu(), new_e
+    new_e = e if layer.edge_norm is None else e + normalise(layer.edge_norm, score).relu()
+    return x + normalise(layer.node_norm, layer.own(x) + above / (below + 1e-6)).relu(), new_e
 
 
 @pytest.mark.parametrize("edge_dim", [0, 3])
-def test_gatedgcn_by_its_equations(edge_dim: int) -> None:
-    """Three layers. Without features, all edges start with the same learned vector."""
-    graph, x, model = directed(edge_dim), torch.randn(6, D), MPNN(D, 3, edge_dim=edge_dim, conv="gatedgcn")
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_gatedgcn_by_its_equations(edge_dim: int, norm: str) -> None:
+    """Three layers in training. Without features, all edges start with the same learned vector."""
+    graph, x = directed(edge_dim), torch.randn(6, D)
+    model = MPNN(D, 3, edge_dim=edge_dim, conv="gatedgcn", norm=norm)
     for parameter in model.parameters():  # so that none stays 0 or 1
         nn.init.normal_(parameter, std=0.5)
     nodes, edges = x, model.edge_encoder(graph.edge_attr[0] if edge_dim else torch.ones(7, 1))

@@ -32,6 +32,20 @@ def test_layer_by_its_equations(conv: str, norm: str) -> None:
     torch.testing.assert_close(model(x, graph), layer.norm(y + layer.feed_forward(y)))
 
 
+@pytest.mark.parametrize("inside", ["layer", "batch"])
+def test_the_norm_inside_gatedgcn_is_chosen_apart(inside: str) -> None:
+    """It is LayerNorm by default, even in presets whose layers have BatchNorm, and of the same size."""
+    default, model = (GPS(D, 2, norm="batch", **options) for options in ({}, {"conv_norm": inside}))
+    kinds = {"layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
+    for first, second in zip(default.layers, model.layers, strict=True):
+        assert isinstance(first.conv.node_norm, nn.LayerNorm)
+        assert isinstance(second.conv.node_norm, kinds[inside])
+        assert isinstance(second.norm, nn.BatchNorm1d)
+    assert isinstance(model.layers[0].conv.edge_norm, kinds[inside])
+    count, other = (sum(p.numel() for p in network.parameters()) for network in (default, model))
+    assert count == other
+
+
 def test_dropout_acts_in_training_only() -> None:
     x, graph = make_grid()
     for name in (*ATTENTIONS, "none"):

@@ -35,14 +35,19 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "primphormer": ("primphormer", {**GPS, "attention_options": FEW["primphormer"]}),
     "polynormer": ("polynormer", POLYNORMER),
     "polynormer-parallel": ("polynormer", {**POLYNORMER, "form": "local-and-global", "beta": 0.9}),
+    "polynormer-gcn": ("polynormer", {**POLYNORMER, "conv": "gcn", "separate_queries": True}),
+    "polynormer-local": ("polynormer", {**POLYNORMER, "global_layers": 0}),
     "polynormer-prenorm": ("polynormer", {**POLYNORMER, "pre_norm": True, "gate": "sigmoid"}),
     "sapdgt": ("sapdgt", {**SMALL, "radius": 2, "edge_messages": True}),
     "lsat-subgraph": ("lsat", {**SMALL, "extractor": "subgraph"}),
     "tokengt-orf": ("tokengt", {**SMALL, "identifiers": "orf", "attention": "softmax"}),
     "tokengt-none": ("tokengt", {**SMALL, "identifiers": "none", "attention": "performer"}),
     "mpnn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gin"}),
+    "mpnn-gatedgcn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gatedgcn", "virtual_node": "graph"}),
+    "gps-gatedgcn-batch": ("gps", {**GPS, "norm": "batch", "conv_norm": "batch"}),
     "gps-batch": ("gps", {**GPS, "norm": "batch", "conv": "gat", "attention": "exphormer"}),
     **{f"mpnn-{conv}": ("mpnn-vn", {**SMALL, "conv": conv}) for conv in CONVS if conv != "mean"},
+    **{f"in-graph-{conv}": ("mpnn", {**SMALL, "conv": conv, "virtual_node": "graph"}) for conv in CONVS},
     **{
         f"gps-{kind}": ("gps", {**GPS, "attention": kind, "attention_options": FEW.get(kind, {})})
         for kind in ("none", *ATTENTIONS)
@@ -62,6 +67,7 @@ COMPILED = [
     "tfnet",
     "mpnn-vn",
     "mpnn-batch",
+    "in-graph-gatedgcn",
     "linear-transformer",
     "primphormer",
     "polynormer",

@@ -12,7 +12,7 @@ from torch_geometric.utils import k_hop_subgraph, scatter
 from sstcast.errors import SSTCastError
 from sstcast.graphs.paths import anchor_distances, path_distances
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.attention import split_heads
+from sstcast.models.attention import favor_attention, orthogonal_directions, softmax_attention, split_heads
 from sstcast.models.kdlgt import (
     AnchorAttention,
     AnchorDistance,
@@ -62,6 +62,32 @@ def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph
     """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
     s, (w_q, w_k) = layer.norm(subtree(layer, x, graph.edge_index)), layer.structure.weight.chunk(2)
     return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
+
+
+@pytest.mark.parametrize("rank", [2, 6])
+def test_a_symmetric_bias_is_a_product_of_queries_and_keys(rank: int) -> None:
+    """Section 4.2: B = B_q B_k^T from its eigenpairs, as further channels of softmax and its random features."""
+    generator = np.random.default_rng(0)
+    factor, signs = generator.normal(size=(12, rank)), np.resize([1, -1], rank)
+    bias = torch.from_numpy(0.05 * (factor * signs) @ factor.T)
+    values, vectors = torch.linalg.eigh(bias)
+    kept = values.abs() > 1e-9
+    assert int(kept.sum()) == rank
+    b_q, b_k = vectors[:, kept] * values[kept], vectors[:, kept]
+    torch.testing.assert_close(b_q @ b_k.T, bias)
+
+    size = SIZE + rank
+    q, k, v = (torch.from_numpy(0.5 * generator.normal(size=(1, 1, 12, SIZE))) for _ in range(3))
+    expected = F.scaled_dot_product_attention(q, k, v, bias)
+    scale, sqrt = (size / SIZE) ** 0.25, size**0.25  # attention divides by the square root of all channels
+    q, k = (torch.cat([scale * part, sqrt * b[None, None]], dim=-1) for part, b in ((q, b_q), (k, b_k)))
+    mask = torch.ones(1, 12, dtype=torch.bool)
+    torch.testing.assert_close(softmax_attention(q, k, v, mask), expected)
+    errors = []
+    for features in (16, 4096):
+        drawn = [orthogonal_directions(features, size).double() for _ in range(8)]
+        errors.append(torch.stack([favor_attention(q, k, v, mask, w) - expected for w in drawn]).norm())
+    assert errors[1] < errors[0] / 4
 
 
 def test_sat_by_its_equation() -> None:
@@ -230,6 +256,40 @@ def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
     assert np.abs(exact[..., None] - by_anchor).max() >= furthest
     node, anchor = np.unravel_index(to_anchor.argmax(), to_anchor.shape)
     assert by_anchor[node, node, anchor] == furthest
+
+
+def test_anchors_between_the_nodes_break_equation_17() -> None:
+    """On a path of 21 nodes, every anchor halves the distance of the ends. Random graphs have such anchors too."""
+    to_anchor = anchor_distances(as_sparse(nx.path_graph(21)), 2)[0].numpy()
+    assert to_anchor.shape == (21, 6)
+    assert set(to_anchor.argmin(0).tolist()).isdisjoint({0, 20})
+    np.testing.assert_array_equal((to_anchor[0] + to_anchor[20]) / 2, 10)  # equation 14, for a distance of 20
+    broken = []
+    for seed in range(40):
+        graph = nx.gnp_random_graph(30, 0.12, seed=seed)
+        graph = nx.convert_node_labels_to_integers(graph.subgraph(max(nx.connected_components(graph), key=len)))
+        to_anchor = anchor_distances(as_sparse(graph), 2)[0].numpy()
+        assert to_anchor.min(1).max() <= 2
+        by_anchor = (to_anchor[:, None] + to_anchor) / 2
+        broken.append((np.abs(nx.floyd_warshall_numpy(graph)[..., None] - by_anchor) > 2).mean())
+    assert 0.05 < np.mean(broken) < 0.15
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("graph", "equivariant"), [(nx.cycle_graph(14), False), (random_graph(), True)], ids=["cycle", "no symmetry"]
+)
+def test_the_numbering_of_nodes_chooses_between_tied_anchors(graph: nx.Graph, equivariant: bool) -> None:
+    """All nodes of a cycle are alike, so the anchors, and SAPDGT with them, depend on their numbers."""
+    model, furthest = AnchorDistance(WIDTH, 2, HEADS, radius=2).eval(), []
+    for _ in range(5):
+        order, x = torch.randperm(14), torch.randn(14, WIDTH)
+        numbers = order.argsort().tolist()
+        renumbered = nx.empty_graph(14)
+        renumbered.add_edges_from((numbers[i], numbers[j]) for i, j in graph.edges)
+        ours, theirs = model(x[order], as_sparse(renumbered)), model(x, as_sparse(graph))[order]
+        furthest.append(float((ours - theirs).abs().max()))
+    assert max(furthest) < 1e-5 if equivariant else max(furthest) > 1e-3
 
 
 def test_path_lengths_are_no_product_of_few_columns() -> None:

@@ -19,7 +19,7 @@ from sstcast.models.convs import MessagePassing
 from sstcast.models.mpnn import MPNN
 from sstcast.storage.artefacts import packaged
 
-OWN = "conv gatedgcn: has its own norm, activation and residual"
+OWN = "conv gatedgcn: has its own activation and residual connection, and a norm layer or batch"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,9 @@ OWN = "conv gatedgcn: has its own norm, activation and residual"
         ("gps", {"attention": "performer", "attention_options": {"featurs": 8}}, "did you mean 'features'"),
         ("gps", {"attention": "performer", "attention_options": {"features": 0}}, "features.*greater than 0"),
         ("gps", {"attention": "primphormer", "attention_options": {"heads": 4}}, "primphormer.*heads"),
-        ("mpnn", {"conv": "gatedgcn", "norm": "batch"}, OWN),
+        ("mpnn", {"conv": "gatedgcn", "norm": "none"}, OWN),
+        ("mpnn", {"virtual_node": "grap"}, "virtual_node: Input should be 'graph'"),
+        ("gps", {"conv": "gcn", "conv_norm": "batch"}, "model gps: conv_norm: gcn follows norm"),
         ("mpnn", {"conv": "gatedgcn", "activation": "gelu"}, OWN),
         ("mpnn", {"conv": "gatedgcn", "residual": False}, OWN),
     ],

@@ -13,6 +13,7 @@ from torch_geometric import nn as pyg
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.convs import GCN
 from sstcast.models.polynormer import GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer, Polynormer
 
 H, W, D = 3, 4, 8
@@ -106,6 +107,36 @@ def test_local_layer_by_equation_17(gate: GateName, pre_norm: bool, relu: bool) 
 
 
 @torch.no_grad()
+def test_local_layer_with_gcn() -> None:
+    """Appendix H.2: GCN for GAT in equation 17. It has a self-loop at each node."""
+    layer, x = LocalLayer(D, 2, nn.ReLU(), Mixture(D, None, 1), 0.0, False, 3, conv="gcn"), torch.randn(5, D)
+    nn.init.normal_(layer.conv.bias)
+    conv = pyg.GCNConv(D, D)
+    conv.lin.weight.copy_(layer.conv.linear.weight)
+    conv.bias.copy_(layer.conv.bias)
+    h, y = layer.gate(x).relu(), (conv(x, EDGES) + layer.root(x)).relu()
+    beta = layer.beta.value.sigmoid()
+    expected = (1 - beta) * nn.functional.layer_norm(h * y, (D,)) + beta * y
+    torch.testing.assert_close(layer(x, one_graph(EDGES, 5, torch.randn(5, 3)), None), expected)
+    assert all(isinstance(part.conv, GCN) for part in Polynormer(D, 2, conv="gcn").local_layers)
+    with pytest.raises(SSTCastError, match=r"model\.conv: base has no gcn"):
+        Polynormer(D, form="base", nodes=3, conv="gcn")
+
+
+@torch.no_grad()
+def test_without_global_layers_the_sum_of_the_local_ones_is_the_result() -> None:
+    """Figure 3, local attention alone: no norm, and no weights of a global stage."""
+    model, grid, x = Polynormer(D, 2, 0, 2), land_grid(H, W), torch.randn(2, H * W, D)
+    first = model.local_layers[0](x, grid, None)
+    torch.testing.assert_close(model(x, grid), first + model.local_layers[1](first, grid, None))
+    whole = Polynormer(D, 2, 2, 2)
+    whole.load_state_dict(model.state_dict(), strict=False)
+    whole.enter("local")
+    assert torch.equal(whole(x, grid), model(x, grid))
+    assert {name.split(".")[0] for name, _ in model.named_parameters()} == {"local_layers"}
+
+
+@torch.no_grad()
 def test_the_shift_of_the_base_model_gives_lower_degrees() -> None:
     """Appendix B: along a ray, the output has the degrees 1 to 2^L with B, and only 2^L without."""
     x = torch.randn(1, H * W, D).double()
@@ -121,17 +152,23 @@ def test_the_shift_of_the_base_model_gives_lower_degrees() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 4])
-def test_global_layer_by_its_equation(heads: int) -> None:
-    """Each head weighs all real nodes j by q_i k_j."""
-    layer, grid = GlobalLayer(D, heads, Mixture(D, 0.7, 1)), land_grid(H, W)
+@pytest.mark.parametrize("separate", [False, True])
+def test_global_layer_by_its_equation(heads: int, separate: bool) -> None:
+    """Each head weighs all real nodes j by q_i k_j. Queries have the weights of keys or their own (equation 6)."""
+    layer, grid = GlobalLayer(D, heads, Mixture(D, 0.7, 1), separate), land_grid(H, W)
+    asks = layer.query if separate else layer.key
     x, size = torch.randn(2, H * W, D), D // heads
     out, shown = layer(x, grid, None), layer.weights(x, grid)
     for sample, mask in zip(range(2), grid.mask, strict=True):
-        q, v = layer.key(x[sample, mask]).sigmoid(), layer.value(x[sample, mask])
+        q, k, v = (
+            asks(x[sample, mask]).sigmoid(),
+            layer.key(x[sample, mask]).sigmoid(),
+            layer.value(x[sample, mask]),
+        )
         mixed = []
         for head in range(heads):
             part = slice(head * size, (head + 1) * size)
-            weights = q[:, part] @ q[:, part].T
+            weights = q[:, part] @ k[:, part].T
             weights = weights / weights.sum(1, keepdim=True)
             torch.testing.assert_close(shown[sample, head][mask][:, mask], weights)
             mixed.append(weights @ v[:, part])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -308,3 +309,43 @@ def test_functions_of_the_order_with_positions() -> None:
         x = 0.9 * generator.uniform(size=N)
         np.testing.assert_allclose(primphormer(x + place, backwards), x[::-1], atol=1e-5)
         assert not np.allclose(primphormer(x[::-1] + place, backwards), x[::-1], atol=1e-2)
+
+
+def a_graph(seed: int) -> nx.Graph:
+    return nx.compose(nx.path_graph(6), nx.gnp_random_graph(6, 0.2, seed=seed))
+
+
+def test_functions_on_graphs_of_pairs() -> None:
+    """Section 3.2, edge Primphormer: a token ((i, j), sigma_ij) for each pair with i <= j, in any order.
+
+    The sum of sigma_ij e_ij over the pairs is the graph, so each pair can get the distance of its ends.
+    """
+    generator = np.random.default_rng(0)
+    for seed in range(3):
+        graph = a_graph(seed)
+        pairs = generator.permutation([(i, j) for i in range(6) for j in range(i, 6)])
+        xi = np.zeros((21, 6, 6))
+        for token, (i, j) in zip(xi, pairs, strict=True):
+            token[i, j] = graph.has_edge(i, j)
+        distances = []
+        for (i, j), seen in zip(pairs, sums_by_attention(xi.reshape(21, -1)), strict=True):
+            whole = nx.from_numpy_array((seen + 1e-9).reshape(6, 6).round())
+            distances.append(nx.shortest_path_length(whole, i, j))
+        assert distances == [nx.shortest_path_length(graph, *pair) for pair in pairs]
+
+
+def test_functions_on_graphs_of_nodes() -> None:
+    """Section 3.2, node Primphormer: the token of node i is row i of the identity beside row i of the adjacency.
+
+    The sum of their products is the adjacency, so each node can get its largest distance to others.
+    """
+    for seed in range(3):
+        graph = a_graph(seed)
+        adjacency = nx.to_numpy_array(graph, range(6))
+        tokens = np.concatenate([np.eye(6), adjacency], axis=1)
+        xi = tokens[:, :6, None] * tokens[:, None, 6:]
+        furthest = []
+        for token, seen in zip(tokens, sums_by_attention(xi.reshape(6, -1)), strict=True):
+            whole = nx.from_numpy_array((seen + 1e-9).reshape(6, 6).round())
+            furthest.append(nx.eccentricity(whole, int(token[:6].argmax())))
+        assert furthest == [nx.eccentricity(graph, node) for node in range(6)]
