@@ -7,7 +7,6 @@ longitude. `AXES` lists names for the other axes from CF, climpred, cfgrib and O
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 OBSERVED = ("time", "lat", "lon")
@@ -121,7 +121,7 @@ def find_field(
     if not (units := units or str(field.attrs.get("units", "")).strip()):
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
-    factor, zero = celsius(units, path)
+    factor, zero = celsius(units, path, name)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
@@ -234,34 +234,6 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
     if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
         return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
     return ""
-
-
-def celsius(units: str, path: Path | str) -> tuple[float, float]:
-    """Return (factor, zero) such that degC = factor * value + zero. Raises SSTCastError for other units.
-
-    The conversion is for temperatures, not differences: 0 K is -273.15 degC.
-    """
-    if (found := _celsius(units)) is None:
-        raise SSTCastError(
-            f"{path}: {units!r} is not a unit of temperature; set data.units, for instance to degC or K"
-        )
-    return found
-
-
-@cache
-def _celsius(units: str) -> tuple[float, float] | None:
-    # Normalise spellings that pint misreads. It takes "deg C" for degrees of angle times another unit.
-    plain = re.sub(r"^(deg(ree)?s?|°)?[\s_.]*([CFK]|kelvin|celsius|fahrenheit)s?$", r"deg\3", units, flags=re.I)
-    plain = re.sub("^deg(.).*$", lambda found: f"deg{found[1].upper()}", plain)
-    if plain == "degC":
-        return 1.0, 0.0
-    from cf_xarray.units import units as registry  # imported late: slow, and most files do not need it
-
-    try:
-        zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
-    except Exception:  # pint raises many types of errors
-        return None
-    return round(float(one - zero), 12), round(float(zero), 9)
 
 
 def _guessed_units(field: xr.DataArray, path: Path) -> str:

@@ -139,15 +139,50 @@ def test_the_date_line(tmp_path: Path, west: float) -> None:
 
 
 SPELLED = ["deg C", "degrees C", "Degrees Celsius", "°C", "degree_Celsius", "celsius", "C", "deg_C", "degreesC"]
+SPELLED += ["ºC", "℃", "oC", "Deg. C", "degrees Celsius (ITS-90)", "degree celcius", "degrees centigrade"]
+SPELLED += ["Celsius degrees", "degrees (Celsius)"]
 
 
 @pytest.mark.parametrize("units", [*SPELLED, "K", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"])
 def test_units(tmp_path: Path, units: str) -> None:
     written = {"k": SST + 273.15, "f": SST * 1.8 + 32, "c": SST}
-    kind = next(letter for letter in "kfc" if letter in units.lower())
+    kind = next((letter for letter in "kf" if letter in units.lower()), "c")
     values = written[kind] * (1000 if units == "mK" else 1)
     path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
     np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
+
+
+DIFFERENT = [
+    "degrees",
+    "degree",
+    "degC^2",
+    "degC2",
+    "degC/day",
+    "degC anomaly",
+    "degR",
+    "cdeg",
+    "1",
+    "degC (1 sigma)",
+]
+
+
+@pytest.mark.parametrize("units", DIFFERENT)
+def test_other_units_are_refused_with_the_attribute_to_edit(tmp_path: Path, units: str) -> None:
+    path = netcdf(OCEAN.isel(time=slice(9)).assign(sst=SST[:9].assign_attrs(units=units)))(tmp_path)
+    with refused(path, repr(units), "set data.units to degC or K, or ", "the attribute `units` of sst,"):
+        open_sst(path)
+    np.testing.assert_allclose(open_sst(path, units="degC"), SST[:9], atol=1e-4)
+    spread = forecasts()["sst"].copy(data=np.full(forecasts()["sst"].shape, 0.4)).assign_attrs(units=units)
+    path = netcdf(forecasts().assign(sst_spread=spread), "forecasts.nc")(tmp_path)
+    with refused(path, repr(units), "; correct the attribute `units` of sst_spread"):
+        read_forecasts(path)
+
+
+@pytest.mark.parametrize(("units", "factor"), [("Degrees Celsius", 1), ("K", 1), ("℃", 1), ("deg F", 5 / 9)])
+def test_a_spread_is_a_difference_of_temperatures(tmp_path: Path, units: str, factor: float) -> None:
+    spread = forecasts()["sst"].copy(data=np.full(forecasts()["sst"].shape, 0.4)).assign_attrs(units=units)
+    found = read_forecasts(netcdf(forecasts().assign(sst_spread=spread))(tmp_path)).spread
+    np.testing.assert_allclose(found, 0.4 * factor, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
