@@ -1,14 +1,13 @@
 """The command `init`: examines a new source and writes a configuration that trains on it."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sstcast.config import load_config
+from sstcast.config import folder_name, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
@@ -23,7 +22,7 @@ TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 MOST_GAPS = 3  # days; interpolation over longer gaps would leak the future into a history
-LINE = re.compile(r"[^A-Za-z0-9._-]+")
+UNNAMED = "my-run"
 
 TEMPLATE = """\
 # Written by `sstcast init`. You can change every key. docs/own-data.md explains source, region and gaps.
@@ -59,7 +58,7 @@ def start(
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
     path = source_path(source)
-    out = out or Path(f"{_name(path.resolve().stem)}.yaml")
+    out = out or Path(f"{folder_name(path.resolve().stem, UNNAMED)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
@@ -86,7 +85,7 @@ def start(
     whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[rows], "lon": lon[cols]})))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
-        name=json.dumps(_name(out.stem)),
+        name=json.dumps(folder_name(out.stem, UNNAMED)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
         units=f"\n  units: {json.dumps(units, ensure_ascii=False)}" if units else "",
@@ -125,7 +124,7 @@ def start(
         lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     if longest > gap:
         lines.append(f"  the gap of {longest} days in a row is too long to fill; add these days before you train")
-    run = config.folder.parent / _name(out.stem)
+    run = config.folder.parent / folder_name(out.stem, UNNAMED)
     return [
         *lines,
         f"{out}: written; next: sstcast train {out}",
@@ -156,8 +155,3 @@ def _near(cells: int) -> int:
     """Return a tile side near 30 that leaves few of the `cells` along an axis unused."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
     return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
-
-
-def _name(stem: str) -> str:
-    """Convert a file name to a valid name for a run's folder."""
-    return LINE.sub("-", stem).lstrip("._-") or "my-run"
