@@ -49,6 +49,7 @@ AXES = {
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 PLACES = re.compile(rf"(nav_)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I)
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
+GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
 BLOCK = 2**23  # values to read at once, 32 MB in single precision
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
@@ -182,7 +183,7 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
             fit = [
                 str(name)
                 for name in names
-                if name != found.get("lead") and coords[name].ndim in ((0, 1) if axis == "time" else (1, 2))
+                if name != found.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
             if fit:
                 found[axis] = min(fit, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
@@ -200,6 +201,13 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
     for axis in ("lat", "lon"):
         if axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
+    if (
+        {"lat", "lon"} <= set(axes)
+        and field[axes["lat"]].ndim
+        and field[axes["lat"]].dims == field[axes["lon"]].dims
+    ):
+        (dim,) = field[axes["lat"]].dims
+        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {GRID_POINTS}"
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing := [axis for axis in OBSERVED if axis not in axes]:
@@ -283,8 +291,13 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     limit = 90.01 if axis.name == "lat" else 720
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
         raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
+    if values.size < 2:
+        raise SSTCastError(
+            f"{path}: its {axis.name} has one value; sstcast needs at least 2 rows and 2 columns of cells: add "
+            "neighbouring cells"
+        )
     steps = np.diff(values)
-    if values.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+    if (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
             f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
         )

@@ -271,6 +271,13 @@ def forecasts(dates: int = 4, leads: int = 3) -> xr.Dataset:
     return sst.transpose("init_time", "lead", ...).to_dataset(name="sst")
 
 
+def on_points(data: xr.Dataset) -> xr.Dataset:
+    """A grid's cells on one dimension, as unstructured meshes and stations are written."""
+    points = data.stack(cell=("lat", "lon")).reset_index("cell")
+    points["lat"].attrs, points["lon"].attrs = {"units": "degrees_north"}, {"units": "degrees_east"}
+    return points
+
+
 ONE_DAY = OCEAN.sel(time="2001-12-31")
 REFUSED: dict[str, tuple[Write, list[str]]] = {
     "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
@@ -282,6 +289,10 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
     "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "cdo remapbil"]),
     "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "cdo remapbil"]),
     "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "cdo remapbil"]),
+    "points": (netcdf(on_points(OCEAN)), ["points, as lat and lon share the dimension cell", "cdo remapdis"]),
+    "one site": (netcdf(OCEAN.isel(lat=[4], lon=[4])), ["lat has one value", "at least 2 rows and 2 columns"]),
+    "a scalar site": (netcdf(OCEAN.isel(lat=4, lon=4)), ["lat has one value", "at least 2 rows and 2 columns"]),
+    "a section": (netcdf(OCEAN.isel(lon=[4])), ["lon has one value", "at least 2 rows and 2 columns"]),
     "a row is missing": (netcdf(OCEAN.isel(lat=[0, 1, 2, 4, 5, 6, 7])), ["its lat lacks values after -11.375"]),
     "forecasts": (netcdf(forecasts()), ["sst looks like forecasts; score them with `sstcast score`"]),
     "climpred's forecasts": (netcdf(climpred(forecasts())), ["looks like forecasts"]),
@@ -410,6 +421,8 @@ BAD: dict[str, Change] = {
     r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
+    r"lies on points, as lat and lon share the dimension cell; .*remapdis": on_points,
+    r"lat has one value; .* at least 2 rows and 2 columns": lambda f: f.isel(lat=[3]),
     r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     "looks like observations, because it has no initial time and lead": lambda f: OCEAN,
 }
