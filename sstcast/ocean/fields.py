@@ -47,11 +47,16 @@ AXES = {
     "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
-PLACES = re.compile(rf"(nav_)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I)
+PLACES = re.compile(
+    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I
+)
+SAME_PLACE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
 GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
 BLOCK = 2**23  # values to read at once, 32 MB in single precision
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
+
+MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
@@ -85,7 +90,8 @@ def find_field(
         known: a cache of layouts; among many similar files, only the first is searched.
 
     Returns:
-        The field, with the choices listed in the attribute `notes`.
+        The field, with the choices listed in the attribute `notes`. If the file also has true positions, as an
+        ocean model with nominal axes does, the mask `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
@@ -109,6 +115,7 @@ def find_field(
             lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
         )
         axes = axes | {"lead": "lead"}
+    misplaced = _misplaced(field, axes)
     names = {axes[dim]: dim for dim in dims if dim in axes}
     field = field.expand_dims([axis for axis in names if not field[axis].ndim])
     field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
@@ -117,6 +124,8 @@ def find_field(
     if "member" in dims and "member" not in field.dims:
         field = field.expand_dims("member")
     field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+    if misplaced.any():
+        field = field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)})
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
     if not (units := units or str(field.attrs.get("units", "")).strip()):
@@ -191,6 +200,26 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
     if "lead" in found and "time" in found:
         found.setdefault("init_time", found["time"])
     return found
+
+
+def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return which cells `[lat, lon]` lie over a tenth of a cell from where the nominal axes have them.
+
+    Their true positions are the coordinates with two dimensions. A cell without true position is not misplaced.
+    """
+    lat, lon = field[axes["lat"]], field[axes["lon"]]
+    misplaced = np.zeros((lat.size, lon.size), bool)
+    for axis, across in ((lat, lon), (lon, lat)):
+        kind = "latitude" if axis is lat else "longitude"
+        for name in field.cf.coordinates.get(kind, []):
+            true = field[name]
+            if axis.size < 2 or set(true.dims) != {*axis.dims, *across.dims}:
+                continue
+            nominal, place = xr.broadcast(axis.drop_vars(axis.coords), true.drop_vars(true.coords))
+            apart = abs((nominal - place + 180) % 360 - 180).where(abs(place) <= 720)
+            width = np.median(np.abs(np.diff(axis.values)))
+            misplaced |= (apart > SAME_PLACE * width).transpose(*lat.dims, *lon.dims).values
+    return misplaced
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sstcast.config import folder_name, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
-from sstcast.ocean.grid import crop
+from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
+from sstcast.ocean.grid import check_places, crop, true_rows
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
@@ -65,6 +65,12 @@ def start(
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
+    true = true_rows(sst)
+    left_out = sst.sizes["lat"] - (true.stop - true.start)
+    if left_out:
+        if true.stop - true.start < 2:
+            check_places(sst, str(path))
+        sst = sst.isel(lat=true).drop_vars(MISPLACED)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     values = sst.isel(time=some).values
@@ -113,6 +119,11 @@ def start(
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
         f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
     ]
+    if left_out:
+        lines.append(
+            f"  {left_out} rows are left out, because their true latitudes or longitudes differ from the axes by "
+            "more than a tenth of a cell"
+        )
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     lines += [

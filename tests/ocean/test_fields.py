@@ -17,7 +17,7 @@ from sstcast.config import DataConfig, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.grid import coarsen, crop
+from sstcast.ocean.grid import coarsen, crop, on_cells
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
@@ -278,6 +278,18 @@ def on_points(data: xr.Dataset) -> xr.Dataset:
     return points
 
 
+def tripolar(data: xr.Dataset, **names: str) -> xr.Dataset:
+    """Nominal axes beside true positions: the three northern rows bend, and land has no position."""
+    lat, lon = np.meshgrid(data["lat"], data["lon"], indexing="ij")
+    lat[5:] -= 0.03 * np.arange(1, 4)[:, None] * (1 + np.arange(12))
+    lat[0, 0], lon[:2, 0] = np.nan, 1e20
+    true = {
+        "true_lat": (("lat", "lon"), lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        "true_lon": (("lat", "lon"), lon, {"standard_name": "longitude", "units": "degrees_east"}),
+    }
+    return data.assign_coords(true).rename(names)
+
+
 ONE_DAY = OCEAN.sel(time="2001-12-31")
 REFUSED: dict[str, tuple[Write, list[str]]] = {
     "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
@@ -358,6 +370,30 @@ def by_date(folder: Path) -> Path:
     """A file a date, in the order of no dates."""
     writes = [netcdf(climpred(forecasts().isel(init_time=[n])), f"{9 - n}.nc") for n in range(4)]
     return folder_of(*writes)(folder)
+
+
+MOM6 = {"lat": "yh", "lon": "xh", "true_lat": "geolat", "true_lon": "geolon"}
+
+
+@pytest.mark.parametrize("names", [{}, MOM6])
+def test_nominal_axes_are_used_where_they_are_true(tmp_path: Path, names: dict[str, str]) -> None:
+    data = tripolar(OCEAN, **names)
+    for axis, letter, units in (("lat", "Y", "degrees_north"), ("lon", "X", "degrees_east")):
+        data[names.get(axis, axis)].attrs = {"units": units, "axis": letter}
+    path = netcdf(data)(tmp_path)
+    lines = start(str(path), tmp_path / "a.yaml")
+    assert any("3 rows are left out, because their true latitudes" in line for line in lines)
+    box = load_config(tmp_path / "a.yaml").data.box
+    assert box.lat == (-12, -10.75)  # the five southern rows
+    np.testing.assert_allclose(open_region(data_of(path, region=box)), SST[:, :5], atol=1e-4)
+    with refused(path.name, "lies on a curvilinear grid", "choose a region within lat -12..-10.75, or interp"):
+        open_region(data_of(path))
+    scored = netcdf(tripolar(forecasts()), "forecasts.nc")(tmp_path)
+    found = read_forecasts(scored).sst
+    with refused(scored.name, "lies on a curvilinear grid"):
+        on_cells(found, OCEAN, BOX, scored)
+    south, _ = on_cells(found, OCEAN.isel(lat=slice(5)), BOX, scored)
+    np.testing.assert_allclose(south[0], forecasts()["sst"][:, :, :5], atol=1e-4)
 
 
 MOMENT = np.timedelta64(100, "ms")  # the rounding of a time stored as a float
