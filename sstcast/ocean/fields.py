@@ -17,6 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.geo import bounds, step
 from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -124,6 +125,8 @@ def find_field(
     if "member" in dims and "member" not in field.dims:
         field = field.expand_dims("member")
     field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+    if _has_other_bounds(dataset, axes["lat"]):
+        notes.append("with rows that meet halfway between their centres, unlike its bounds")
     if misplaced.any():
         field = field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)})
     if field.indexes["lat"].is_monotonic_decreasing:
@@ -217,9 +220,17 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
                 continue
             nominal, place = xr.broadcast(axis.drop_vars(axis.coords), true.drop_vars(true.coords))
             apart = abs((nominal - place + 180) % 360 - 180).where(abs(place) <= 720)
-            width = np.median(np.abs(np.diff(axis.values)))
-            misplaced |= (apart > SAME_PLACE * width).transpose(*lat.dims, *lon.dims).values
+            misplaced |= (apart > SAME_PLACE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
     return misplaced
+
+
+def _has_other_bounds(dataset: xr.Dataset, name: str) -> bool:
+    """Return whether the file gives its rows bounds that do not lie halfway between their centres."""
+    centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
+    if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
+        return False
+    halfway, own = (np.sort(ends, axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
+    return bool(np.abs(halfway - own).max() > SAME_PLACE * step(centres))
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
@@ -333,11 +344,14 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     around = np.sort(values % 360)
     gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
     usual = np.median(np.abs(steps))
+    if axis.name == "lat":  # rows may become wider, as on a Mercator grid, but none may be missing
+        sides = np.pad(gaps, 1)
+        usual = np.maximum(sides[2:], sides[:-2]) if gaps.size > 1 else gaps
     # Longitudes may have one gap, outside the region.
     if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):
         where = f" after {(values if axis.name == 'lat' else around)[wide[0]]:g}"
         raise SSTCastError(
-            f"{path}: its {axis.name} lacks values{where} at a spacing of {usual:g}; correct the file"
+            f"{path}: its {axis.name} lacks values{where} at a spacing of {np.median(usual):g}; correct the file"
         )
     return values
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.geo import Axis, Box, span, step
+from sstcast.geo import Axis, Box, edges, evenly_spaced, span, step
 from sstcast.ocean.fields import MISPLACED, REGRID
 from sstcast.storage.cf import rounded
 
@@ -77,6 +77,13 @@ def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
     return cells.drop_vars(MISPLACED)
 
 
+def box_of(lat: Axis, rows: Index | slice, lon: Axis, cols: Index | slice) -> Box:
+    """Return the box of some adjacent rows and columns. The edges of rows are those of the whole axis."""
+    chosen, ends = np.arange(lat.size)[rows], edges(lat)
+    south, north = (round(float(ends[row]), 5) for row in (chosen[0], chosen[-1] + 1))
+    return Box(*span(lon, cols), south, north)
+
+
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
     """Return the fault of a region with the cells `rows` and `cols`, and a valid region, or ""."""
     if not rows.size or not cols.size:
@@ -84,7 +91,8 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         return f"contains no cell of the data, which cover {cover}: change data.region"
     box = region.bounds
     wanted = (box.south, box.north, box.west, box.west + box.width)
-    have = (*span(lat, rows), *span(lon, cols))
+    held = box_of(lat, rows, lon, cols)
+    have = (held.south, held.north, held.west, held.east)
     off = [
         abs(have - want) / size
         for have, want, size in zip(have, wanted, np.repeat([step(lat), step(lon)], 2), strict=True)
@@ -95,6 +103,8 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         fault = "reaches outside the data"
     elif max(off, default=0) > NEAR:
         fault = "has edges that are not cell edges"
+    elif region.coarsen > 1 and not evenly_spaced(lat[rows]):
+        return "has unevenly spaced rows, which cannot be coarsened: set data.region.coarsen: 1"
     elif rows.size % high or cols.size % wide:
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     elif min(rows.size, cols.size) < 2 * region.coarsen:
@@ -103,12 +113,11 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
-        there = Box(*span(lon, cols), *span(lat, rows)).yaml
         return (
-            f"{fault}; the data inside, {there}, have {rows.size} x {cols.size} cells, "
+            f"{fault}; the data inside, {held.yaml}, have {rows.size} x {cols.size} cells, "
             f"fewer than a tile of {high} x {wide}: set a smaller data.region.tile"
         )
-    return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
+    return f"{fault}; the nearest fit is data.region: {box_of(lat, whole[0], lon, whole[1]).yaml}"
 
 
 def around(lon: Axis) -> Axis:
@@ -144,6 +153,8 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
     if (same := at_cells(sst, grid)) is not None:
         return same, "cells as in the file"
     width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
+    if not evenly_spaced(sst["lat"].values):
+        width["lat"] = float(np.diff(sst["lat"]).max())
     ratio = step(grid["lat"].values) / width["lat"]
     n = round(ratio)
     if n > 1 and abs(ratio - n) < WHOLE and (finer := at_cells(sst, finer_cells(grid, n))) is not None:

@@ -11,7 +11,7 @@ from sstcast.config import folder_name, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
-from sstcast.ocean.grid import check_places, crop, true_rows
+from sstcast.ocean.grid import box_of, check_places, crop, true_rows
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
@@ -88,7 +88,7 @@ def start(
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[rows], "lon": lon[cols]})))
+    whole, region = (box.yaml for box in (Box.of(sst), box_of(lat, rows, lon, cols)))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),
