@@ -51,12 +51,14 @@ CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude",
 PLACES = re.compile(
     rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I
 )
+REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
 SAME_PLACE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
 GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
 BLOCK = 2**23  # values to read at once, 32 MB in single precision
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
+DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
@@ -91,8 +93,9 @@ def find_field(
         known: a cache of layouts; among many similar files, only the first is searched.
 
     Returns:
-        The field, with the choices listed in the attribute `notes`. If the file also has true positions, as an
-        ocean model with nominal axes does, the mask `misplaced(lat, lon)` marks the cells that are not there.
+        The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
+        `axes`. If the file also has true positions, as an ocean model with nominal axes does, the mask
+        `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
@@ -117,6 +120,10 @@ def find_field(
         )
         axes = axes | {"lead": "lead"}
     misplaced = _misplaced(field, axes)
+    lon = field[axes["lon"]]
+    if lon.ndim == 1 and lon.size > 2 and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values):
+        notes.append("without its last column, which repeats the first one")
+        field, misplaced = field.isel({lon.dims[0]: slice(0, -1)}), misplaced[:, :-1]
     names = {axes[dim]: dim for dim in dims if dim in axes}
     field = field.expand_dims([axis for axis in names if not field[axis].ndim])
     field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
@@ -139,7 +146,7 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(zero) if zero else field
-    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes)
+    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
 
 
 def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None) -> str:
@@ -309,7 +316,8 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
                 "standard calendar from 1678 on: convert it, for instance with xarray's convert_calendar"
             )
         raise SSTCastError(
-            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'"
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'; "
+            f"{DATENUM}"
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")

@@ -138,20 +138,6 @@ def test_the_date_line(tmp_path: Path, west: float) -> None:
     np.testing.assert_allclose(means, expected.coarsen(lat=2, lon=2).mean(), atol=1e-4)
 
 
-SPELLED = ["deg C", "degrees C", "Degrees Celsius", "°C", "degree_Celsius", "celsius", "C", "deg_C", "degreesC"]
-SPELLED += ["ºC", "℃", "oC", "Deg. C", "degrees Celsius (ITS-90)", "degree celcius", "degrees centigrade"]
-SPELLED += ["Celsius degrees", "degrees (Celsius)"]
-
-
-@pytest.mark.parametrize("units", [*SPELLED, "K", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"])
-def test_units(tmp_path: Path, units: str) -> None:
-    written = {"k": SST + 273.15, "f": SST * 1.8 + 32, "c": SST}
-    kind = next((letter for letter in "kf" if letter in units.lower()), "c")
-    values = written[kind] * (1000 if units == "mK" else 1)
-    path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
-    np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
-
-
 DIFFERENT = [
     "degrees",
     "degree",
@@ -370,29 +356,6 @@ def by_date(folder: Path) -> Path:
     """A file a date, in the order of no dates."""
     writes = [netcdf(climpred(forecasts().isel(init_time=[n])), f"{9 - n}.nc") for n in range(4)]
     return folder_of(*writes)(folder)
-
-
-def test_rows_of_any_spacing_are_read_but_none_may_be_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = -12 + np.cumsum([0.1, 0.2, 0.2, 0.2, 0.4, 0.4, 0.4, 0.4])  # the spacing doubles, as in HYCOM's grids
-    data = OCEAN.assign_coords(lat=("lat", rows, {"units": "degrees_north"}))
-    path = netcdf(data)(tmp_path)
-    start(str(path), tmp_path / "a.yaml")
-    box = load_config(tmp_path / "a.yaml").data.box
-    assert box.lat == (pytest.approx(-12), pytest.approx(-9.5))
-    np.testing.assert_allclose(open_region(data_of(path, region=box)), SST, atol=1e-4)
-    north = Region(lon=(170, 173), lat=(-11.1, -9.5), tile=(4, 6))  # -11.1 is halfway between two rows
-    np.testing.assert_allclose(open_region(data_of(path, region=north)), SST[:, 4:], atol=1e-4)
-    with refused("unevenly spaced rows, which cannot be coarsened: set data.region.coarsen: 1"):
-        open_region(data_of(path, region=box.model_copy(update={"coarsen": 2, "tile": (2, 3)})))
-    reduced = data.assign_coords(lat_bnds=(("lat", "nv"), np.stack([rows - 0.05, rows + 0.35], 1)))
-    reduced["lat"].attrs["bounds"] = "lat_bnds"
-    open_sst(netcdf(reduced, "bounds.nc")(tmp_path))
-    assert "with rows that meet halfway between their centres, unlike its bounds" in capsys.readouterr().err
-    gap = netcdf(data.isel(lat=[0, 1, 2, 3, 4, 5, 7]), "gap.nc")(tmp_path)
-    with refused("its lat lacks values after -10.5"):
-        open_sst(gap)
 
 
 MOM6 = {"lat": "yh", "lon": "xh", "true_lat": "geolat", "true_lon": "geolon"}
