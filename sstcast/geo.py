@@ -127,6 +127,11 @@ def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple
     return round(float(cells[0] - first), 5), round(float(cells[-1] + last), 5)
 
 
+def spans_globe(lon: Axis) -> bool:
+    """Return whether cells with the centres `lon`, in eastward order, go around the globe."""
+    return lon.size > 2 and abs(lon[-1] - lon[0] + step(lon) - 360) < step(lon) / 2
+
+
 def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
     """Return the relative area of cells: of a regular grid, the cosine of `lat` in degrees.
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
+from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -50,6 +51,7 @@ class Windows:
         place: unit vectors from the Earth's centre to the nodes, `[tile, N, 3]`.
         at: index in `days` of the first day of history for each start, ascending.
         before: number of days before each window, for models with a longer memory than `history`.
+        wrap: whether the last column of a tile is beside its first, as on a globe.
     """
 
     values: Tensor
@@ -61,6 +63,7 @@ class Windows:
     place: Tensor
     at: np.ndarray
     before: int = 0
+    wrap: bool = False
 
     @classmethod
     def daily(
@@ -73,10 +76,11 @@ class Windows:
         horizon: int,
         place: Tensor,
         before: int = 0,
+        wrap: bool = False,
     ) -> "Windows":
         """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
-        return cls(values, ocean, days, shape, history, horizon, place, at, before)
+        return cls(values, ocean, days, shape, history, horizon, place, at, before, wrap)
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -161,7 +165,7 @@ class Windows:
         if device is not None and device != window.device:
             parts = (window, ocean, geography)
             window, ocean, geography = (part.pin_memory().to(device, non_blocking=True) for part in parts)
-        graph = GridGraph(*self.shape, ocean, geography=geography)
+        graph = GridGraph(*self.shape, ocean, self.wrap, geography)
         return Batch(window[..., :past], window[..., past:], ocean, graph)
 
 
@@ -218,7 +222,7 @@ class SeveralWindows:
 
         ocean = join([part.ocean for part in parts])
         geography = join([part.graph.geography for part in parts if part.graph.geography is not None])
-        graph = GridGraph(*self.shape, ocean, geography=geography)
+        graph = GridGraph(*self.shape, ocean, all(ocean.wrap for ocean in self.oceans), geography)
         return Batch(join([p.history for p in parts]), join([p.target for p in parts]), ocean, graph)
 
 
@@ -276,11 +280,13 @@ def windows_of(
     horizon: int = 0,
     before: int = 0,
     absent: int = 0,
+    wrap: bool = True,
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
     With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
-    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits.
+    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits. With
+    `wrap`, a tile that spans 360 degrees has no west and east edge.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
@@ -300,6 +306,7 @@ def windows_of(
         horizon=horizon,
         place=unit_vectors(anomaly, index),
         before=before,
+        wrap=wrap and region.tile[1] == anomaly.sizes["lon"] and spans_globe(anomaly["lon"].values),
     )
 
 
