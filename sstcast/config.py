@@ -5,6 +5,7 @@ configuration is saved with the run.
 """
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -229,6 +230,13 @@ class TrainingConfig(Strict):
 
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
+
+
+def folder_name(text: str, default: str) -> str:
+    """Return `text` as a valid name of a folder, or `default` if nothing of it is valid."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).lstrip("._-")[:LONGEST_NAME] or default
+
+
 # Training keys that do not affect the result, so they may change when a run is resumed.
 RUNTIME_KEYS = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 

@@ -14,8 +14,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.fields import FORECAST, celsius, dates, find_field, options_for_keys
+from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
+from sstcast.ocean.units import celsius
 
 DAY = np.timedelta64(1, "D")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
@@ -89,7 +90,7 @@ def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str
 
     other, spread = f"{field.name}_spread", None
     if other in dataset.data_vars:
-        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path)
+        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path, other, "")
         spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) * np.float32(factor)
     return Forecasts(path, ordered(field), spread, ", ".join(notes))
 

@@ -12,7 +12,7 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
-from sstcast.ocean.grid import at_cells, coarsen, finer_cells, ocean_fraction
+from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
@@ -138,6 +138,7 @@ class Normals:
                 else "interpolate it to them"
             )
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
+        native = check_places(native, "history: its grid")
         ocean = native.notnull().any("time")
         if differ := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
             raise SSTCastError(

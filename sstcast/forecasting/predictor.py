@@ -71,12 +71,22 @@ class Predictor(ABC):
 
 
 class Models(Predictor):
-    """An ensemble of models of one kind. Linear systems treat the whole region as one tile."""
+    """An ensemble of models of one kind. Linear systems treat the whole region as one tile.
+
+    With `wraps`, a tile that spans 360 degrees has no west and east edge.
+    """
 
     def __init__(
-        self, region: Region, history: int, horizon: int, models: Sequence[ForecastModel], device: torch.device
+        self,
+        region: Region,
+        history: int,
+        horizon: int,
+        models: Sequence[ForecastModel],
+        device: torch.device,
+        wraps: bool = True,
     ) -> None:
         super().__init__(region, history, horizon)
+        self.wraps = wraps
         self.models, self.device = [model.eval().to(device) for model in models], device
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
@@ -85,7 +95,7 @@ class Models(Predictor):
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
-        past = windows_of(days, region, self.history, before=before).thinned(every)
+        past = windows_of(days, region, self.history, before=before, wrap=self.wraps).thinned(every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords
@@ -171,6 +181,7 @@ class TrainedRun(Models):
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
         models: list[ForecastModel] = []
+        wraps = True
         for member in run.members:
             state, shape = load_checkpoint(member.best), data.box.tile
             if config.name in LINEAR and data in oceans:
@@ -189,13 +200,14 @@ class TrainedRun(Models):
                 **config.options,
             )
             load_weights(model, state, member.best)
+            wraps = wraps and bool(state.get("wraps"))
             if model.linear is not None and data not in oceans:
                 before = days_before(config.name, config.options, data.history)
                 cells = [(source_path(ocean.source), ocean.box) for ocean in (data, *oceans)]
                 _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)
-        super().__init__(data.box, data.history, data.horizon, models, device)
+        super().__init__(data.box, data.history, data.horizon, models, device, wraps)
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:

@@ -225,9 +225,10 @@ def spread(results: Results) -> Iterator[Picture]:
 
 
 def rank_histogram(results: Results) -> Iterator[Picture]:
-    """Draw the rank histogram of each ensemble."""
+    """Draw the rank histogram of each ensemble, unless no forecast has all members."""
     for name, found in results.metrics["ensemble"].items():
-        shares = found["rank_histogram"]
+        if not (shares := found["rank_histogram"]):
+            continue
         curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
         caption = f"{name}: a reliable ensemble has a flat rank histogram. High ends mean too little spread."
         across, x = "Members below the truth", np.arange(len(shares))

@@ -8,7 +8,7 @@ const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefer
 
 async function main() {
   const facts = JSON.parse(byId("facts").textContent);
-  const { lat, lon, leads } = facts, past = facts.past, init = Date.parse(facts.init);
+  const { lat, lon, leads, box } = facts, past = facts.past, init = Date.parse(facts.init);
   const ocean = await unpack(facts.ocean), data = {};
   for (const [name, packed] of Object.entries(facts.arrays)) data[name] = await unpack(packed);
   const cells = []; // positions of the ocean cells in the grid
@@ -26,8 +26,6 @@ async function main() {
   ["map", "series"].forEach((id) => removeTabStops(byId(id)));
   const model = (name) => Bokeh.documents.map((doc) => doc.get_model_by_name(name)).find((found) => found);
   const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
-  const half = [(lon[1] - lon[0]) / 2, (lat[1] - lat[0]) / 2];
-  const box = { west: lon[0] - half[0], east: lon.at(-1) + half[0], south: lat[0] - half[1], north: lat.at(-1) + half[1] };
   const shape = (box.north - box.south) / (box.east - box.west) / Math.cos(((box.north + box.south) / 2) * Math.PI / 180);
 
   // The view: the layer, the day (a row of `leads`), the ocean cell and the zoom.
@@ -63,7 +61,10 @@ async function main() {
   function showMap() {
     const layer = layerOf(view.layer), image = field.data.image ?? field.get_column("image");
     const grid = image[0].fill(NaN);
-    cells.forEach((position, cell) => (grid[position] = value(layer.name, view.row, cell)));
+    facts.rows.forEach((row, y) => lon.forEach((_, column) => {
+      const cell = cellAt[row * lon.length + column];
+      if (cell >= 0) grid[y * lon.length + column] = value(layer.name, view.row, cell);
+    }));
     field.change.emit();
   }
 
@@ -276,7 +277,7 @@ async function main() {
   });
   addEventListener("resize", fit);
   DARK.addEventListener("change", paint);
-  byId("coast").textContent = `Squares are cells of the data, ${+(2 * half[1]).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
+  byId("coast").textContent = `Squares are cells of the data, ${+((box.north - box.south) / lat.length).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
 
   function showAll() {
     restore();

@@ -24,7 +24,7 @@ from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES
 from sstcast.pages.images import write_page
 from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
-from sstcast.pages.plots import FAN, map_plot, series_plot
+from sstcast.pages.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -236,6 +236,8 @@ def _write(
         "name": name,
         "lat": grid["lat"].values.tolist(),
         "lon": grid["lon"].values.tolist(),
+        "box": asdict(Box.of(grid)),
+        "rows": image_rows(grid["lat"].values),
         "init": str(first),
         "leads": leads,
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],

@@ -126,7 +126,7 @@ def _score(
     shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
-    dates, known = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    dates, known, members = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
@@ -143,6 +143,12 @@ def _score(
         f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
+    if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
+        notes.append(
+            f"{' and '.join(f'{n} forecasts have {size} member(s)' for size, n in sizes.items())}; each is scored "
+            "with its own, so the CRPS depends on their number; the fair CRPS does not"
+            f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
+        )
     for note in notes:
         say(f"{path}: {note}")
     references = baselines(ValidationDays(data))
@@ -340,13 +346,21 @@ class IssuedSpread(Spread):
         return found.transpose(*FIELD)
 
 
-def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[Days, xr.DataArray]:
-    """Return the dates of complete forecasts, and the `ocean` cells `(lat, lon)` that all of these cover.
+def complete_forecasts(
+    sst: xr.DataArray, ocean: xr.DataArray, path: Path
+) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
+    """Return the dates of complete forecasts, the `ocean` cells `(lat, lon)` that all cover, and members by date.
 
-    A forecast is complete if it lacks at most a tenth of the ocean cells that any forecast covers.
+    A date may lack members, whose values are then missing at all leads and cells. A forecast is complete if its
+    members lack at most a tenth of the ocean cells that any forecast covers.
     """
+    there = sst.notnull() & ocean
+    present = there.any(("lead", *CELLS))
     with reading_later(path, REMEDY):
-        held = sst.notnull().all(("member", "lead")).compute() & ocean
+        found = xr.Dataset({"held": (there.all("lead") | ~present).all("member"), "present": present}).compute()
+    present = found["present"]
+    held = found["held"] & ocean & present.any("member")
     share = held.sum(CELLS) / max(1, int(held.any("init_time").sum()))
-    whole = held.isel(init_time=np.flatnonzero(share.values >= 1 - MOST_MISSING))
-    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean
+    complete = np.flatnonzero(share.values >= 1 - MOST_MISSING)
+    whole, members = held.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
+    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean, members

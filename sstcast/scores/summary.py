@@ -447,14 +447,18 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
                 if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
                     of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
-                    of[other]["over_seeds"] = _over_seeds(tables, name, values[other])
+                    of[other]["over_seeds"] = _over_seeds(tables, name, field.sel(system=other))
     return found
 
 
-def _over_seeds(tables: xr.Dataset, name: str, theirs: Array) -> list[float] | None:
-    """Return the ratio of each member's mean squared error to the reference's, or None for a single run."""
+def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[float] | None:
+    """Return the ratio of each member's mean squared error to the reference's, or None for a single run.
+
+    The reference's mean is over the dates that the member has.
+    """
     if "member_mse_by_date" not in tables:
         return None
     own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
-    found: list[float] = json_numbers((own.mean((DATES, "lead")) / np.nanmean(theirs)).values)
+    mean = theirs.where(own.notnull()).mean((DATES, "lead"))
+    found: list[float] = json_numbers((own.mean((DATES, "lead")) / mean).values)
     return found or None

@@ -14,6 +14,7 @@ import xarray as xr
 from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
+from sstcast.geo import bounds
 from sstcast.storage.artefacts import as_text, atomic, is_made_of, locked
 from sstcast.storage.stores import consolidate, open_netcdf
 
@@ -117,7 +118,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
 
     Args:
         dataset: variables named as in `VARIABLES`; for any other variable, the name becomes its `long_name`. `lat`
-            and `lon` are evenly spaced. An axis with a single cell gets no bounds.
+            and `lon` are cell centres. An axis with a single cell gets no bounds.
         long_names: long names that replace the defaults in `VARIABLES`.
         attributes: global attributes, such as `title`, `summary`, `source` and `history`.
     """
@@ -128,13 +129,12 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
         dataset[name].attrs["long_name"] = text
     covered: dict[str, Any] = {}
     for axis in ("lat", "lon"):
-        edges = centres = dataset[axis].values
+        ends = centres = dataset[axis].values
         if len(centres) > 1:
-            half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
-            edges = np.stack([centres - half, centres + half], axis=1).round(DECIMALS)
-            dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), edges)})
+            ends = bounds(centres).round(DECIMALS)
+            dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), ends)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
-        covered |= {f"geospatial_{axis}_min": float(edges.min()), f"geospatial_{axis}_max": float(edges.max())}
+        covered |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}
     for name in {"time", "valid_time"} & set(dataset.variables):
         first, last = (np.datetime_as_string(f(dataset[name].values), unit="D") for f in (np.min, np.max))
         covered |= {"time_coverage_start": str(first), "time_coverage_end": str(last)}

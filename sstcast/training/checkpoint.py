@@ -16,9 +16,14 @@ FORMAT = 2
 
 
 def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
-    """Write `state`, the configuration and the versions of sstcast and torch atomically."""
+    """Write `state`, the configuration and the versions of sstcast and torch atomically.
+
+    The key `wraps` states that tiles around the globe had no west and east edge in training. Before it existed,
+    they had.
+    """
     header = {
         "format": FORMAT,
+        "wraps": True,
         "config": config.model_dump(mode="json"),
         "versions": {"sstcast": __version__, "torch": str(torch.__version__)},
     }
