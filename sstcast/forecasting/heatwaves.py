@@ -36,11 +36,12 @@ Bits = NDArray[np.uint64]
 def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
     """Return the probability that a Gaussian exceeds a limit, if its mean exceeds the limit by `margin`.
 
-    With zero spread, the probability is 0 or 1. If either argument is NaN, it is 0.
+    With zero spread, the probability is 0 or 1. If either argument is NaN, so is the probability.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        sigmas = torch.from_numpy(np.asarray(margin / spread, np.float32))
-    return torch.special.ndtr(sigmas).nan_to_num_(0).numpy()
+        sigmas = np.asarray(margin / spread, np.float32)
+    sigmas[np.broadcast_to((spread == 0) & (margin == 0), sigmas.shape)] = -np.inf  # at the limit, not beyond it
+    return torch.special.ndtr(torch.from_numpy(sigmas)).numpy()
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class Trajectories:
     def beyond(self, probability: NDArray[np.float32]) -> Bits:
         """Return the bits of trajectories beyond a limit, `[lead + AROUND, word, cell]`.
 
-        `probability [lead, cell]` is the probability of being beyond it.
+        `probability [lead, cell]` is the probability of being beyond it. Where it is NaN, no trajectory is.
         """
-        number = (probability * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
+        number = (np.nan_to_num(probability) * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
         number = np.concatenate([number, np.broadcast_to(number[-1:], (AROUND, *number.shape[1:]))])
         place = number + (self.samples + 1) * np.arange(len(number))[:, None]
         return np.stack([word.take(place) for word in self.first.reshape(len(self.first), -1)], axis=1)
@@ -98,8 +99,12 @@ class Trajectories:
         return events(np.concatenate([np.broadcast_to(before, (len(before), *ahead.shape[1:])), ahead]))
 
     def probability(self, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments)."""
-        return self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
+        """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments).
+
+        It is NaN where `beyond` is.
+        """
+        inside = self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
+        return np.where(np.isnan(beyond), np.float32(np.nan), inside)
 
     def share(self, bits: Bits) -> NDArray[np.float32]:
         """Return the share of trajectories whose bit is set in `bits [..., word, cell]`."""
