@@ -1,6 +1,6 @@
 """The predictive distribution: a Gaussian about the forecast, calibrated with its errors on the validation days.
 
-The standard deviation depends on cell, lead and season. A cell that never changes has the least one, `SMALLEST_STD`.
+The standard deviation depends on cell, lead and season. A cell that never changes has `SMALLEST_STD`.
 No test day is used, and no error on a day that the system was fitted to (see `held_out`).
 """
 

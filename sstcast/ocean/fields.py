@@ -104,9 +104,9 @@ def find_field(
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
-        field = field.assign_coords(
-            lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
-        )
+        time = field[axes["time"]]
+        bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
+        field = field.assign_coords(lead=(axes["time"], time.values - field[axes["init_time"]].values, bounds))
         axes = axes | {"lead": "lead"}
     names = {axes[dim]: dim for dim in dims if dim in axes}
     field = field.expand_dims([axis for axis in names if not field[axis].ndim])

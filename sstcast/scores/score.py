@@ -141,6 +141,7 @@ def _score(
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
         f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     for note in notes:
