@@ -16,12 +16,19 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
-from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
+from sstcast.forecasting.predictor import (
+    Predictor,
+    days_read,
+    described,
+    in_degrees,
+    not_below_freezing,
+    predictor_of,
+)
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
@@ -146,6 +153,7 @@ class LoadedRun:
             "checkpoints": self._checkpoints,
             "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
+            "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
         }
@@ -163,8 +171,9 @@ class LoadedRun:
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
-            and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
-            days of history, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
+            quantile is below the freezing point. `sst_past` and `climatology_past` cover the days of history, and
+            `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
@@ -175,9 +184,11 @@ class LoadedRun:
         history = checked(history, days_read(self.run))
         known = self.normals.standardise(history).compute()
         standard = known.isel(time=slice(-self.data.history, None))
+        limits = limits_of(self.data)
         predicted = self.predictor.predict(with_earlier(standard, known))
-        fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
-        fields = with_heatwaves(fields, self.spread, limits_of(self.data))
+        predicted = not_below_freezing(predicted, standard, limits[FREEZING])
+        fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
+        fields = with_heatwaves(fields.merge(_past(standard)), self.spread, limits)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, events, multiples
+from sstcast.ocean.heatwaves import AROUND, UNDEFINED, events, multiples
 
 SAMPLES = 256
 WORD = 64  # trajectories per integer
@@ -118,7 +118,8 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         fields: `sst(init_time, lead, lat, lon)` from one initial date and `sst_past(init_time, past, lat, lon)`,
             in degC, NaN on land.
         spread: the spread model of the forecast.
-        limits: `sstcast.ocean.heatwaves.limits` of the base period.
+        limits: those of `sstcast.ocean.heatwaves.limits_of`. Where a threshold is NaN, no event is defined:
+            probabilities are NaN, and the category is `UNDEFINED`.
 
     Returns:
         `fields` with these variables added. `heatwave_threshold`, `heatwave_threshold_past` and
@@ -180,7 +181,7 @@ def _of_cells(
     event has begun (ended) in half of the trajectories with an event.
     """
     inside, past = trajectories.in_event(beyond[0], observed), len(observed)
-    ahead, share = inside[past:-AROUND], trajectories.share
+    ahead, share, undefined = inside[past:-AROUND], trajectories.share, np.isnan(beyond[0])
     at_least = np.stack([share(ahead & trajectories.beyond(limit)[:-AROUND]) for limit in beyond])
     shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
@@ -192,7 +193,9 @@ def _of_cells(
     half = begun[-1] / 2  # of the trajectories with an event
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last
+    probability = np.where(undefined, np.float32(np.nan), share(ahead))
+    category = np.where(undefined, np.float32(UNDEFINED), shares.argmax(0).astype(np.float32))
+    return probability, category, begun[-1] >= 0.5, first, last
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

@@ -25,12 +25,14 @@ from sstcast.forecasting.predictor import (
     TrainingDays,
     in_degrees,
     load_combination,
+    not_below_freezing,
     predictor_of,
 )
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
+from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
@@ -159,6 +161,10 @@ class ValidationDays:
         return in_scratch(self.cube["sst"].sel(time=slice(*self._days["time"].values[[0, -1]])))
 
     @cached_property
+    def _freezing_point(self) -> xr.DataArray:
+        return limits_of(self.data, FREEZING)[FREEZING]
+
+    @cached_property
     def _statistics(self) -> xr.Dataset:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
@@ -172,6 +178,7 @@ class ValidationDays:
             last = min(first + at_once, starts) - 1
             past = days.isel(time=slice(first * EVERY, last * EVERY + history))
             predicted = predictor.predict(with_earlier(past, self.anomalies), EVERY)
+            predicted = not_below_freezing(predicted, self._statistics, self._freezing_point)
             forecast = in_degrees(predicted, self._statistics)["sst"]
             truth = self._truth.sel(time=forecast["valid_time"]).drop_vars("time")
             yield (forecast - truth).transpose(*forecast.dims)
@@ -238,11 +245,16 @@ QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 LAYOUT = 2  # version of the layout of spread.nc and of the estimate
 
 
-def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
-    """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`."""
+def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.DataArray) -> xr.Dataset:
+    """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`.
+
+    Quantiles are not below `freezing_point(lat, lon)`, where it is not NaN.
+    """
     width = spread.spread(fields["valid_time"])
     levels = xr.DataArray(ndtri(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
-    quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
+    quantiles = fields["sst"] + width * levels
+    quantiles = quantiles.where(~(quantiles < freezing_point), freezing_point)
+    quantiles = quantiles.transpose("init_time", "lead", "quantile", "lat", "lon")
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 

@@ -147,7 +147,7 @@ def _score(
     for note in notes:
         say(f"{path}: {note}")
     references = baselines(ValidationDays(data))
-    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
+    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
     if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=IssuedSpread(spread, like.correlation, path))
     names = {}

@@ -393,7 +393,8 @@ def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
 def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-    parts = _parts({"brier": brier}, {"brier": heatwaves.BRIER})
+    defined = tables["heatwave_defined_by_date"].sel({DATES: brier[DATES]}).broadcast_like(brier)
+    parts = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
     cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
     cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
     cases["season"] = cases["season"].rename(season_of_day="part")
