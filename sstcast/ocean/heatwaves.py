@@ -12,6 +12,7 @@ Water cannot get colder than its freezing point. Where it is there on most days,
 coincide, and neither heatwaves nor cold spells are defined (see `where_defined`).
 """
 
+import datetime as dt
 import json
 from functools import reduce
 from typing import TypeVar
@@ -42,6 +43,7 @@ FROZEN_RANGE, FROZEN_SHARE = (
     0.02,
     0.1,
 )  # degC above the lowest value, and the share of days there in a cell that freezes
+FEWEST_YEARS = 20  # of a base period, of which nothing needs to be said
 LAYOUT = 2  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
@@ -105,6 +107,12 @@ def where_defined(limits: xr.Dataset) -> xr.Dataset:
         departure = sign * (limits[name] - limits["climatology"])
         found[name] = limits[name].where((departure >= SMALLEST_DEPARTURE) & (limits[name] >= ICE))
     return found
+
+
+def short_base_period(first: dt.date, last: dt.date) -> str:
+    """Return length and days of a base period of fewer than `FEWEST_YEARS` years, or "" for a longer one."""
+    years = ((last - first).days + 1) / 365.25
+    return f"{years:.2g} years, {first}..{last}" if years < FEWEST_YEARS - 0.01 else ""
 
 
 def freezing_point(sst: xr.DataArray) -> xr.DataArray:

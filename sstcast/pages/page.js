@@ -126,6 +126,7 @@ async function main() {
     add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
     add("Climatology", at("climatology", row, cell), degrees);
     add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
+    if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
     // Where no event is defined, as in a frozen sea, probabilities are missing.
     const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
     chance("Probability of a heatwave", "heatwave_probability");
@@ -134,7 +135,7 @@ async function main() {
     chance("Probability of a cold spell", "cold_spell_probability");
     const end = at("heatwave_end", 0, cell);
     add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
-      `${spoken(first)}${first <= past[0] ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+      `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
     const lead = leads[row];

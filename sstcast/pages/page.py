@@ -76,7 +76,9 @@ STORED = {
     "heatwave_end": 1,
 }
 DATES = ("heatwave_start", "heatwave_end")
+EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
 NO_EVENT = "no event defined"
+PAST_SHOWN = 42  # days of history on a page
 
 
 def write_forecast_page(
@@ -112,9 +114,12 @@ def write_forecast_page(
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         with reading_later(file, REMEDY):
             forecast = select_region(forecast.isel(init_time=-1), region)
+            earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
+            if earliest is not None:
+                forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
             fields = fields_of(forecast)
             packed = _packed(fields, file, largest)
-            _write(page, recipe, file.stem, forecast, fields, packed)
+            _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest})
     return page, True
 
 
@@ -235,6 +240,10 @@ def _write(
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
+    if short := attributes.get("heatwave_base_period", ""):
+        for layer in layers:
+            if layer["name"].startswith(EVENTS):
+                layer["label"] += f", base period of {short.partition(',')[0]}"
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
     facts = {
@@ -243,6 +252,7 @@ def _write(
         "lon": grid["lon"].values.tolist(),
         "init": str(first),
         "leads": leads,
+        "thresholds": short,
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,

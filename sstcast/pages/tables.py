@@ -237,6 +237,8 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
         header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         first = next(iter(found.values()))
         where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
+        if short := metrics["short_base_period"]:
+            where += f", base period of only {short}"
         title = (
             f"{HEATWAVES[kind]}, {percent(first['observed'])} observed{where}: Brier score, ratio to "
             f"{metrics['reference']}; skill over the base rate, also by lead"

@@ -25,6 +25,7 @@ from sstcast.names import (
     THIRDS,
     UNITS,
 )
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
@@ -71,6 +72,7 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "every": every,
         "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
+        "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
 
