@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError, reading_later, warn
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, coarsen, finer_cells, ocean_fraction
@@ -160,7 +160,13 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
     found = find_field(history.to_dataset(name="sst"), Path("history"))
-    days = dates(found["time"], Path("history")).normalize()
+    times = dates(found["time"], Path("history"))
+    days = times.normalize()
+    if "bounds" in found["time"].attrs and days.equals(times):
+        warn(
+            "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
+            " are the ends of the days, subtract a day from them"
+        )
     found = found.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
     if "preliminary" in history.coords:
         found = found.assign_coords(preliminary=("time", history["preliminary"].values))

@@ -9,6 +9,7 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast.forecasting.files import read_forecasts
+from sstcast.forecasting.history import checked
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.starting import start
 from sstcast.scores.score import score
@@ -56,6 +57,16 @@ def test_bounds_that_span_a_day_decide(
     told = capsys.readouterr().err
     assert ("bounds are ignored, because they do not span one day" in told) is (hours[2] - hours[1] != 24)
     assert ("days are those of the time bounds" in told) is bool(moved)
+
+
+def test_the_days_of_a_history_in_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    for label, ambiguous in ((24, True), (12, False)):
+        history = labelled(label, 0, 24)[
+            "sst"
+        ]  # an array has no bounds, because these have a dimension of their own
+        days = history["time"].values[-10:].astype("datetime64[D]")
+        np.testing.assert_array_equal(checked(history, 10)["time"].values, days)
+        assert ("an array does not hold the bounds of its time" in capsys.readouterr().err) is ambiguous
 
 
 @pytest.mark.parametrize("attributes", [{"cell_methods": "time: mean"}, {"GRIB_stepType": "avg"}, {}])
