@@ -16,12 +16,19 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
-from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
+from sstcast.forecasting.predictor import (
+    Predictor,
+    days_read,
+    described,
+    in_degrees,
+    not_below_freezing,
+    predictor_of,
+)
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
@@ -33,6 +40,7 @@ from sstcast.training.data_record import check_data
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
+PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
 def forecast(
@@ -61,7 +69,7 @@ def forecast(
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         data = transferred_data(run, to_forecast=True, date=day, **other) if other else run.config.data
-        history = last_days(data, day, dt.date.today(), say, days_read(run))
+        history = last_days(data, day, dt.date.today(), say, days_read(run), PAST)
         if not other:
             data = newest_data(run, history.indexes["time"][-1].date())
         newest = not other and data != run.config.data
@@ -77,6 +85,8 @@ def forecast(
             place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
             out = run.folder / f"forecast{file_name(place)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
             _check_out(out)
+        if short := short_base_period(*data.splits.base):
+            say(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
         if is_made_of(out, loaded.recipe(history, members)):
             return out, False
         write(loaded.forecast(history, members), out, grows_along="init_time")
@@ -146,6 +156,7 @@ class LoadedRun:
             "checkpoints": self._checkpoints,
             "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
+            "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
         }
@@ -163,8 +174,9 @@ class LoadedRun:
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
-            and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
-            days of history, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
+            quantile is below the freezing point. `sst_past` and `climatology_past` cover the last 84 days that
+            `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
@@ -172,17 +184,22 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        history = checked(history, days_read(self.run))
+        count = days_read(self.run)
+        history = checked(history, count, PAST)
         known = self.normals.standardise(history).compute()
         standard = known.isel(time=slice(-self.data.history, None))
+        limits = limits_of(self.data)
         predicted = self.predictor.predict(with_earlier(standard, known))
-        fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
-        fields = with_heatwaves(fields, self.spread, limits_of(self.data))
+        predicted = not_below_freezing(predicted, standard, limits[FREEZING])
+        fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
+        fields = fields.merge(_past(known.isel(time=slice(-PAST, None))))
+        fields = with_heatwaves(fields, self.spread, limits)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
-        name, data, day = self.run.folder.resolve().name, in_words(history), history.indexes["time"][-1]
+        name, data, day = self.run.folder.resolve().name, in_words(history[-count:]), history.indexes["time"][-1]
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        short = short_base_period(*self.data.splits.base)
         return described(
             fields,
             self.run,
@@ -194,6 +211,7 @@ class LoadedRun:
             data=data,
             region=self.data.place,
             recipe=as_text(self.recipe(history, members)),
+            **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
 
 

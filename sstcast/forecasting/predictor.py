@@ -262,6 +262,20 @@ def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> 
     )
 
 
+def not_below_freezing(
+    forecast: xr.DataArray, statistics: xr.Dataset, freezing_point: xr.DataArray
+) -> xr.DataArray:
+    """Raise the values of a `Predictor` that are below the `freezing_point(lat, lon)` of their cell to it.
+
+    The point is in degC, NaN where none is known. `statistics` are those of `in_degrees`.
+    """
+    if not freezing_point.notnull().any():
+        return forecast
+    climatology, scale = (on_days(statistics[name], forecast["valid_time"]) for name in ("climatology", "scale"))
+    lowest = (freezing_point - climatology) / scale
+    return forecast.where(~(forecast < lowest), lowest).transpose(*forecast.dims).astype("float32")
+
+
 def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
     """Convert the forecast of a `Predictor` to the ensemble mean of `sst` and `sst_anomaly`, in degC.
 

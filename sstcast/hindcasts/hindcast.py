@@ -21,6 +21,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
@@ -124,6 +125,7 @@ def _score(plan: Plan) -> Scores:
         "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
         **metadata(plan.systems[0].data, tables),
+        "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
     }

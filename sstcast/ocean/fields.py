@@ -115,9 +115,9 @@ def find_field(
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
-        field = field.assign_coords(
-            lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
-        )
+        time = field[axes["time"]]
+        bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
+        field = field.assign_coords(lead=(axes["time"], time.values - field[axes["init_time"]].values, bounds))
         axes = axes | {"lead": "lead"}
     misplaced = _misplaced(field, axes)
     lon = field[axes["lon"]]

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.geo import step
-from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, dates, find_field, is_leapless
+from sstcast.ocean.bounds import averages, days_of
+from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
@@ -95,7 +96,8 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     `path` is a NetCDF file, a Zarr store, or a folder of either, for instance with a file per day or year.
     `variable` and `units` are as in `DataConfig`. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. Close the result after use, as for `open_region`.
+    data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
+    Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
@@ -108,7 +110,7 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
-    sst = sst.drop_attrs().assign_attrs(title=title)
+    sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
@@ -185,14 +187,15 @@ def _observations(
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored)
     _check_fill_value(path, stored, field)
-    days = dates(time, path).round("min").normalize()  # 23:59:59.9 belongs to the next day
+    days, moved = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
             f"{MEAN.format(field.attrs['axes']['time'])}"
         )
-    notes = [f"{field.name} is read {note}" for note in field.attrs["notes"]]
+    notes = [*(f"{field.name} is read {note}" for note in field.attrs["notes"]), *moved]
     field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
+    field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored)
     about = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = about
     title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"

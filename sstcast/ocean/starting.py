@@ -131,6 +131,11 @@ def start(
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
+    if sst.attrs["averages"]:
+        lines.append(
+            f"  days: those of the labels; {sst.attrs['averages']} does not tell whether a label is the start or "
+            "the end of its day: if it is the end, add time bounds or subtract a day"
+        )
     if gap:
         lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     if longest > gap:

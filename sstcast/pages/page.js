@@ -127,13 +127,16 @@ async function main() {
     add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
     add("Climatology", at("climatology", row, cell), degrees);
     add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
-    add("Probability of a heatwave", at("heatwave_probability", row, cell), share);
-    add("Probability above the threshold", at("exceedance_probability", row, cell), share);
+    if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
+    // Where no event is defined, as in a frozen sea, probabilities are missing.
+    const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
+    chance("Probability of a heatwave", "heatwave_probability");
+    chance("Probability above the threshold", "exceedance_probability");
     add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
-    add("Probability of a cold spell", at("cold_spell_probability", row, cell), share);
+    chance("Probability of a cold spell", "cold_spell_probability");
     const end = at("heatwave_end", 0, cell);
     add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
-      `${spoken(first)}${first <= past[0] ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+      `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
     const lead = leads[row];

@@ -112,14 +112,15 @@ def _sections(results: Results) -> list[Section]:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     drawings: tuple[Mapping[str, Sequence[figures.Draw]], ...] = (figures.FIGURES, figures.MAPS)
     steps = [(name, draw) for of in drawings for name, functions in of.items() for draw in functions]
-    console = Console(stderr=True)
+    console, short = Console(stderr=True), results.metrics["short_base_period"]
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
                 wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(area=PHONE))
                 sections[name].maps.append(Image(wide, drawn.alt, drawn.caption, narrow))
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
-                sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption))
+                note = f" The base period has only {short}." if name == "heatwaves" and short else ""
+                sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption + note))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     return list(sections.values())

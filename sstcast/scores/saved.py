@@ -16,7 +16,7 @@ from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, write_json
 from sstcast.storage.cf import describe, references, write
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 10  # version of the layout of metrics.json and scores.nc
+LAYOUT = 11  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 

@@ -141,6 +141,7 @@ def _score(
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
         f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
@@ -152,7 +153,7 @@ def _score(
     for note in notes:
         say(f"{path}: {note}")
     references = baselines(ValidationDays(data))
-    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
+    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
     if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=IssuedSpread(spread, like.correlation, path))
     names = {}

@@ -25,6 +25,7 @@ from sstcast.names import (
     THIRDS,
     UNITS,
 )
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
@@ -71,6 +72,7 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "every": every,
         "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
+        "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
 
@@ -393,7 +395,8 @@ def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
 def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-    parts = _parts({"brier": brier}, {"brier": heatwaves.BRIER})
+    defined = tables["heatwave_defined_by_date"].sel({DATES: brier[DATES]}).broadcast_like(brier)
+    parts = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
     cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
     cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
     cases["season"] = cases["season"].rename(season_of_day="part")

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.config import DataConfig
-from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
+from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees, not_below_freezing
 from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
-from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
+from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
@@ -44,11 +44,15 @@ CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal
 
 
 class System(NamedTuple):
-    """A forecasting system. Without a spread model it is not scored as a distribution."""
+    """A forecasting system. Without a spread model it is not scored as a distribution.
+
+    Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`.
+    """
 
     predictor: Predictor
     spread: Spread | None = None
     members: int = 1
+    as_issued: bool = False
 
 
 def baselines(days: ValidationDays) -> dict[str, System]:
@@ -66,14 +70,16 @@ class Observed(NamedTuple):
     anomaly: dict[str, Array]  # observed anomalies, by units
     small: Array  # small scales of the observed anomalies, in degC
     scale: Array  # degC per standardised unit
-    limit: Array  # heatwave threshold minus climatology, in degC
+    limit: Array  # heatwave threshold minus climatology, in degC, NaN where no event is defined
+    lowest: Array | None  # freezing point minus climatology, in degC, -inf where none is known; None if nowhere
     state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
     def at(self, starts: slice) -> "Observed":
         """Return the observations on the days forecast from some of the dates."""
         anomaly = {units: values[starts] for units, values in self.anomaly.items()}
         state = self.state if isinstance(self.state, bool) else self.state[starts]
-        return Observed(anomaly, self.small[starts], self.scale[starts], self.limit[starts], state)
+        lowest = None if self.lowest is None else self.lowest[starts]
+        return Observed(anomaly, self.small[starts], self.scale[starts], self.limit[starts], lowest, state)
 
 
 def _equal_members(members: Array, ocean: NDArray[np.bool_]) -> Iterator[tuple[slice, slice | NDArray[np.intp]]]:
@@ -116,7 +122,10 @@ def verify(
         dimension `test_fold`, except `squared_error_by_week`, which is lazy. docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
-    limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
+    limits = limits_of(thresholds or truth.data, "heatwave_threshold", *BY_CELL)
+    freezing = truth.on_tiles(limits[FREEZING])
+    freezing = np.where(np.isnan(freezing), np.float32(-np.inf), freezing)
+    freezes = bool((np.isfinite(freezing) & truth.ocean).any())
     horizon = truth.windows.horizon
     correlations = {
         name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
@@ -129,10 +138,12 @@ def verify(
     sums = {name: _Sums(truth, boxes, of.members) for name, of in systems.items()}
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
-        predictor, spread_model, _ = systems[name]
+        predictor, spread_model, _, as_issued = systems[name]
         forecast = predictor.predict(*past)
         if forecast.sizes["lead"] > len(truth.leads):
             forecast = forecast.sel(lead=truth.leads)
+        if not as_issued:
+            forecast = not_below_freezing(forecast, truth.statistics, limits[FREEZING])
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
         degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
@@ -159,6 +170,7 @@ def verify(
                 truth.small_scales(degrees),
                 scale,
                 limit,
+                freezing - climatology if freezes else None,
                 False if heatwaves is None else heatwaves.state(dates),
             )
             for means in observations.values():
@@ -282,7 +294,8 @@ class _Sums:
         for index in self.indices.values():
             index.add(dates, [("index", mean)])
         if spread is not None:
-            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)), observed.state)
+            width = np.where(self.truth.ocean, spread, np.float32(1))
+            gaussian = Gaussian(mean, width, observed.state, observed.lowest)
             self.gaussian.add(
                 dates, ((s.name, s.function(gaussian, truth)) for s in statistics(GAUSSIAN).values())
             )

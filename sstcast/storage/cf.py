@@ -33,8 +33,8 @@ _SST = {"standard_name": "sea_surface_temperature", **_CELSIUS, **_MEAN}
 _EVENT = "an event of five or more days, with gaps of up to two days joined"
 _CATEGORY = {
     "units": "1",
-    "flag_values": np.arange(5, dtype=np.int8),
-    "flag_meanings": "none moderate strong severe extreme",
+    "flag_values": np.arange(6, dtype=np.int8),
+    "flag_meanings": "none moderate strong severe extreme no_event_defined",
 }
 
 VARIABLES: dict[str, dict[str, Any]] = {
@@ -46,6 +46,8 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "lead": {"standard_name": "forecast_period", "long_name": "days ahead", "units": "day"},
     "valid_time": {"standard_name": "time", "long_name": "day forecast", **_DAY},
     "dayofyear": {"long_name": "day of the year, 1..366", "units": "1"},
+    "day_of_leap_year": {"long_name": "day of the year, counted as in a leap year, 1..366", "units": "1"},
+    "freezing_point": {"long_name": "lowest temperature of a cell that freezes", **_CELSIUS},
     "sst": {"long_name": "sea surface temperature", **_SST},
     "sst_anomaly": {
         "standard_name": "sea_water_temperature_anomaly",
@@ -73,7 +75,11 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "long_name": f"probability of a day in a marine cold spell, {_EVENT}",
         "units": "1",
     },
-    "heatwave_category": {"long_name": "most likely category of marine heatwave", **_CATEGORY},
+    "heatwave_category": {
+        "long_name": "most likely category of marine heatwave",
+        "comment": "no event is defined where the threshold is less than 0.05 degC above the mean, or below -1.7",
+        **_CATEGORY,
+    },
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_start": {
         "long_name": "median first day of the heatwave",
