@@ -4,6 +4,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
@@ -76,3 +77,6 @@ def printable(text: str) -> str:
 def warn(text: str) -> None:
     """Print a line on stderr, with unprintable characters escaped."""
     print(printable(text), file=sys.stderr, flush=True)
+
+
+warn_once = cache(warn)

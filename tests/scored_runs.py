@@ -11,6 +11,7 @@ from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.storage.yaml_files import validate
+from sstcast.training.checkpoint import close_training, open_training
 
 OTHER_DAYS = {
     "train": [2001, 2002],
@@ -66,3 +67,5 @@ def retrain(run: Run, factor: float = 0.5) -> None:
     for value in state["model"].values():
         value.mul_(factor)
     torch.save(state, run.best)
+    open_training(run)
+    close_training(run, run.config)

@@ -71,6 +71,27 @@ def test_forecasts_are_verified_by_lead(run: Run) -> None:
     assert table.loc[2, "coverage_80"] == pytest.approx(float(inside), abs=1e-4)
 
 
+def test_forecasts_are_not_verified_against_another_ocean(run_yaml: Path, tmp_path: Path) -> None:
+    """Another file under the same name: refused as `forecast` does, also where there is nothing to forecast."""
+    source = tmp_path / "sst.nc"
+    make_sst().to_netcdf(source)
+    config = load_config(run_yaml, [f"data.source={source}"])
+    prepare(config.data, say=lambda line: None)
+    run = make_run(config)
+    for day in ("2004-12-28", "latest"):
+        update(run.folder, day)
+    table = (run.folder / "forecasts/verification.csv").read_text()
+    source.unlink()
+    make_sst(seed=1).to_netcdf(source)
+    for day in ("2004-12-28", "latest"):
+        with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .*cube.zarr was made from it"):
+            update(run.folder, day)
+    prepare(config.data, say=lambda line: None)
+    with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds"):
+        update(run.folder)
+    assert (run.folder / "forecasts/verification.csv").read_text() == table
+
+
 def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
     html, both = run.folder / "forecasts/latest.html", "made forecast-2004-12-31.nc, latest.html"
     for code, words in ((MADE, both), (NOTHING_NEW, "nothing new"), (MADE, ": made latest.html")):

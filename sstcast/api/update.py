@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import reading, reading_later
-from sstcast.forecasting.forecast import LATEST, forecast, read_date
+from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.ocean.reading import REMEDY, open_region, source_path
@@ -81,7 +81,7 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    data = run.config.data
+    data = own_data(run, last, lambda line: None)
     with reading_later(source_path(data.source), REMEDY), open_region(data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify_issued(files, Normals(data).on_grid(days).compute())

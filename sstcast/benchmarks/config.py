@@ -14,7 +14,7 @@ from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
 from sstcast.storage.artefacts import packaged
-from sstcast.storage.yaml_files import Strict, apply_overrides, read_config, suggest, validate
+from sstcast.storage.yaml_files import Strict, apply_overrides, differing_key, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 Epochs = Annotated[int, Field(ge=0, le=10**9)]
@@ -83,16 +83,17 @@ class BenchmarkConfig(Strict):
         declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset)
         return declared if self.split is None else replace(declared, split=self.split)
 
-    def same_experiment(self, other: "BenchmarkConfig") -> bool:
-        """Return whether both describe the same run, apart from its device, folders and the like.
+    def difference(self, other: "BenchmarkConfig", moved: bool = False) -> str:
+        """Return the first key in which two runs differ, apart from their device, folders and the like, or "".
 
-        The other may have more epochs, unless the learning rate of an epoch depends on their number.
+        The other may have more epochs, unless the learning rate of an epoch depends on their number. If data may
+        be `moved`, their path may differ too.
         """
         grows = self.training.epochs < other.training.epochs and self.training.schedule == "constant"
         free = RUNTIME_KEYS | ({"epochs"} if grows else set())
         apart: Any = {"root": True, "cache": True, "runs": True, "training": free}
-        ours, theirs = (config.model_dump(exclude=apart) for config in (self, other))
-        return ours == theirs
+        apart |= {"data": {"path"}} if moved else {}
+        return differing_key(*(config.model_dump(mode="json", exclude=apart) for config in (self, other)))
 
 
 def load_benchmark(

@@ -22,7 +22,7 @@ from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import warn_of_source
+from sstcast.ocean.prepared import check_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
 from sstcast.storage.artefacts import atomic, is_made_of, locked, made_of
@@ -46,7 +46,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
     plan.check()
     if (known := _known(plan)) is not None:
         for oceans in plan.oceans.values():
-            warn_of_source(oceans[-1], CHANGED)
+            check_source(oceans[-1], CHANGED, only_warn=True)
         return known, False
     plan.check_days()
     with locked(plan.hindcast.metrics):

@@ -115,7 +115,7 @@ class Table5:
         own = [f"{key}={value}" for key, value in chosen.items()]
         config = load_config(self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *own])
         run = Run(config.folder)
-        if run.config_file.exists() and not run.config.same_experiment(config):
+        if run.config_file.exists() and run.config.difference(config):
             raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
         return config
 

@@ -10,7 +10,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
-from sstcast.ocean.prepared import Prepared, warn_of_source
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.storage.artefacts import locked
@@ -36,7 +36,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
-        warn_of_source(run.config.data, CHANGED)
+        check_source(run.config.data, CHANGED, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest}
     if (known := _known(run, recipe)) is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
 from sstcast.storage.artefacts import at_home, write_json
@@ -131,8 +131,30 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def added(default: Any = None) -> Any:
+    """Declare a key that earlier versions did not have.
+
+    It stays out of files and recipes while it has its default, so that these remain equal to earlier ones.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default)
+
+
+def differing_key(ours: Any, theirs: Any) -> str:
+    """Return the path of the first key whose values differ in two nested mappings, or "" if none does."""
+    for key in [*ours, *(key for key in theirs if key not in ours)]:
+        one, other = ours.get(key), theirs.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            if inner := differing_key(one, other):
+                return f"{key}.{inner}"
+        elif one != other:
+            return str(key)
+    return ""
+
+
 class JsonRecord(Strict):
-    """Facts that a run saves as JSON for later comparison."""
+    """Facts that a run saves as JSON for later comparison. Keys of later versions are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
