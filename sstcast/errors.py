@@ -1,13 +1,11 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
 LONGEST = 300  # characters of a library's message
 
 
@@ -37,23 +35,6 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
     except SSTCastError:
         raise
     except Exception as error:  # parsers of outside files can raise anything
-        raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
-
-
-@contextmanager
-def reading_later(path: Path, remedy: str) -> Iterator[None]:
-    """Convert errors of the libraries that read `path` lazily to an SSTCastError that names it.
-
-    Other errors pass through unchanged, because they are bugs in sstcast.
-    """
-    try:
-        yield
-    except SSTCastError:
-        raise
-    except Exception as error:
-        frames = [Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__)]
-        if not any(READERS & {part.removesuffix(".pyx") for part in parts} for parts in frames[-4:]):
-            raise
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
 
 

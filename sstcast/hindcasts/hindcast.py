@@ -25,7 +25,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
-from sstcast.storage.artefacts import atomic, is_made_of, locked, made_of
+from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
@@ -60,7 +60,7 @@ def _known(plan: Plan) -> Scores | None:
     if metrics is None or not plan.hindcast.csv.exists():
         return None
     stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
-    return None if any(made_of(store) is None for store in stores) else metrics
+    return metrics if all(map(is_intact, stores)) else None
 
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:

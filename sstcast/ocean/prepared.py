@@ -18,10 +18,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, reading_later, warn
+from sstcast.errors import SSTCastError, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.storage.artefacts import fingerprint, made_of
+from sstcast.ocean.reading import open_region, source_path
+from sstcast.storage.artefacts import check_intact, fingerprint, made_of
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import JsonRecord, added
@@ -65,18 +65,18 @@ class Prepared:
 
     def open_cube(self) -> xr.Dataset:
         """Open only the cube, like `open`."""
-        return rounded(open_written(self.cube, AGAIN))
+        return rounded(_open(self.cube))
 
     def open_anomalies(self) -> xr.Dataset:
         """Open only the anomalies, like `open`."""
-        return rounded(open_written(self.anomalies, AGAIN))
+        return rounded(_open(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the statistics lazily. Raises SSTCastError if either is absent or damaged.
 
         Under the `paper` protocol, the statistics are on the cells and coordinates of the source.
         """
-        statistics = open_written(self.statistics, AGAIN)
+        statistics = _open(self.statistics)
         on_source = self.data.protocol == "paper"
         return self.open_cube(), statistics if on_source else rounded(statistics)
 
@@ -90,6 +90,11 @@ class Prepared:
             test=digest_of_days(cube, *splits.test),
             statistics=str(statistics.attrs["digest"]),
         )
+
+
+def _open(store: Path) -> xr.Dataset:
+    check_intact(store, AGAIN)
+    return open_written(store, AGAIN)
 
 
 class Record(JsonRecord):
@@ -132,7 +137,7 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
         return np.array([], "datetime64[ns]")
     whole = slice(*map(str, data.splits.whole))
-    with open_region(data) as native, reading_later(path, REMEDY):
+    with open_region(data) as native:
         days = native.sel(time=whole).reset_coords(drop=True)
         now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
     then = cube["digest"].sel(time=whole)

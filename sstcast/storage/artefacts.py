@@ -1,9 +1,13 @@
 """Output files: atomic writes, locks, and recipes that tell whether a file is up to date.
 
 Every derived file carries a recipe, plain data that determine its content: the file's layout, the input data, the
-weights and the options of the command. A file is up to date if its recipe equals the requested one. NetCDF and
-Zarr store the recipe as JSON in the attribute `recipe`, JSON files in the key `recipe`, PNG images in a text chunk
-and HTML pages in a comment on the second line.
+weights and the options of the command. NetCDF and Zarr store the recipe as JSON in the attribute `recipe`, JSON
+files in the key `recipe`, PNG images in a text chunk and HTML pages in a comment on the second line.
+
+A file is up to date if its recipe equals the requested one, and it has not changed since it was written. For this,
+as git's index does, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint and digest.
+Only if the fingerprint differs, for instance in a copy, is the content read and compared with the digest. Files of
+earlier versions have no note. Other files are made last, from those, and need none.
 """
 
 import errno
@@ -12,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
 DISK_FULL = "no space left on the disk; free some and re-run the command"
+NOTED = (".zarr", ".nc", ".json")
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
@@ -98,6 +103,16 @@ def atomic(path: Path) -> Iterator[Path]:
         remove(previous)
 
 
+@contextmanager
+def noted(path: Path, recipe: Any = None) -> Iterator[Path]:
+    """Write a Zarr store, a NetCDF or a JSON file like `atomic`, and keep its note (see `is_made_of`)."""
+    with atomic(path) as temporary:
+        yield temporary
+        note = _note(temporary, recipe)
+        _place_of_note(path).unlink(missing_ok=True)  # a kill must not leave it beside the new file
+    _write_note(path, note)
+
+
 def clear_leftovers(path: Path) -> None:
     """Delete temporaries that a killed write of `path` left behind. Call it inside `locked`."""
     for leftover in _beside(_target(path)):
@@ -150,22 +165,31 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def content_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or a hash of the names and contents of all files in a folder."""
+    if not path.is_dir():
+        return digest(path)
+    lines = sorted(f"{file.relative_to(path)}\0{digest(file)}" for file in _files(path))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
 def fingerprint(path: Path) -> str:
     """Return a hash of the names, sizes and modification times of all files in `path`, following links.
 
     `path` is a file or a folder. Equal fingerprints mean that nothing has changed, so no file needs to be opened.
     """
-    files = [path]
-    if path.is_dir():
-        files = [folder / name for folder, _, names in walk(path) for name in names]
     lines = []
-    for file in files:
+    for file in _files(path):
         try:
             state = file.stat()
         except OSError:  # a file removed meanwhile, or a broken link
             continue
         lines.append(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _files(path: Path) -> list[Path]:
+    return [folder / name for folder, _, names in walk(path) for name in names] if path.is_dir() else [path]
 
 
 def below(folder: Path, name: str) -> list[Path]:
@@ -232,9 +256,63 @@ def made_of(path: Path) -> Any:
         return None
 
 
-def is_made_of(path: Path, recipe: Any) -> bool:
-    """Return whether a file exists and was made from `recipe`."""
-    return made_of(path) == json.loads(as_text(recipe))
+def is_made_of(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
+    """Return whether a file exists, was made from `recipe`, and has not changed since.
+
+    `added` are keys of the recipe that files of earlier versions lack.
+    """
+    wanted = json.loads(as_text(recipe))
+    if (note := _read_note(path)) is not None:
+        return bool(note[RECIPE] == wanted) and is_intact(path)
+    earlier = {key: value for key, value in wanted.items() if key not in added} if added else wanted
+    if not path.exists() or made_of(path) not in (wanted, earlier or None):
+        return False
+    if path.suffix in NOTED:
+        _write_note(path, _note(path, recipe))
+    return True
+
+
+def is_intact(path: Path) -> bool:
+    """Return whether a file exists and is the one that was written. Without a note, it is taken to be."""
+    if (note := _read_note(path)) is None or not path.exists():
+        return path.exists()
+    if note["fingerprint"] == fingerprint(path):
+        return True
+    if note["digest"] != content_digest(path):
+        return False
+    _write_note(path, _note(path, note[RECIPE]))
+    return True
+
+
+def check_intact(path: Path, remedy: str) -> None:
+    """Raise SSTCastError, ending in `remedy`, if a file exists and is not the one that was written."""
+    if path.exists() and not is_intact(path):
+        raise SSTCastError(f"{path}: has changed since it was written; {remedy}")
+
+
+def _place_of_note(path: Path) -> Path:
+    path = _target(path)
+    return path.with_name(f".{path.name}.note")
+
+
+def _note(path: Path, recipe: Any) -> dict[str, Any]:
+    return {RECIPE: recipe, "fingerprint": fingerprint(path), "digest": content_digest(path)}
+
+
+def _read_note(path: Path) -> dict[str, Any] | None:
+    """Return the note of a file, or None if there is none or it is damaged."""
+    try:
+        note: dict[str, Any] = json.loads(_place_of_note(path).read_bytes())
+        return note if {RECIPE, "fingerprint", "digest"} <= note.keys() else None
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _write_note(path: Path, note: dict[str, Any]) -> None:
+    """Write the note of a file, unless its folder is read-only."""
+    place = _place_of_note(path)
+    with suppress(OSError), atomic(place) as temporary:
+        temporary.write_text(as_text(note))
 
 
 def _carried(path: Path) -> str:
@@ -257,6 +335,6 @@ def _carried(path: Path) -> str:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, atomically."""
-    with atomic(path) as temporary:
+    """Write plain data as JSON, atomically and with a note of their recipe, if they have one."""
+    with noted(path, content.get(RECIPE)) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
-from sstcast.storage.artefacts import at_home, write_json
+from sstcast.storage.artefacts import at_home, check_intact, write_json
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -158,9 +158,11 @@ class JsonRecord(Strict):
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
-        """Read a record. Raises SSTCastError with the remedy if it is damaged."""
+        """Read a record. Raises SSTCastError with the remedy if it is damaged or has changed."""
         with reading(path, remedy):
-            return cls.model_validate_json(path.read_bytes(), strict=True)
+            record = cls.model_validate_json(path.read_bytes(), strict=True)
+        check_intact(path, remedy)
+        return record
 
     def save(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))
