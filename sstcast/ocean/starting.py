@@ -12,7 +12,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
-from sstcast.ocean.grid import crop
+from sstcast.ocean.grid import crop, sorted_eastward
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
@@ -63,7 +63,7 @@ def start(
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = open_sst(path, variable, units)
+        sst = sorted_eastward(open_sst(path, variable, units))
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
