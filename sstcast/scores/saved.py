@@ -19,6 +19,11 @@ from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 10  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
+KEYS = {
+    *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
+    *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
+    *("indices", "ensemble", "ratios"),
+}  # of all scores
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 
 
@@ -47,14 +52,14 @@ class Scored:
         """Return the scores if they were made from this `recipe`, else None. See `is_made_of` for `added`."""
         if all(is_made_of(path, recipe, added) for path in (self.metrics, self.tables)):
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            return found
+            return found if found.keys() >= KEYS else None
         return None
 
     def read(self) -> dict[str, Any]:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""
         try:
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            current = all(found[RECIPE][key] == value for key, value in _form().items())
+            current = all(found[RECIPE][key] == value for key, value in _form().items()) and found.keys() >= KEYS
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:

@@ -32,7 +32,8 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
 DISK_FULL = "no space left on the disk; free some and re-run the command"
 NOTED = (".zarr", ".nc", ".json")
-FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
+# In distributed training, for which WORLD_SIZE is set, only the first process prints.
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
 
 
 def packaged(relative: str) -> Path:
@@ -96,8 +97,10 @@ def atomic(path: Path) -> Iterator[Path]:
                 remove(previous)
                 path.rename(previous)
             partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         _clear(partial)
+        if isinstance(error, OSError) and str(error.filename).startswith(str(partial)):  # hidden from users
+            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
         raise
     finally:
         remove(previous)
@@ -309,9 +312,9 @@ def _read_note(path: Path) -> dict[str, Any] | None:
 
 
 def _write_note(path: Path, note: dict[str, Any]) -> None:
-    """Write the note of a file, unless its folder is read-only."""
+    """Write the note of a file, unless its folder is read-only or its disk is full."""
     place = _place_of_note(path)
-    with suppress(OSError), atomic(place) as temporary:
+    with suppress(OSError, SSTCastError), atomic(place) as temporary:
         temporary.write_text(as_text(note))
 
 

@@ -10,6 +10,8 @@ from xarray.core import indexing
 
 from sstcast.errors import reading
 
+TEXTS = ("standard_name", "long_name", "units", "axis", "positive")  # attributes; damaged files hold others
+
 
 def guarded(dataset: xr.Dataset, path: Path, remedy: str, chunked: bool) -> xr.Dataset:
     """Let the lazy variables of a dataset raise SSTCastError, ending in `remedy`, if they cannot be read.
@@ -24,6 +26,8 @@ def guarded(dataset: xr.Dataset, path: Path, remedy: str, chunked: bool) -> xr.D
         safe = xr.Variable(variable.dims, lazy, variable.attrs, variable.encoding)
         return safe.chunk(variable.encoding.get("preferred_chunks", {})) if chunked else safe
 
+    for variable in dataset.variables.values():
+        variable.attrs |= {key: str(variable.attrs[key]) for key in TEXTS if key in variable.attrs}
     safe = {name: guard(variable) for name, variable in dataset.variables.items() if name not in dataset.xindexes}
     coords = {name: variable for name, variable in safe.items() if name in dataset.coords}
     result = dataset.assign_coords(coords).assign({n: v for n, v in safe.items() if n not in coords})

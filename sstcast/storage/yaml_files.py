@@ -6,7 +6,7 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import datetime as dt
 import difflib
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +20,7 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
+PLAIN = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")  # tags of YAML
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -88,12 +89,19 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         detail = at + " ".join(str(error.problem or error.context).split())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2001-02-30
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # PyYAML raises these for a value that its tag does not fit, and for a date such as 2001-02-30
         detail = in_short(error)
     raise SSTCastError(f"{where}: not valid YAML ({shorten(detail)})")
 
 
 class _Loader(yaml.SafeLoader):
+    yaml_constructors: ClassVar = {
+        tag: construct
+        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.removeprefix("tag:yaml.org,2002:") in PLAIN
+    }
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping. Keys must be text and unique."""
         seen = set()
