@@ -28,7 +28,6 @@ from sstcast.storage.yaml_files import (
     Strict,
     added,
     apply_overrides,
-    differing_key,
     read_config,
     read_yaml,
     span,
@@ -316,6 +315,18 @@ class RunConfig(Strict):
     def difference(self, other: "RunConfig", moved: bool = False) -> str:
         """Return the first key that gives another result (see `experiment`), or "" if there is none."""
         return differing_key(self.experiment(moved), other.experiment(moved))
+
+
+def differing_key(ours: Any, theirs: Any) -> str:
+    """Return the path of the first key whose values differ in two nested mappings, or "" if none does."""
+    for key in [*ours, *(key for key in theirs if key not in ours)]:
+        one, other = ours.get(key), theirs.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            if inner := differing_key(one, other):
+                return f"{key}.{inner}"
+        elif one != other:
+            return str(key)
+    return ""
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:

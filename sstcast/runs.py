@@ -85,13 +85,6 @@ class Run:
         seeds = sorted(run.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
         return [Run(file.parent) for file in seeds] or [run]
 
-    def config_of(self, member: "Run") -> RunConfig:
-        """Return the configuration that a member was trained with: the run's own, with the seed in its name."""
-        config, seed = self.config, member.folder.name.removeprefix("seed-")
-        if member == self or not seed.isdecimal():
-            return config
-        return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
-
     @property
     def trained(self) -> "Run":
         """The run that holds the weights: the parent run of an elsewhere-NAME folder, otherwise this run."""

@@ -69,7 +69,7 @@ def test_a_copy_is_read_once(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     for file in there.rglob("*"):
         os.utime(file, (1, 1))
     assert is_made_of(there / path.name, RECIPE)
-    monkeypatch.setattr(artefacts, "content_digest", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(artefacts, "digest", lambda path: pytest.fail("read again"))
     assert is_made_of(there / path.name, RECIPE)
 
 
@@ -119,13 +119,13 @@ def test_a_store_of_two_gibibytes_takes_less_than_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "big.zarr"
-    monkeypatch.setattr(artefacts, "content_digest", lambda path: "")  # which is read only once it has changed
+    monkeypatch.setattr(artefacts, "digest", lambda path: "")  # which is read only once it has changed
     with noted(path, RECIPE) as temporary:
         temporary.mkdir()
         for number in range(512):
             with (temporary / f"{number}.0.0").open("wb") as file:
                 file.truncate(2**22)
-    monkeypatch.setattr(artefacts, "content_digest", lambda path: pytest.fail("read"))
+    monkeypatch.setattr(artefacts, "digest", lambda path: pytest.fail("read"))
     started = time.process_time()
     assert is_made_of(path, RECIPE)
     assert time.process_time() - started < 0.5

@@ -6,8 +6,15 @@ from sstcast.config import RunConfig
 from sstcast.models import build_forecaster
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.training.checkpoint import close_training, save_checkpoint
+from sstcast.training.checkpoint import close_training, open_training, save_checkpoint
 from sstcast.training.train import members
+
+
+def replace_weights(run: Run, content: bytes) -> None:
+    """Give a run the weights of another one of its configuration, as if it had been trained again."""
+    open_training(run)
+    run.best.write_bytes(content)
+    close_training(run, run.config)
 
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0) -> Run:

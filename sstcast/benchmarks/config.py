@@ -7,14 +7,23 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
-from sstcast.config import FOLDER_NAME, LONGEST_NAME, RUNTIME_KEYS, Count, Folder, ModelConfig, TrainingConfig
+from sstcast.config import (
+    FOLDER_NAME,
+    LONGEST_NAME,
+    RUNTIME_KEYS,
+    Count,
+    Folder,
+    ModelConfig,
+    TrainingConfig,
+    differing_key,
+)
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
 from sstcast.storage.artefacts import packaged
-from sstcast.storage.yaml_files import Strict, apply_overrides, differing_key, read_config, suggest, validate
+from sstcast.storage.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 Epochs = Annotated[int, Field(ge=0, le=10**9)]

@@ -172,7 +172,7 @@ class TrainedRun(Models):
         data = data or oceans[0]
         models: list[ForecastModel] = []
         for member in run.members:
-            state, shape = load_best(member, run.config_of(member)), data.box.tile
+            state, shape = load_best(member, _trained_with(run, member)), data.box.tile
             if config.name in LINEAR and data in oceans:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
@@ -196,6 +196,14 @@ class TrainedRun(Models):
             models.append(model)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device)
+
+
+def _trained_with(run: Run, member: Run) -> RunConfig:
+    """Return the configuration that a member of a run was trained with: the run's own, with the member's seed."""
+    config, seed = run.config, member.folder.name.removeprefix("seed-")
+    if member == run or not seed.isdecimal():
+        return config
+    return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
@@ -363,7 +371,7 @@ def days_read(run: Run, data: DataConfig | None = None) -> int:
     before = days_before(run.config.model.name, run.config.model.options, history)
     if before and (data is None or data in run.config.oceans):
         member = run.members[0]
-        weights = load_best(member, run.config_of(member))["model"]
+        weights = load_best(member, _trained_with(run, member))["model"]
         if not weights.get("remembers", weights.get("linear.remembers", True)):  # fitted to too short a record
             return history
     return history + before

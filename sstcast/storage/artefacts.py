@@ -4,10 +4,10 @@ Every derived file carries a recipe, plain data that determine its content: the 
 weights and the options of the command. NetCDF and Zarr store the recipe as JSON in the attribute `recipe`, JSON
 files in the key `recipe`, PNG images in a text chunk and HTML pages in a comment on the second line.
 
-A file is up to date if its recipe equals the requested one, and it has not changed since it was written. For this,
-as git's index does, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint and digest.
-Only if the fingerprint differs, for instance in a copy, is the content read and compared with the digest. Files of
-earlier versions have no note. Other files are made last, from those, and need none.
+A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
+git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint and digest. Only if
+the fingerprint differs, as in a copy, is the content compared. Earlier versions wrote no notes. CSV, HTML and
+pictures need none.
 """
 
 import errno
@@ -61,13 +61,8 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         place = path.with_name(f".{path.name}.lock")
-        try:
-            if not place.exists():
-                place.open("a").close()  # filelock would wait forever if it cannot create the file
-        except OSError as error:
-            if is_full(error):
-                raise
-            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
+        if not place.exists():
+            place.open("a").close()  # filelock would wait forever if it cannot create the file
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
@@ -97,10 +92,8 @@ def atomic(path: Path) -> Iterator[Path]:
                 remove(previous)
                 path.rename(previous)
             partial.replace(path)
-    except BaseException as error:
+    except BaseException:
         _clear(partial)
-        if isinstance(error, OSError) and str(error.filename).startswith(str(partial)):  # hidden from users
-            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
         raise
     finally:
         remove(previous)
@@ -124,7 +117,7 @@ def clear_leftovers(path: Path) -> None:
 
 @contextmanager
 def space_for(path: Path) -> Iterator[None]:
-    """Raise SSTCastError if the `with` block fails because the disk of `path` is full."""
+    """Raise SSTCastError if the `with` block fails because the disk of `path` is full, or its folder read-only."""
     try:
         yield
     except SSTCastError:
@@ -136,6 +129,8 @@ def space_for(path: Path) -> Iterator[None]:
             raise SSTCastError(
                 f"{path}: cannot be written ({error}); check whether its disk or quota is full"
             ) from error
+        if f"{os.sep}.{path.name}." in f"{os.sep}{getattr(error, 'filename', '')}":  # a hidden file beside it
+            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
         raise
 
 
@@ -163,17 +158,12 @@ def remove(path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
+    if path.is_dir():
+        lines = sorted(f"{file.relative_to(path)}\0{digest(file)}" for file in _files(path))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def content_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or a hash of the names and contents of all files in a folder."""
-    if not path.is_dir():
-        return digest(path)
-    lines = sorted(f"{file.relative_to(path)}\0{digest(file)}" for file in _files(path))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def fingerprint(path: Path) -> str:
@@ -260,10 +250,7 @@ def made_of(path: Path) -> Any:
 
 
 def is_made_of(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
-    """Return whether a file exists, was made from `recipe`, and has not changed since.
-
-    `added` are keys of the recipe that files of earlier versions lack.
-    """
+    """Return whether a file was made from `recipe`, whose keys `added` earlier files lack, and is intact."""
     wanted = json.loads(as_text(recipe))
     if (note := _read_note(path)) is not None:
         return bool(note[RECIPE] == wanted) and is_intact(path)
@@ -281,7 +268,7 @@ def is_intact(path: Path) -> bool:
         return path.exists()
     if note["fingerprint"] == fingerprint(path):
         return True
-    if note["digest"] != content_digest(path):
+    if note["digest"] != digest(path):
         return False
     _write_note(path, _note(path, note[RECIPE]))
     return True
@@ -299,7 +286,7 @@ def _place_of_note(path: Path) -> Path:
 
 
 def _note(path: Path, recipe: Any) -> dict[str, Any]:
-    return {RECIPE: recipe, "fingerprint": fingerprint(path), "digest": content_digest(path)}
+    return {RECIPE: recipe, "fingerprint": fingerprint(path), "digest": digest(path)}
 
 
 def _read_note(path: Path) -> dict[str, Any] | None:

@@ -14,10 +14,9 @@ TEXTS = ("standard_name", "long_name", "units", "axis", "positive")  # attribute
 
 
 def guarded(dataset: xr.Dataset, path: Path, remedy: str, chunked: bool) -> xr.Dataset:
-    """Let the lazy variables of a dataset raise SSTCastError, ending in `remedy`, if they cannot be read.
+    """Let lazy variables raise SSTCastError, ending in `remedy`, if they cannot be read. Other errors stay.
 
-    Errors of other code, which computes with these values, remain what they are. With `chunked`, the variables are
-    dask arrays with the chunks of the file.
+    With `chunked`, they are dask arrays with the chunks of the file.
     """
 
     def guard(variable: xr.Variable) -> xr.Variable:

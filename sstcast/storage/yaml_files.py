@@ -20,7 +20,8 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
-PLAIN = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")  # tags of YAML
+KINDS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
+PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in KINDS))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -96,11 +97,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_constructors: ClassVar = {
-        tag: construct
-        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
-        if tag is None or tag.removeprefix("tag:yaml.org,2002:") in PLAIN
-    }
+    yaml_constructors: ClassVar = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in PLAIN}
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping. Keys must be text and unique."""
@@ -140,23 +137,8 @@ class Strict(BaseModel):
 
 
 def added(default: Any = None) -> Any:
-    """Declare a key that earlier versions did not have.
-
-    It stays out of files and recipes while it has its default, so that these remain equal to earlier ones.
-    """
+    """Declare a key that earlier versions did not have. It stays out of files and recipes while unset."""
     return Field(default=default, exclude_if=lambda value: value == default)
-
-
-def differing_key(ours: Any, theirs: Any) -> str:
-    """Return the path of the first key whose values differ in two nested mappings, or "" if none does."""
-    for key in [*ours, *(key for key in theirs if key not in ours)]:
-        one, other = ours.get(key), theirs.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            if inner := differing_key(one, other):
-                return f"{key}.{inner}"
-        elif one != other:
-            return str(key)
-    return ""
 
 
 class JsonRecord(Strict):
