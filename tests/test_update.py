@@ -34,7 +34,7 @@ def run(run_yaml: Path, stores: Path) -> Run:
 
 
 def names(run: Run) -> set[str]:
-    return {path.name for path in (run.folder / "forecasts").iterdir() if not path.name.endswith(".lock")}
+    return {path.name for path in (run.folder / "forecasts").iterdir() if not path.name.startswith(".")}
 
 
 def test_forecasts_are_verified_by_lead(run: Run) -> None:
@@ -90,6 +90,24 @@ def test_forecasts_are_not_verified_against_another_ocean(run_yaml: Path, tmp_pa
     with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds"):
         update(run.folder)
     assert (run.folder / "forecasts/verification.csv").read_text() == table
+
+
+def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run) -> None:
+    for day in ("2004-12-20", "latest"):
+        update(run.folder, day)
+    issued = run.folder / "forecasts/forecast-2004-12-20.nc"
+    with xr.open_dataset(issued, engine="netcdf4") as opened:
+        warmer = opened.load()
+    warmer["sst"] += 1
+    whole = issued.read_bytes()
+    issued.unlink()
+    warmer.to_netcdf(issued, engine="netcdf4")
+    with pytest.raises(
+        SSTCastError, match=r"forecast-2004-12-20.nc: has changed since it was written; restore it"
+    ):
+        update(run.folder)
+    issued.write_bytes(whole)
+    assert update(run.folder).code == NOTHING_NEW
 
 
 def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:

@@ -48,7 +48,7 @@ def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = (f for f in sorted(folder.rglob("*")) if f.is_file())
+    files = (f for f in sorted(folder.rglob("*")) if f.is_file() and f.suffix != ".note")
     return {str(f.relative_to(folder)): f.read_bytes() for f in files}
 
 
