@@ -188,4 +188,4 @@ def test_what_a_kill_leaves_beside_a_finished_store_goes(tmp_path: Path, store: 
     for name in (".cube.zarr.previous", ".cube.zarr.partial"):
         shutil.copytree(prepared.cube, prepared.cube.with_name(name))
     prepare(data, say=str)
-    assert not list(prepared.cube.parent.glob(".cube*"))
+    assert not list(prepared.cube.parent.glob(".cube.zarr.p*"))
