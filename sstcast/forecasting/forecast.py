@@ -30,7 +30,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_source, days_changed
+from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
@@ -69,16 +69,17 @@ def forecast(
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         data = transferred_data(run, to_forecast=True, date=day, **other) if other else run.config.data
-        history = last_days(data, day, dt.date.today(), say, days_read(run), PAST)
+        today = dt.date.today()
+        history = last_days(data, day, today, say, days_read(run, data), PAST)
         if not other:
-            data = newest_data(run, history.indexes["time"][-1].date())
-        newest = not other and data != run.config.data
-        if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
+            last = history.indexes["time"][-1].date()
+            data = own_data(run, last, say)
+            if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
+                history = last_days(data, last, today, say, count, PAST)
+        elif "source" in other or not Prepared.of(data).exist:
             prepare(data, say)
-        elif not newest:
+        else:
             check_source(data)
-        if newest and Prepared.of(run.config.data).exist:
-            check_data(run)  # the stores were extended with newer days, which must be of the same ocean
         loaded = LoadedRun(run.folder, data)
         if out is None:
             source = other.get("source")
@@ -91,6 +92,22 @@ def forecast(
             return out, False
         write(loaded.forecast(history, members), out, grows_along="init_time")
         return out, True
+
+
+def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfig:
+    """Return the data of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
+
+    Raises SSTCastError if the source or the stores hold other days than the run was trained on.
+    """
+    own = run.config.data
+    data = newest_data(run, last)
+    if not Prepared.of(data).exist or (data != own and changed_days(data).size):
+        prepare(data, say)
+    elif data == own:
+        check_source(data)
+    if Prepared.of(own).exist:
+        check_data(run)  # stores extended with newer days must be of the same ocean
+    return data
 
 
 def read_date(text: str) -> dt.date | None:
@@ -184,7 +201,7 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        count = days_read(self.run)
+        count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
         known = self.normals.standardise(history).compute()
         standard = known.isel(time=slice(-self.data.history, None))

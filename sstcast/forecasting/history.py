@@ -9,14 +9,14 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.errors import SSTCastError, reading_later, warn
+from sstcast.errors import SSTCastError, warn
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
-from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
@@ -55,9 +55,8 @@ def last_days(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {held[0]}..{held[1]}; "
                 "choose another --date or fetch them"
             )
-        with reading_later(path, REMEDY):
-            first = max(held[0], min(first, date - (most - 1) * DAY))
-            days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+        first = max(held[0], min(first, date - (most - 1) * DAY))
+        days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
         # 0 marks a day that was filled in

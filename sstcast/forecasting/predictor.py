@@ -33,7 +33,7 @@ from sstcast.ocean.windows import (
 )
 from sstcast.runs import Run
 from sstcast.storage.cf import describe, references
-from sstcast.training.checkpoint import load_checkpoint, load_weights
+from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit, samples
@@ -183,7 +183,7 @@ class TrainedRun(Models):
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
-            state, shape = load_checkpoint(member.best), data.box.tile
+            state, shape = load_best(member, _trained_with(run, member)), data.box.tile
             if config.name in LINEAR and data in oceans:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
@@ -208,6 +208,14 @@ class TrainedRun(Models):
             models.append(model)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps)
+
+
+def _trained_with(run: Run, member: Run) -> RunConfig:
+    """Return the configuration that a member of a run was trained with: the run's own, with the member's seed."""
+    config, seed = run.config, member.folder.name.removeprefix("seed-")
+    if member == run or not seed.isdecimal():
+        return config
+    return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
@@ -377,15 +385,19 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
-def days_read(run: Run) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads."""
+def days_read(run: Run, data: DataConfig | None = None) -> int:
+    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
+
+    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
+    """
     run = run.trained
     if run.config.model.name == COMBINATION:
-        return max(days_read(part) for part in run.open_parts())
+        return max(days_read(part, data) for part in run.open_parts())
     history = run.config.data.history
     before = days_before(run.config.model.name, run.config.model.options, history)
-    if before:
-        weights = load_checkpoint(run.members[0].best)["model"]
+    if before and (data is None or data in run.config.oceans):
+        member = run.members[0]
+        weights = load_best(member, _trained_with(run, member))["model"]
         if not weights.get("remembers", weights.get("linear.remembers", True)):  # fitted to too short a record
             return history
     return history + before
@@ -398,7 +410,7 @@ def load_combination(run: Run) -> Weights:
     """
     weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
     with reading(run.best, "run the same `sstcast combine` again"):
-        weights: torch.Tensor = load_checkpoint(run.best)["model"]["weights"]
+        weights: torch.Tensor = load_best(run, run.config)["model"]["weights"]
         found: Weights = weights.double().numpy()
         if found.shape != (weeks, parts) or not np.isfinite(found).all():
             raise ValueError(f"it has no weights for {parts} runs in {weeks} lead weeks")

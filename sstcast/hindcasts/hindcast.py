@@ -23,10 +23,10 @@ from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import warn_of_source
+from sstcast.ocean.prepared import check_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
-from sstcast.storage.artefacts import atomic, is_made_of, locked, made_of
+from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
@@ -47,7 +47,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
     plan.check()
     if (known := _known(plan)) is not None:
         for oceans in plan.oceans.values():
-            warn_of_source(oceans[-1], CHANGED)
+            check_source(oceans[-1], CHANGED, only_warn=True)
         return known, False
     plan.check_days()
     with locked(plan.hindcast.metrics):
@@ -61,7 +61,7 @@ def _known(plan: Plan) -> Scores | None:
     if metrics is None or not plan.hindcast.csv.exists():
         return None
     stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
-    return None if any(made_of(store) is None for store in stores) else metrics
+    return metrics if all(map(is_intact, stores)) else None
 
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:

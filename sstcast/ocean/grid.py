@@ -128,6 +128,19 @@ def around(lon: Axis) -> Axis:
     return eastward - 360 if eastward[0] >= 180 else eastward
 
 
+def sorted_eastward(sst: xr.DataArray) -> xr.DataArray:
+    """Sort `sst(..., lat, lon)` by longitude. If the cells leave a gap, they begin at its east end."""
+    ascending = sst.sortby("lon")
+    lon = ascending["lon"].values
+    gaps = np.diff(lon)
+    if not gaps.size or gaps.max() <= 1.5 * step(lon):
+        return ascending
+    first = int(gaps.argmax()) + 1
+    joined = np.concatenate([lon[first:], lon[:first] + 360])
+    joined = joined - 360 if joined[0] >= 180 else joined
+    return _take(ascending, "lon", np.roll(np.arange(lon.size), -first)).assign_coords(lon=joined)
+
+
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
     """Select cells by slices where possible, because dask returns slices as views but copies index selections."""
     parts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)

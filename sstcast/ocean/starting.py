@@ -11,7 +11,7 @@ from sstcast.config import folder_name, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
-from sstcast.ocean.grid import box_of, check_places, crop, true_rows
+from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
@@ -62,7 +62,7 @@ def start(
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = open_sst(path, variable, units)
+        sst = sorted_eastward(open_sst(path, variable, units))
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     true = true_rows(sst)

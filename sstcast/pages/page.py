@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
@@ -112,14 +112,13 @@ def write_forecast_page(
             return page, False
         if page.exists() and "forecast" not in (made_of(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
-        with reading_later(file, REMEDY):
-            forecast = select_region(forecast.isel(init_time=-1), region)
-            earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
-            if earliest is not None:
-                forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
-            fields = fields_of(forecast)
-            packed = _packed(fields, file, largest)
-            _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest})
+        forecast = select_region(forecast.isel(init_time=-1), region)
+        earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
+        if earliest is not None:
+            forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
+        fields = fields_of(forecast)
+        packed = _packed(fields, file, largest)
+        _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest})
     return page, True
 
 

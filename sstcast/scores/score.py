@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -297,8 +297,7 @@ class Issued(Predictor):
         Raises SSTCastError if a value is too far from the climatology of its place and day.
         """
         dates = anomalies["time"].values[self.history - 1 :: every]
-        with reading_later(self.path, REMEDY):
-            sst = self.sst.sel(init_time=dates).load()
+        sst = self.sst.sel(init_time=dates).load()
         valid = sst["init_time"] + sst["lead"] * DAY
         climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
         departure = (sst - climatology).transpose("member", *FIELD)
@@ -340,8 +339,7 @@ class IssuedSpread(Spread):
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
-        with reading_later(self.path, REMEDY):
-            found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
+        found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((found <= 0) | np.isinf(found)).any():
             raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
         return found.transpose(*FIELD)
@@ -357,8 +355,7 @@ def complete_forecasts(
     """
     there = sst.notnull() & ocean
     present = there.any(("lead", *CELLS))
-    with reading_later(path, REMEDY):
-        found = xr.Dataset({"held": (there.all("lead") | ~present).all("member"), "present": present}).compute()
+    found = xr.Dataset({"held": (there.all("lead") | ~present).all("member"), "present": present}).compute()
     present = found["present"]
     held = found["held"] & ocean & present.any("member")
     share = held.sum(CELLS) / max(1, int(held.any("init_time").sum()))

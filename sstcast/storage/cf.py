@@ -4,6 +4,7 @@ The files follow CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). Th
 longitudes have the same type and values, leads are in days, and times count days from the same date.
 """
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
 from sstcast.geo import bounds
-from sstcast.storage.artefacts import as_text, atomic, is_made_of, locked
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, noted
 from sstcast.storage.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
@@ -174,9 +175,10 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
     """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
 
-    Both formats get checksums. In NetCDF, the dimension `grows_along` is unlimited, so that ncrcat can join files.
+    Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
+    unlimited, so that ncrcat can join files.
     """
-    with atomic(path) as temporary:
+    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
         if path.suffix == ".zarr":
             write_zarr(dataset, temporary, {})
             return

@@ -12,7 +12,7 @@ import xarray as xr
 from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
-from untrained import make_run
+from untrained import make_run, replace_weights
 
 import sstcast
 from sstcast.config import load_config
@@ -160,7 +160,7 @@ def test_nothing_to_do_until_something_changes(run: Run) -> None:
     before = path.read_bytes()
     assert forecast(run.folder, say=str) == (path, False)
     assert path.read_bytes() == before
-    shutil.copy(make_run(run.config.model_copy(update={"name": "other"}), (7,)).best, run.best)
+    replace_weights(run, make_run(run.config.model_copy(update={"name": "other"}), (7,)).best.read_bytes())
     assert forecast(run.folder, say=str) == (path, True)
     assert path.read_bytes() != before
 
