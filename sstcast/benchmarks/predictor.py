@@ -158,15 +158,27 @@ class GraphPredictor(Model):
         return x if self.position is None else x + self.position(batch.graph)
 
 
+def check_model(config: BenchmarkConfig) -> None:
+    """Raise SSTCastError if no data could suit the configured model, before they are downloaded.
+
+    The model forecasts only tiles of the sea, or it has no such option, value or stage.
+    """
+    name = config.model.name
+    if not takes_graphs(name):
+        raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
+    with torch.device("meta"):  # without memory
+        backbone = build_model(name, **config.model.options)
+    if foreign := set(config.stages) - set(backbone.stages):
+        raise SSTCastError(f"stages: {name} has no {min(foreign)} stage; leave it out")
+
+
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
 
-    Raises SSTCastError if the model forecasts only tiles of the sea, or an option does not suit it or the data.
+    Raises SSTCastError if an option does not suit the model or the data.
     """
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)
-    if not takes_graphs(name):
-        raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
     known = defaults | options
     sighted = dataset.edge != "none" and reads_edges(known)
     if "edge_dim" in defaults:
