@@ -22,6 +22,7 @@ import typer
 import sstcast
 from sstcast import api
 from sstcast._version import __version__
+from sstcast.api.papers import TABLE5
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
@@ -49,8 +50,9 @@ METAVARS = {  # the default is the argument's name in capitals
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
-    "select": "NAMES",
+    **dict.fromkeys(("select", "datasets", "models"), "NAMES"),
     "base": "none|persistence|linear",
+    "name": "PAPER:TABLE",
 }
 LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
 Given = dict[str, Any]  # the arguments of a call
@@ -346,6 +348,14 @@ def _table5(result: Result[Any], given: Given) -> None:
 
     print_sheets(table5_sheets(result.value, [int(day) for day in given["horizons"].split(",")]))
     _file(result)
+
+
+@verb("table", "Papers", "name")
+def _table(result: Result[Any], given: Given) -> None:
+    if given.get("name") == TABLE5:
+        _table5(result, {"horizons": "28,14,7"} | given)
+    elif given.get("name") and not given["dry_run"] and any(cell["left"] for cell in result.value):
+        raise typer.Exit(INCOMPLETE)
 
 
 if __name__ == "__main__":
