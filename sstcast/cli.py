@@ -23,7 +23,7 @@ import sstcast
 from sstcast import api
 from sstcast._version import __version__
 from sstcast.api.papers import TABLE5
-from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, printable, shorten
+from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.storage.memory import keep_memory
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 # The type of an option, by the first type in the argument's annotation; all other options are text.
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
 METAVARS = {  # the default is the argument's name in capitals
@@ -137,8 +136,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename is not None else ""
         return USER_ERROR, named + (DISK_FULL if is_full(error) else in_short(error))
-    no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
-    if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
+    if lacks_memory(error):
         return USER_ERROR, f"not enough memory ({in_short(error)}); {LESS_MEMORY}"
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
 LONGEST = 300  # characters of a library's message
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # in PyTorch's messages
 LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
 
 
@@ -55,6 +56,12 @@ def reading_later(path: Path, remedy: str) -> Iterator[None]:
         if not any(READERS & {part.removesuffix(".pyx") for part in parts} for parts in frames[-4:]):
             raise
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, of which PyTorch tells by a RuntimeError."""
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    return told or isinstance(error, MemoryError)
 
 
 def in_short(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.predictor import check_model
 from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, build_task, find_run, run_benchmark
-from sstcast.errors import SSTCastError, in_short
+from sstcast.errors import SSTCastError, in_short, lacks_memory
 from sstcast.storage.artefacts import packaged
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.devices import start
@@ -31,7 +31,6 @@ PAPERS = {  # by the name in the sources of `published.yaml`
 }
 SOURCE = re.compile(rf"({'|'.join(PAPERS)}) Table (\w+)")
 STEPS = 3  # timed by a dry run
-UNUSABLE = (SSTCastError, MemoryError, torch.OutOfMemoryError)  # these end a cell, not the table
 
 
 class Cell(NamedTuple):
@@ -132,8 +131,8 @@ def fit(config: BenchmarkConfig) -> str:
     folder = find_run(config).folder
     try:
         [score] = run_benchmark(config, [config.training.seed])
-    except UNUSABLE as error:
-        return f"{folder}: not run: {in_short(error)}"
+    except Exception as error:
+        return f"{folder}: not run: {_reason(error)}"
     return f"{folder}: test {score['metric']} {score['test']:.4f}"
 
 
@@ -179,8 +178,8 @@ def needs(trials: Sequence[Trial]) -> Iterator[str]:
                     try:
                         loaded = loaded or load(config.declaration, config.root, config.cache)
                         cost = _cost(config, loaded, start(config.training))
-                    except UNUSABLE as error:
-                        note = in_short(error)
+                    except Exception as error:
+                        note = _reason(error)
             cells = ["-"] * 4
             if cost is not None and config is not None:
                 weights, seconds = cost
@@ -195,6 +194,13 @@ def needs(trials: Sequence[Trial]) -> Iterator[str]:
     yield f"at most {hours:.1f} h on {device} for the runs left of data at hand, one after another{lacking}"
 
 
+def _reason(error: Exception) -> str:
+    """Return the message of an error that ends a cell. Raise any other, which ends the table."""
+    if isinstance(error, SSTCastError) or lacks_memory(error):
+        return in_short(error)
+    raise error
+
+
 def _named(trial: Trial) -> tuple[str, str, str]:
     metric = f", {trial.config.declaration.metric}" if trial.config is not None else ""
     paper = "-" if trial.paper is None else f"{trial.paper:.4f}"
@@ -203,7 +209,8 @@ def _named(trial: Trial) -> tuple[str, str, str]:
 
 def _note(trial: Trial, note: str) -> str:
     changed = "not the paper's model" if trial.paper is None else ""
-    return "; ".join(filter(None, (trial.cell.missing, trial.cell.remark, changed, note)))
+    split = "here on its own split" if trial.config is not None and trial.config.split is not None else ""
+    return "; ".join(filter(None, (trial.cell.missing, trial.cell.remark, changed, split, note)))
 
 
 def _cost(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[int, float]:

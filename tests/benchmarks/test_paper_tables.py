@@ -13,6 +13,8 @@ import pytest
 
 import sstcast
 from sstcast.api import papers
+from sstcast.api.data import Result
+from sstcast.benchmarks import paper_tables as paper_tables_module
 from sstcast.benchmarks.paper_tables import Trial, choose, fit, paper_tables, plan
 
 Command = Callable[..., tuple[int, str, str]]
@@ -108,6 +110,23 @@ def test_a_cell_that_cannot_be_trained_does_not_stop_the_others(options: list[ob
     assert rows_of(out, "MUTAG")["sat-paper"][2] == "2 of 2"
 
 
+def test_memory_that_runs_out_ends_a_cell_and_a_bug_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    [trial] = plan(choose(paper_tables()["kdlgt:2"], ["PubMed"], ["sat"]), [0], None, [])
+
+    def raising(text: str) -> str:
+        def stop(*_: object) -> None:
+            raise RuntimeError(text)
+
+        monkeypatch.setattr(paper_tables_module, "run_benchmark", stop)
+        return fit(*trial.runs)
+
+    assert raising("DefaultCPUAllocator: can't allocate memory: you tried").endswith(
+        "can't allocate memory: you tried"
+    )
+    with pytest.raises(RuntimeError, match="shapes"):
+        raising("shapes cannot be multiplied")
+
+
 def test_a_changed_model_does_not_stand_beside_the_paper_s_number(options: list[object], root: Path) -> None:
     found = sstcast.table(
         "kdlgt:2", ["MUTAG"], "sat", 0, root, ["model.width=8", "cache=cache"], "runs", dry_run=True, say=str
@@ -137,6 +156,11 @@ def test_table_5_of_cai_is_table5(monkeypatch: pytest.MonkeyPatch, command: Comm
     assert command("table", "mpnn-gt:5", "--dry-run", "--models", "mlp", "--seeds", "1", "--jobs", "3")[0] == 0
     assert given.pop("say") is print
     assert given == {"systems": "mlp", "seeds": "1", "overrides": (), "jobs": 3, "dry_run": True}
+    found = Result({"mlp": {28: [[0.5, 0.7]]}}, Path("table5.json"), True)
+    monkeypatch.setattr(papers, "table5", lambda **_: found)
+    code, out, _ = command("table", "mpnn-gt:5")
+    assert code == 0
+    assert re.search(r"mlp +0\.3302 +0\.6000", out)
 
 
 def test_runs_can_be_sent_to_other_processes() -> None:
