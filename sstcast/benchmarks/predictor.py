@@ -161,11 +161,14 @@ class GraphPredictor(Model):
 def check_model(config: BenchmarkConfig) -> None:
     """Raise SSTCastError if no data could suit the configured model, before they are downloaded.
 
-    The model forecasts only tiles of the sea, or it has no such option, value or stage.
+    The model forecasts only tiles of the sea, it has no such option, value or stage, or it needs encoder or head.
     """
-    name = config.model.name
+    name, predictor = config.model.name, config.predictor
     if not takes_graphs(name):
         raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
+    for key, part, kept in (("in_width", "encoder", predictor.encoder), ("out_width", "head", predictor.head)):
+        if not kept and key not in default_options(name):
+            raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
     with torch.device("meta"):  # without memory
         backbone = build_model(name, **config.model.options)
     if foreign := set(config.stages) - set(backbone.stages):
@@ -191,9 +194,6 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
         options["in_width"] = columns
     if not predictor.head:
         options["out_width"] = outputs
-    for key, part in (("in_width", "encoder"), ("out_width", "head")):
-        if key in options and key not in defaults:
-            raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
     backbone = build_model(name, **options)
     width = backbone.ends[0] if predictor.encoder else None
     nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)

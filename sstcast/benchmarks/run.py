@@ -83,7 +83,7 @@ def run_benchmark(
     are damaged, cannot be downloaded or have changed since the training, or a folder holds another run. Raises
     Interrupted after Ctrl-C or SIGTERM. The same call then resumes.
     """
-    check_model(config)
+    check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
     if seeds is None:
@@ -145,6 +145,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
+    check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
     split = choose_split(dataset, graphs, loaded.splits, seed)
     torch.manual_seed(seed)

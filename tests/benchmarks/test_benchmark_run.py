@@ -178,6 +178,7 @@ def test_wrong_arguments(arguments: list[str], words: str, root: Path, tmp_path:
         ("model.conv=gnc", "conv"),
         ("model.heads=7", "7 heads cannot share a width of 64"),
         ("stages.local=3", "stages: gps has no local stage"),
+        ("predictor.head=false", "predictor.head: gps cannot replace it"),
     ],
 )
 def test_wrong_options_are_refused_before_a_download(
