@@ -139,18 +139,18 @@ def table(
         run_tasks([partial(fit, config) for config in configs], jobs, None, say)
     for line in needs(trials) if dry_run else table_lines(trials):
         say(line)
-    value = [
+    value: list[dict[str, Any]] = [
         {
             "dataset": trial.cell.dataset,
             "model": trial.label,
             "published": trial.paper,
-            "test": [score.test for score in trial.scores],
-            "left": len(trial.runs) - len(trial.scores),
+            "test": (scores := [score.test for score in trial.scores]),
+            "left": len(trial.runs) - len(scores),
             "missing": trial.cell.missing,
         }
         for trial in trials
     ]
-    return Result(value, folder, sum(len(trial.scores) for trial in trials) > before)
+    return Result(value, folder, sum(len(cell["test"]) for cell in value) > before)
 
 
 def _names(given: str | Sequence[str] | None) -> list[str] | None:

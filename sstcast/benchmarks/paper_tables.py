@@ -127,21 +127,26 @@ def plan(cells: Sequence[Cell], seeds: Sequence[int], root: Path | None, overrid
 
 
 def fit(config: BenchmarkConfig) -> str:
-    """Train and score the run of the configured seed, unless it is done. Return a line that says what happened."""
-    folder = find_run(config).folder
+    """Train and score the run of the configured seed, unless it is done. Return a line that says what happened.
+
+    Raises SSTCastError if the run is done, but with other data: its score would be wrong in a table.
+    """
+    run = find_run(config)
     try:
         [score] = run_benchmark(config, [config.training.seed])
     except Exception as error:
-        return f"{folder}: not run: {_reason(error)}"
-    return f"{folder}: test {score['metric']} {score['test']:.4f}"
+        if run.metrics.exists():
+            raise
+        return f"{run.folder}: not run: {_reason(error)}"
+    return f"{run.folder}: test {score['metric']} {score['test']:.4f}"
 
 
 def table_lines(trials: Sequence[Trial]) -> Iterator[str]:
     """Yield a line per cell: the paper's score and ours, seeds, weights, seconds, and why there is none."""
     rows: list[Sequence[str]] = [("data set, metric", "model", "paper", "here", "seeds", "weights", "s a run", "")]
     for trial in trials:
-        scores, seeds = trial.scores, f"{len(trial.scores)} of {len(trial.seeds)}"
-        ours = [score.test for score in scores]
+        scores = trial.scores
+        ours, seeds = [score.test for score in scores], f"{len(scores)} of {len(trial.seeds)}"
         spread = f" ± {stdev(ours):.4f}" if len(ours) > 1 else ""
         rows.append(
             (

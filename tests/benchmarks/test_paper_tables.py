@@ -110,6 +110,16 @@ def test_a_cell_that_cannot_be_trained_does_not_stop_the_others(options: list[ob
     assert rows_of(out, "MUTAG")["sat-paper"][2] == "2 of 2"
 
 
+def test_a_score_of_other_data_is_not_printed(options: list[object], tmp_path: Path, command: Command) -> None:
+    chosen = ["table", "kdlgt:2", "--datasets", "mutag", "--models", "sat", *options]
+    assert command(*chosen)[0] == 0
+    record = tmp_path / "runs/MUTAG/sat-paper/seed-0/data.json"
+    record.write_text(json.dumps({"graphs": "0" * 64}))
+    code, out, err = command(*chosen)
+    assert (code, rows_of(out, "MUTAG,")) == (2, {})
+    assert "trained on other data" in err
+
+
 def test_memory_that_runs_out_ends_a_cell_and_a_bug_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     [trial] = plan(choose(paper_tables()["kdlgt:2"], ["PubMed"], ["sat"]), [0], None, [])
 
