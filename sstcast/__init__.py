@@ -12,7 +12,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 from sstcast._version import __version__ as __version__
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
-from sstcast.api.papers import table5
+from sstcast.api.papers import table, table5
 from sstcast.api.runs import (
     build_forecaster,
     combine,
@@ -52,6 +52,7 @@ __all__ = [
     "report",
     "score",
     "status",
+    "table",
     "table5",
     "train",
     "update",

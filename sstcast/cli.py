@@ -22,7 +22,8 @@ import typer
 import sstcast
 from sstcast import api
 from sstcast._version import __version__
-from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, printable, shorten
+from sstcast.api.papers import TABLE5
+from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.storage.memory import keep_memory
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 # The type of an option, by the first type in the argument's annotation; all other options are text.
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
 METAVARS = {  # the default is the argument's name in capitals
@@ -49,8 +49,9 @@ METAVARS = {  # the default is the argument's name in capitals
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
-    "select": "NAMES",
+    **dict.fromkeys(("select", "datasets", "models"), "NAMES"),
     "base": "none|persistence|linear",
+    "name": "PAPER:TABLE",
 }
 LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
 Given = dict[str, Any]  # the arguments of a call
@@ -138,8 +139,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename is not None else ""
         return USER_ERROR, named + (DISK_FULL if is_full(error) else in_short(error))
-    no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
-    if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
+    if lacks_memory(error):
         return USER_ERROR, f"not enough memory ({in_short(error)}); {LESS_MEMORY}"
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
@@ -349,6 +349,14 @@ def _table5(result: Result[Any], given: Given) -> None:
 
     print_sheets(table5_sheets(result.value, [int(day) for day in given["horizons"].split(",")]))
     _file(result)
+
+
+@verb("table", "Papers", "name")
+def _table(result: Result[Any], given: Given) -> None:
+    if given.get("name") == TABLE5:
+        _table5(result, {"horizons": "28,14,7"} | given)
+    elif given.get("name") and not given["dry_run"] and any(cell["left"] for cell in result.value):
+        raise typer.Exit(INCOMPLETE)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 LONGEST = 300  # characters of a library's message
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # in PyTorch's messages
 LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
 
 
@@ -37,6 +38,12 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:  # parsers of outside files can raise anything
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, of which PyTorch tells by a RuntimeError."""
+    told = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    return told or isinstance(error, MemoryError)
 
 
 def in_short(error: BaseException) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Say, Seeds, listed, seeds_of
+from sstcast.api.data import Result, Say, Seeds, given_path, listed, seeds_of
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import at_home
+from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
+    from sstcast.benchmarks.paper_tables import Cell
     from sstcast.papers.table5 import Found
+
+TABLE5 = "mpnn-gt:5"
 
 
 def table5(
@@ -67,3 +72,93 @@ def table5(
         return Result({}, folder / "table5.json", False)
     found, new = table5(table, jobs, say)
     return Result(found, folder / "table5.json", new)
+
+
+def table(
+    name: str | None = None,
+    datasets: str | Sequence[str] | None = None,
+    models: str | Sequence[str] | None = None,
+    seeds: Seeds = "0..2",
+    root: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    out: Path | str | None = None,
+    jobs: int = 1,
+    dry_run: bool = False,
+    say: Say = print,
+) -> Result[Any]:
+    """Repeat a table of a paper: train each cell, and print the scores beside the published ones. Runs resume.
+
+    Each cell has the preset of its row, with the paper's training if there is such a preset. The runs are those of
+    `benchmark`. A cell that cannot be trained does not stop the others. The command then exits with code 3.
+
+    Args:
+        name: a table such as `kdlgt:2`. By default, list the tables.
+        datasets: only these data sets, separated by commas; in Python also a list.
+        models: only these rows, separated by commas; in Python also a list.
+        root: the folder of raw files, `data/graphs` by default. Missing data are downloaded.
+        overrides: change every preset with `key.sub=value`, for instance `training.epochs=3`.
+        out: the folder of the runs, `runs/benchmarks` by default.
+        jobs: number of runs to train in parallel.
+        dry_run: list data at hand, weights, seconds and hours of the runs that are left, without training.
+
+    Returns:
+        A dictionary per cell with `dataset`, `model`, the `published` score, the `test` scores of the seeds, the
+        number of runs that are `left`, and why the cell is `missing`, if so. For `mpnn-gt:5`, the result of
+        `table5`. Without a name, the names of the tables.
+
+    Raises:
+        SSTCastError: there is no such table, data set or row, or an override does not suit a model.
+        Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
+    """
+    if name == TABLE5:
+        for option, one in (("datasets", datasets), ("root", root)):
+            if one is not None:
+                raise SSTCastError(f"--{option}: {TABLE5} has no graph data sets; leave it out")
+        given: dict[str, Any] = {"systems": models} | {"out": out}
+        given = {option: value for option, value in given.items() if value is not None}
+        return table5(**given, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run, say=say)
+    from sstcast.benchmarks.paper_tables import choose, fit, needs, paper_tables, plan, table_lines
+    from sstcast.benchmarks.registry import aligned
+    from sstcast.hindcasts.running import run_tasks
+
+    tables, folder = paper_tables(), at_home(out or "runs/benchmarks")
+    if name is None:
+        lines = {table: (table, _sets(cells), f"{len(cells)} cells") for table, cells in tables.items()}
+        lines[TABLE5] = (TABLE5, "sea surface temperature, the same as `sstcast table5`", "15 cells")
+        for line in aligned([lines[table] for table in sorted(lines)]):
+            say(line)
+        return Result(sorted(lines), folder, False)
+    if name not in tables:
+        raise SSTCastError(f"no table {name!r}{suggest(name, [*tables, TABLE5])}; see `sstcast table`")
+    changes = [*listed(overrides), *([] if out is None else [f"runs={folder}"])]
+    cells = choose(tables[name], _names(datasets), _names(models))
+    trials = plan(cells, seeds_of(seeds) or [], given_path(root), changes)
+    before = sum(len(trial.scores) for trial in trials)
+    if not dry_run:
+        configs = [trial.config.with_seed(seed) for seed in trials[0].seeds for trial in trials if trial.config]
+        run_tasks([partial(fit, config) for config in configs], jobs, None, say)
+    for line in needs(trials) if dry_run else table_lines(trials):
+        say(line)
+    value: list[dict[str, Any]] = [
+        {
+            "dataset": trial.cell.dataset,
+            "model": trial.label,
+            "published": trial.paper,
+            "test": (scores := [score.test for score in trial.scores]),
+            "left": len(trial.runs) - len(scores),
+            "missing": trial.cell.missing,
+        }
+        for trial in trials
+    ]
+    return Result(value, folder, sum(len(cell["test"]) for cell in value) > before)
+
+
+def _names(given: str | Sequence[str] | None) -> list[str] | None:
+    """Return names separated by commas, or given as a list. Pass None through."""
+    if given is None:
+        return None
+    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+
+
+def _sets(cells: Sequence[Cell]) -> str:
+    return ", ".join(dict.fromkeys(cell.dataset for cell in cells))

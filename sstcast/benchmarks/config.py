@@ -1,6 +1,7 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -92,6 +93,9 @@ class BenchmarkConfig(Strict):
         declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset)
         return declared if self.split is None else replace(declared, split=self.split)
 
+    def with_seed(self, seed: int) -> "BenchmarkConfig":
+        return self.model_copy(update={"training": self.training.model_copy(update={"seed": seed})})
+
     def difference(self, other: "BenchmarkConfig", moved: bool = False) -> str:
         """Return the first key in which two runs differ, apart from their device, folders and the like, or "".
 
@@ -166,16 +170,39 @@ def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, s
     """Return a paper's number on this data set and its source, or None if it is not listed.
 
     `row` is the number's name in `published.yaml`, for instance `best`. By default, it is this model's name
-    without the `-paper` of a preset with the paper's training.
+    without the `-paper` of a preset with the paper's training. A changed model has no number in any paper.
     """
     if config.data is not None:
         return None
-    found = (
-        read_config(packaged(f"{PRESETS}/published.yaml"))
-        .get(config.dataset, {})
-        .get(row or config.label.removesuffix("-paper"))
-    )
-    return None if found is None else (float(found[0]), str(found[1]))
+    named = published_numbers().get(config.dataset, {}).get(row or config.label.removesuffix("-paper"), [])
+    found = next(((score, source) for score, source, missing in named if missing is None), None)
+    return found if found is None or row or is_preset(config) else None
+
+
+Number = tuple[float, str, str | None]  # a published score, its source, and why it cannot be repeated
+
+
+@cache
+def published_numbers() -> dict[str, dict[str, list[Number]]]:
+    """Return the numbers of `published.yaml` by data set and row."""
+    numbers: dict[str, dict[str, list[Number]]] = {}
+    for dataset, rows in read_config(packaged(f"{PRESETS}/published.yaml")).items():
+        for row, found in rows.items():
+            entries = found if isinstance(found[0], list) else [found]
+            numbers.setdefault(dataset, {})[row] = [
+                (float(score), str(source), *(missing or [None])) for score, source, *missing in entries
+            ]
+    return numbers
+
+
+def is_preset(config: BenchmarkConfig) -> bool:
+    """Return whether model, encoders and head are those of the shipped preset, or default, of this name."""
+    preset = load_benchmark(config.dataset, config.label)
+
+    def parts(of: BenchmarkConfig) -> tuple[Any, ...]:
+        return of.model.name, default_options(of.model.name) | of.model.options, of.predictor
+
+    return parts(config) == parts(preset)
 
 
 def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:

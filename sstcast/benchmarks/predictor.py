@@ -158,15 +158,30 @@ class GraphPredictor(Model):
         return x if self.position is None else x + self.position(batch.graph)
 
 
+def check_model(config: BenchmarkConfig) -> None:
+    """Raise SSTCastError if no data could suit the configured model, before they are downloaded.
+
+    The model forecasts only tiles of the sea, it has no such option, value or stage, or it needs encoder or head.
+    """
+    name, predictor = config.model.name, config.predictor
+    if not takes_graphs(name):
+        raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
+    for key, part, kept in (("in_width", "encoder", predictor.encoder), ("out_width", "head", predictor.head)):
+        if not kept and key not in default_options(name):
+            raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
+    with torch.device("meta"):  # without memory
+        backbone = build_model(name, **config.model.options)
+    if foreign := set(config.stages) - set(backbone.stages):
+        raise SSTCastError(f"stages: {name} has no {min(foreign)} stage; leave it out")
+
+
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
 
-    Raises SSTCastError if the model forecasts only tiles of the sea, or an option does not suit it or the data.
+    Raises SSTCastError if an option does not suit the model or the data.
     """
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)
-    if not takes_graphs(name):
-        raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
     known = defaults | options
     sighted = dataset.edge != "none" and reads_edges(known)
     if "edge_dim" in defaults:
@@ -179,9 +194,6 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
         options["in_width"] = columns
     if not predictor.head:
         options["out_width"] = outputs
-    for key, part in (("in_width", "encoder"), ("out_width", "head")):
-        if key in options and key not in defaults:
-            raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
     backbone = build_model(name, **options)
     width = backbone.ends[0] if predictor.encoder else None
     nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)

@@ -5,7 +5,7 @@ A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG wit
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -74,6 +74,11 @@ class Dataset:
             return place
         inside = sorted(place.iterdir()) if place.is_dir() else []
         return next((p for p in inside if _plain_name(p.name) == _plain_name(self.part)), place / self.part)
+
+    def at_hand(self, root: Path) -> bool:
+        """Return whether there are files of the set below `root`."""
+        folder = self.folder_in(root)
+        return folder.is_dir() and any(folder.iterdir())
 
     @property
     def kind(self) -> str:
@@ -240,10 +245,14 @@ def dataset_lines(root: Path) -> Iterator[str]:
         except SSTCastError as error:  # ogb is not installed
             rows.append((name, "", "", "", "", "", str(error)))
             continue
-        folder = d.folder_in(root)
-        there = "yes" if folder.is_dir() and any(folder.iterdir()) else "no"
+        there = "yes" if d.at_hand(root) else "no"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    yield from aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line of text per row, with columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 

@@ -17,7 +17,7 @@ from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
+from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, check_model, positions_of
 from sstcast.benchmarks.registry import Kind
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
@@ -83,15 +83,14 @@ def run_benchmark(
     are damaged, cannot be downloaded or have changed since the training, or a folder holds another run. Raises
     Interrupted after Ctrl-C or SIGTERM. The same call then resumes.
     """
+    check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
     if seeds is None:
         kind, _, count = dataset.split.partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
-    configs = [
-        config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
-    ]
-    runs = [_find(each) for each in configs]
+    configs = [config.with_seed(seed) for seed in seeds]
+    runs = [find_run(each) for each in configs]
     for run in runs:
         if run.config_file.exists():
             data.check(run)
@@ -146,6 +145,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
+    check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
     split = choose_split(dataset, graphs, loaded.splits, seed)
     torch.manual_seed(seed)
@@ -161,8 +161,6 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
-    if foreign := set(config.stages) - set(model.backbone.stages):
-        raise SSTCastError(f"stages: {config.model.name} has no {min(foreign)} stage; leave it out")
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     if config.part and config.training.accumulate * fabric.world_size > 1:  # both would divide each part again
@@ -233,7 +231,7 @@ def _best(config: BenchmarkConfig, run: Run) -> Path:
     return next((path for path in (run.best, *stages) if path.exists()), run.best)
 
 
-def _find(config: BenchmarkConfig) -> Run:
+def find_run(config: BenchmarkConfig) -> Run:
     """Return the run of the configured seed. Raises SSTCastError if its folder holds another one."""
     run = Run.find(config, config.folder / f"seed-{config.training.seed}")
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):

@@ -141,7 +141,7 @@ def test_the_best_of_all_stages_is_scored(configure: Configure, monkeypatch: pyt
 
 
 def test_the_verb_prints_seeds_mean_and_the_paper_s_number(root: Path, tmp_path: Path, command: Command) -> None:
-    keys = ("training.epochs=1", "model.width=8", "training.device=cpu", f"cache={tmp_path / 'cache'}")
+    keys = ("training.epochs=1", "training.device=cpu", f"cache={tmp_path / 'cache'}")
     sets = [part for key in (f"runs={tmp_path}", *keys) for part in ("--set", key)]
     code, out, _ = command("benchmark", "mutag", "--model", "lsat", "--root", root, "--seeds", "0..1", *sets)
     assert code == 0
@@ -169,6 +169,24 @@ def test_wrong_arguments(arguments: list[str], words: str, root: Path, tmp_path:
     assert code == 2
     assert err.count("\n") == 1
     assert words in err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("model.cnov=gcn", "cnov"),
+        ("model.conv=gnc", "conv"),
+        ("model.heads=7", "7 heads cannot share a width of 64"),
+        ("stages.local=3", "stages: gps has no local stage"),
+        ("predictor.head=false", "predictor.head: gps cannot replace it"),
+    ],
+)
+def test_wrong_options_are_refused_before_a_download(
+    change: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., None]
+) -> None:
+    monkeypatch.setattr("sstcast.benchmarks.run.load", lambda *_: pytest.fail("reads or downloads"))
+    fails([words], "benchmark", "CiteSeer", "--model", "gps", "--root", tmp_path / "graphs", "--set", change)
+    assert not (tmp_path / "graphs").exists()
 
 
 def test_datasets_are_listed_with_their_presence(root: Path, command: Command) -> None:
