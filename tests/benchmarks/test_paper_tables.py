@@ -16,6 +16,7 @@ from sstcast.api import papers
 from sstcast.api.data import Result
 from sstcast.benchmarks import paper_tables as paper_tables_module
 from sstcast.benchmarks.paper_tables import Trial, choose, fit, paper_tables, plan
+from sstcast.storage.artefacts import write_json
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -114,7 +115,7 @@ def test_a_score_of_other_data_is_not_printed(options: list[object], tmp_path: P
     chosen = ["table", "kdlgt:2", "--datasets", "mutag", "--models", "sat", *options]
     assert command(*chosen)[0] == 0
     record = tmp_path / "runs/MUTAG/sat-paper/seed-0/data.json"
-    record.write_text(json.dumps({"graphs": "0" * 64}))
+    write_json(record, {"graphs": "0" * 64})
     code, out, err = command(*chosen)
     assert (code, rows_of(out, "MUTAG,")) == (2, {})
     assert "trained on other data" in err
