@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sstcast.config import load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
 from sstcast.ocean.grid import crop
@@ -67,6 +67,7 @@ def start(
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)  # a short record is told first
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     values = sst.isel(time=some).values
     present = np.isfinite(values)
@@ -80,7 +81,6 @@ def start(
             f"{path}: holds {wrong[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     rows, cols, tile, skip = choose_area(ocean)
-    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[rows], "lon": lon[cols]})))
@@ -112,23 +112,25 @@ def start(
     lines = [
         f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
-        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
     ]
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
+    if gap:
+        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     lines += [
-        f"  region: {region}, {tiles} tile(s) of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
+        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
+        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
-    if gap:
-        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
+    remedy = ""
     if longest > gap:
-        lines.append(f"  the gap of {longest} days in a row is too long to fill; add these days before you train")
+        lines.append(f"  the gap of {longest} days in a row is too long to fill")
+        remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
     run = config.folder.parent / _name(out.stem)
     return [
         *lines,
-        f"{out}: written; next: sstcast train {out}",
+        f"{out}: written; next: {remedy}sstcast train {out}",
         f"then: sstcast evaluate {run}, and sstcast forecast {run}",
     ]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS, THIRDS
+from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, LINEAR_BASE, MODEL, REGION, SEASONS, THIRDS
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
 from sstcast.scores.significance import p_text
@@ -33,7 +33,8 @@ PARTS = {  # the ways in which scores are split, with their names in titles and 
     "by_season": "season of the day forecast",
     "by_fold": "fold",
 }
-NOTE = "* the 95 % interval of the ratio excludes 1. Skill is 1 minus a ratio."
+ASTERISK = "* the 95 % interval of the ratio excludes 1."
+NOTE = f"{ASTERISK} Skill is 1 minus a ratio."
 VARY = "The last digits vary between machines, because processors and versions of PyTorch round differently."
 
 
@@ -45,6 +46,11 @@ class Sheet:
     header: list[str]
     rows: list[tuple[str, list[str]]]
 
+    @property
+    def note(self) -> str:
+        """The meaning of the asterisk, if the table has one."""
+        return ASTERISK if any("*" in cell for _, cells in self.rows for cell in cells) else ""
+
 
 def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
     """Print the scores of a run, a scored file or a hindcast called `label`.
@@ -55,7 +61,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
     name = system if hindcast else label
     sheets = [
         *errors(metrics, label),
-        *(versus(metrics, name, other) for other in against or [metrics["reference"]] if other != system),
+        *(versus(metrics, name, other) for other in bases(metrics, against) if other != system),
         *(ratios(metrics, label) if hindcast else []),
         *by_index(metrics, label),
         *probabilities(metrics, label),
@@ -63,7 +69,12 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensembles(metrics, label),
     ]
-    print_sheets(sheets, f"{printable(label)}: {summary(metrics)}", name, f"{NOTE}\n{VARY}")
+    print_sheets(
+        sheets,
+        f"{printable(label)}: {summary(metrics)}",
+        name,
+        "\n".join(filter(None, [added(metrics), NOTE, VARY])),
+    )
 
 
 def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
@@ -124,6 +135,45 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
     title = f"All leads, °C, MSE °C² (std: standardised; ratio: MSE / MSE of {metrics['reference']})"
     everything = _sheet(title, header, metrics, metrics["scores"], label, cells)
     return [everything, by("by_lead"), by("by_season")]
+
+
+def bases(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
+    """Return `against`, by default the reference, after the linear base of the run's network if it has one."""
+    own = [LINEAR_BASE] if LINEAR_BASE in metrics["systems"] else []
+    return list(dict.fromkeys([*own, *(against or [metrics["reference"]])]))
+
+
+def added(metrics: Scores) -> str:
+    """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
+    compared = metrics["ratios"].get("mse", {}).get(MODEL, {}).get(LINEAR_BASE)
+    if compared is None or compared["ratio"] is None:
+        return ""
+    by_lead = compared["by_lead"]["ratio"]
+    days = ", ".join(
+        f"{'day ' if lead == 1 else ''}{lead}: {by_lead[lead - 1]:.3f}"
+        for lead in week_ends(len(by_lead))
+        if by_lead[lead - 1] is not None
+    )
+    low, high = compared["interval"]
+    verdict = "lowers" if compared["ratio"] < 1 else "raises"
+    doubt = ""
+    if low is None:
+        ends = ", too few dates for an interval"
+    else:
+        ends = f", 95 % interval {low:.3f} to {high:.3f}"
+        doubt = "" if high < 1 or low > 1 else ", which may be chance"
+    share = metrics["systems"][MODEL].get("share")
+    told = (
+        "All of its change is added"
+        if share is None
+        else "The share of its change that other years support, and that is added, is "
+        + ", ".join(f"{of:.2f} in week {week}" for week, of in enumerate(share, 1))
+    )
+    return (
+        f"What the network added: it changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the "
+        f"same days. The change {verdict} the mean squared error to {compared['ratio']:.3f} times that of the "
+        f"base{ends}{doubt} ({days}). {told}."
+    )
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:

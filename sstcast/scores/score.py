@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError, counted, reading_later
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -139,8 +139,8 @@ def _score(
     notes = [
         forecasts.note,
         how,
-        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
-        f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for {data.horizon} "
+        f"days, can be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     for note in notes:

@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must be consecutive"),
     "an hole in one day": (
         lambda h: without(h, -4, 5, 5),
-        "1 day(s) lack values at ocean cells, the first 2004-12-28",
+        "1 day without values at ocean cells, the first 2004-12-28",
     ),
     "a hole in all days": (lambda h: without(h, slice(None), 5, 5), "1 cells hold values where the run has land"),
     "values on land": (lambda h: h.fillna(0), "6 cells hold values where the run has land"),
