@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from cartopy.mpl.gridliner import Gridliner
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
 from matplotlib.colors import to_rgb
@@ -27,6 +28,7 @@ from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map
+REPORT_DPI = 120  # dots per inch of maps in pages
 MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
 INK, GROUND = "#e6e6e6", "#16181b"  # of dark pages, as in base.html
@@ -62,6 +64,8 @@ def darken(figure: Figure) -> None:
         ax.tick_params(colors=INK, which="both")
         plain = ax.patch.get_facecolor()[:3] == (1, 1, 1)
         ax.patch.set_facecolor(GROUND if plain else ax.patch.get_facecolor())
+        for grid in ax.findobj(Gridliner):
+            grid.xlabel_style["color"] = grid.ylabel_style["color"] = INK  # it draws its labels anew
     for text in figure.findobj(Text):
         text.set_color(INK)
     for line in figure.findobj(Line2D):
@@ -108,14 +112,14 @@ def write_png(figure: Figure, path: Path, recipe: Any) -> None:
 def png_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    _draw(figure, COLOURS, **TIGHT).save(buffer, "PNG", compress_level=6)
+    _draw(figure, COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", compress_level=6)
     return _data_uri(buffer, "image/png")
 
 
 def svg_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of an SVG. The same figure gives the same text."""
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "sstcast"}):
+    with rc_context({"svg.hashsalt": "sstcast", "svg.fonttype": "none"}):  # letters as text: a third of the size
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return _data_uri(buffer, "image/svg+xml")
 

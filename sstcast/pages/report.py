@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.errors import counted, reading
-from sstcast.names import BASE_RATE, DEGREES, MODEL
+from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
 from sstcast.pages import figures, tables
 from sstcast.pages.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.pages.maps import PHONE
@@ -255,7 +255,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     last, name = results.metrics["horizon"], results.reference
 
     def degrees(value: float | None) -> str:
-        return tables.number(value, unit=" °C")
+        return tables.number(value, unit="\u00a0°C")
 
     def at(score: dict[str, Any], lead: int) -> str:
         return degrees(score["by_lead"]["rmse"][lead - 1])
@@ -263,6 +263,13 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     first = []
     if results.metrics["kind"] == "hindcast":
         first = [("Best system", results.system, f"best linear system: {name}")]
+    compared = results.metrics["ratios"].get("mse", {}).get(results.system, {}).get(LINEAR_BASE)
+    if compared and compared["ratio"] is not None:
+        low, high = compared["interval"]
+        interval = "" if low is None else f", 95 % {low:.3f} to {high:.3f}"
+        first = [
+            ("With the network", f"{compared['ratio']:.3f}", f"of the squared error of its linear base{interval}")
+        ]
     return [
         *first,
         ("RMSE, all leads", degrees(best["rmse"]), f"{name} {degrees(base['rmse'])}"),
