@@ -66,6 +66,9 @@ app = typer.Typer(
 def main() -> None:
     """Run `sstcast`. Print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
+    for name in ("stdout", "stderr"):  # None if the caller has closed it
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to show ° or the bytes of a path
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -5,6 +5,7 @@ configuration is saved with the run.
 """
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,10 +16,8 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -28,6 +27,7 @@ from sstcast.storage.artefacts import at_home, packaged
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,
+    added,
     apply_overrides,
     read_config,
     read_yaml,
@@ -55,7 +55,7 @@ class Splits(Strict):
     train: Span
     validation: Span
     test: Span
-    base_period: Span | None = None
+    base_period: Span | None = added()
 
     @property
     def base(self) -> tuple[dt.date, dt.date]:
@@ -85,11 +85,6 @@ class Splits(Strict):
         if self.base[0] > self.base[1] or self.base[1] >= self.test[0]:
             raise ValueError("base_period: give [first, last], and end it before the test days")
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit a base period that was not given, as in files of earlier versions."""
-        return {key: value for key, value in plain(self).items() if value is not None}
 
 
 class Region(Strict):
@@ -229,6 +224,13 @@ class TrainingConfig(Strict):
 
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
+
+
+def folder_name(text: str, default: str) -> str:
+    """Return `text` as a valid name of a folder, or `default` if nothing of it is valid."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).lstrip("._-")[:LONGEST_NAME] or default
+
+
 # Training keys that do not affect the result, so they may change when a run is resumed.
 RUNTIME_KEYS = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 
@@ -308,12 +310,31 @@ class RunConfig(Strict):
         """The run's folder, `runs/NAME`."""
         return self.runs / self.name
 
-    def same_experiment(self, other: "RunConfig") -> bool:
-        """Return whether both give the same result. Folder, device and checkpoint settings may differ."""
-        ours, theirs = (
-            c.model_dump(exclude={"name": True, "runs": True, "training": RUNTIME_KEYS}) for c in (self, other)
-        )
-        return ours == theirs
+    def experiment(self, moved: bool = True) -> dict[str, Any]:
+        """Return the keys that determine the result, without the run's folder, device and checkpoint settings.
+
+        Data may be `moved`: their digests tell whether they are the same, so their paths are left out as well.
+        """
+        paths = {"source", "directory"} if moved else set()
+        apart: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
+        apart |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
+        return self.model_dump(mode="json", exclude=apart)
+
+    def difference(self, other: "RunConfig", moved: bool = False) -> str:
+        """Return the first key that gives another result (see `experiment`), or "" if there is none."""
+        return differing_key(self.experiment(moved), other.experiment(moved))
+
+
+def differing_key(ours: Any, theirs: Any) -> str:
+    """Return the path of the first key whose values differ in two nested mappings, or "" if none does."""
+    for key in [*ours, *(key for key in theirs if key not in ours)]:
+        one, other = ours.get(key), theirs.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            if inner := differing_key(one, other):
+                return f"{key}.{inner}"
+        elif one != other:
+            return str(key)
+    return ""
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:

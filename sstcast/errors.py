@@ -1,12 +1,11 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
 LONGEST = 300  # characters of a library's message
 LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
 
@@ -40,23 +39,6 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
 
 
-@contextmanager
-def reading_later(path: Path, remedy: str) -> Iterator[None]:
-    """Convert errors of the libraries that read `path` lazily to an SSTCastError that names it.
-
-    Other errors pass through unchanged, because they are bugs in sstcast.
-    """
-    try:
-        yield
-    except SSTCastError:
-        raise
-    except Exception as error:
-        frames = [Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__)]
-        if not any(READERS & {part.removesuffix(".pyx") for part in parts} for parts in frames[-4:]):
-            raise
-        raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
-
-
 def in_short(error: BaseException) -> str:
     """Return the first line of an error's message, or the error's type if there is no message."""
     reason = getattr(error, "strerror", None) or str(error)
@@ -82,3 +64,6 @@ def printable(text: str) -> str:
 def warn(text: str) -> None:
     """Print a line on stderr, with unprintable characters escaped."""
     print(printable(text), file=sys.stderr, flush=True)
+
+
+warn_once = cache(warn)

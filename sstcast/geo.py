@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # workers that read downloaded files start faster without xar
     import xarray as xr
 
 CELLS_PER_DEGREE = 4  # in OISST
+EVEN = 0.01  # largest difference between the widths of cells of a regular axis, as a fraction of a cell
 
 Axis = NDArray[np.float64]
 
@@ -87,10 +88,36 @@ def step(centres: Axis) -> float:
     return float(np.median(np.abs(np.diff(centres))))
 
 
+def edges(centres: Axis) -> Axis:
+    """Return the n + 1 edges of n >= 2 adjacent cells on an axis, in degrees (see `bounds`)."""
+    low, high = bounds(centres).T
+    return np.append(low, high[-1])
+
+
+def bounds(centres: Axis) -> Axis:
+    """Return the lower and the upper edge of n >= 2 adjacent cells on an axis, `[n, 2]`.
+
+    Edges lie halfway between the centres, and the outer cells extend as far outwards as inwards. The cells of an
+    evenly spaced axis all have its mean width, so that rounded centres do not matter.
+    """
+    if evenly_spaced(centres):
+        half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
+        return np.stack([centres - half, centres + half], axis=1)
+    between = (centres[1:] + centres[:-1]) / 2
+    ends = np.concatenate([[2 * centres[0] - between[0]], between, [2 * centres[-1] - between[-1]]])
+    return np.stack([ends[:-1], ends[1:]], axis=1)
+
+
+def evenly_spaced(centres: Axis) -> bool:
+    """Return whether all cells of an axis have nearly the same width."""
+    return bool(np.ptp(np.diff(centres)) <= EVEN * step(centres))
+
+
 def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
     """Return the outer edges, in degrees, of adjacent cells on an axis.
 
-    `centres` are the cell centres, and `chosen` selects the cells, by default all.
+    `centres` are the cell centres, and `chosen` selects the cells, by default all. The outer cells extend as far
+    outwards as inwards. `grid.box_of` gives the edges of rows whose spacing varies.
     """
     cells = centres[chosen]
     if cells.size > 1:
@@ -100,11 +127,23 @@ def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple
     return round(float(cells[0] - first), 5), round(float(cells[-1] + last), 5)
 
 
+def spans_globe(lon: Axis) -> bool:
+    """Return whether cells with the centres `lon`, in eastward order, go around the globe."""
+    return lon.size > 2 and abs(lon[-1] - lon[0] + step(lon) - 360) < step(lon) / 2
+
+
 def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
-    """Return the relative area of the cells of a regular grid, the cosine of `lat` in degrees."""
+    """Return the relative area of cells: of a regular grid, the cosine of `lat` in degrees.
+
+    If the rows `lat` are unevenly spaced, it is the difference of the sines of their edges, divided by the median
+    height, which is nearly the same number on a regular grid.
+    """
     import xarray as xr
 
-    return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
+    if lat.size < 2 or evenly_spaced(lat.values):
+        return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
+    sines = np.sin(np.radians(edges(lat.values).clip(-90, 90)))
+    return lat.copy(data=abs(np.diff(sines)) / np.radians(step(lat.values))).rename("area")
 
 
 def _centres(low: float, high: float) -> Axis:

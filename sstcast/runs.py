@@ -24,7 +24,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION, RUNTIME_KEYS, RunConfig, load_config
+from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import atomic, locked, packaged, write_json
 from sstcast.storage.yaml_files import JsonRecord, Strict, check_whole, read_config, save_config, validate
@@ -164,15 +164,14 @@ class Run:
     def find(cls, config: Any, folder: Path | None = None) -> "Run":
         """Return the configured run, whether it exists or not. Raises SSTCastError if the folder holds another.
 
-        `config` is any configuration with a method `same_experiment`. `folder` is `config.folder` by default.
+        `config` is any configuration with a method `difference`. `folder` is `config.folder` by default.
         """
         run = cls(folder or config.folder)
         if run.config_file.exists():
             check_whole(run.config_file)
             saved = validate(type(config), read_config(run.config_file), str(run.config_file))
-            if not saved.same_experiment(config):
+            if differs := saved.difference(config):
                 key = "name" if isinstance(config, RunConfig) else "label"
-                differs = _difference(*(one.model_dump(mode="json") for one in (saved, config)))
                 raise SSTCastError(
                     f"{run.config_file}: a run with this name has another configuration ({differs} differs); "
                     f"choose another with --set {key}=..., or delete the folder"
@@ -201,19 +200,6 @@ class Run:
             with atomic(run.config_file) as temporary:
                 save_config(config, temporary)
         return run
-
-
-def _difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """Return the first key in which two configurations differ, apart from folders, devices and the like."""
-    free = {"name", "runs", "root", "cache", *RUNTIME_KEYS}
-    for key in (key for key in {**ours, **theirs} if key not in free):
-        one, other = ours.get(key), theirs.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            if inner := _difference(one, other):
-                return f"{key}.{inner}"
-        elif one != other:
-            return key
-    return ""
 
 
 def file_name(text: str) -> str:

@@ -9,15 +9,28 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from sstcast.errors import SSTCastError
 
+BYTES_PER_PROCESS = 2**29  # with the libraries and a small ocean
+
 
 def cores() -> int:
     """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def most_processes() -> int:
+    """Return the number of worker processes that the free memory holds, at least 1."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # not Linux
+        return cores()
+    return max(1, available // BYTES_PER_PROCESS)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_bad_input_to_the_other_verbs(
     checkpoint = torch.load(run / "checkpoints/best.pt", weights_only=True)
     checkpoint["model"] = {"other": torch.zeros(3)}
     torch.save(checkpoint, run / "checkpoints/best.pt")
-    fails(["best.pt", "do not fit"], "evaluate", run)
+    fails(["best.pt", "holds other weights"], "evaluate", run)
     assert not (run / "metrics.json").exists()
     (run / "checkpoints/best.pt").write_bytes(b"cut")
     fails(["best.pt", "cannot be read"], "evaluate", run)

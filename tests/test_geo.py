@@ -6,7 +6,10 @@ import xarray as xr
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box, span
+from sstcast.geo import Box, area_weights, edges, span
+from sstcast.ocean.grid import box_of
+from sstcast.pages.plots import image_rows
+from sstcast.storage.cf import describe
 
 PACIFIC = parse_box("pacific")
 
@@ -67,6 +70,39 @@ def test_places_of_any_convention_are_found(turn: int) -> None:
         np.testing.assert_array_equal(box.contains(lat[:, None], lon), found)
         inside = box.eastward(lon[found.any("lat").values])
         assert box.west < inside.min() < inside.max() < box.west + box.width
+
+
+MERCATOR = np.degrees(np.arctan(np.sinh(np.linspace(-1.3, -0.5, 40))))
+HYCOM = np.concatenate([np.arange(-41, -40.01, 0.04), np.arange(-40, -38, 0.08)])
+
+
+@pytest.mark.parametrize("lat", [MERCATOR, HYCOM, np.concatenate([[-79.5], np.arange(-78.0, 0, 2)])])
+def test_rows_of_any_spacing_have_edges_and_areas(lat: np.ndarray) -> None:
+    ends = edges(lat)
+    np.testing.assert_allclose(ends[1:-1], (lat[1:] + lat[:-1]) / 2)
+    assert ends[0] == pytest.approx(lat[0] - (lat[1] - lat[0]) / 2)
+    area = area_weights(xr.DataArray(lat, {"lat": lat}, ["lat"]))
+    expected = np.sin(np.radians(ends[1:])) - np.sin(np.radians(ends[:-1]))
+    np.testing.assert_allclose(area / area.sum(), expected / expected.sum())
+    files = describe(xr.Dataset(coords={"lat": lat, "lon": np.arange(3.0)}))
+    np.testing.assert_allclose(files["lat_bnds"][1:, 0], files["lat_bnds"][:-1, 1])
+    np.testing.assert_allclose(files["lat_bnds"][:, 0], ends[:-1], atol=1e-6)
+    part = box_of(lat, slice(5, 20), np.arange(3.0), slice(None))
+    assert (part.south, part.north) == (pytest.approx(ends[5], abs=1e-5), pytest.approx(ends[20], abs=1e-5))
+    rows = np.array(image_rows(lat))
+    height = (ends[-1] - ends[0]) / len(rows)
+    shown = ends[0] + (np.arange(len(rows)) + 0.5) * height
+    assert (ends[rows] <= shown).all()
+    assert (shown < ends[rows + 1]).all()
+    assert set(rows) == set(range(len(lat)))
+
+
+def test_a_regular_axis_has_the_mean_width_and_cosines() -> None:
+    lat = np.float64(np.float32(-12 + (np.arange(30) + 0.5) / 12)).round(6)
+    np.testing.assert_allclose(np.diff(edges(lat)), 1 / 12, atol=2e-6)
+    area = area_weights(xr.DataArray(lat, dims="lat"))
+    np.testing.assert_array_equal(area, np.cos(np.deg2rad(lat)))
+    assert image_rows(lat) == list(range(30))
 
 
 def test_the_box_of_cells_is_their_edges() -> None:

@@ -136,7 +136,7 @@ def test_a_damaged_record_is_named_and_an_absent_one_passes_with_a_line(
 ) -> None:
     run = trained(configured(run_yaml, sst_file))
     whole = json.loads(run.data.read_text())
-    assert set(whole) == {"source", "cube", "test", "statistics"}
+    assert set(whole) == {"source", "cube", "test", "statistics", "weights"}
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
         run.data.write_text(text)
         with pytest.raises(SSTCastError, match=r"data.json: cannot be read"):

@@ -209,5 +209,5 @@ def test_a_flipped_bit_in_a_chunk_of_netcdf_is_never_another_value(tmp_path: Pat
         flipped = bytearray(content)
         flipped[place] ^= 1 << place % 8
         path.write_bytes(flipped)
-        with open_netcdf(path, REMEDY) as found, contextlib.suppress(RuntimeError):
+        with open_netcdf(path, REMEDY) as found, contextlib.suppress(SSTCastError):
             np.testing.assert_array_equal(found["sst"], ocean()["sst"])

@@ -34,7 +34,7 @@ def run(run_yaml: Path, stores: Path) -> Run:
 
 
 def names(run: Run) -> set[str]:
-    return {path.name for path in (run.folder / "forecasts").iterdir() if not path.name.endswith(".lock")}
+    return {path.name for path in (run.folder / "forecasts").iterdir() if not path.name.startswith(".")}
 
 
 def test_forecasts_are_verified_by_lead(run: Run) -> None:
@@ -69,6 +69,45 @@ def test_forecasts_are_verified_by_lead(run: Run) -> None:
         np.testing.assert_allclose(got, [means[0] ** 0.5, *means[1:]], atol=1e-3)
     inside = xr.concat(covered, "day").weighted(area).mean()
     assert table.loc[2, "coverage_80"] == pytest.approx(float(inside), abs=1e-4)
+
+
+def test_forecasts_are_not_verified_against_another_ocean(run_yaml: Path, tmp_path: Path) -> None:
+    """Another file under the same name: refused as `forecast` does, also where there is nothing to forecast."""
+    source = tmp_path / "sst.nc"
+    make_sst().to_netcdf(source)
+    config = load_config(run_yaml, [f"data.source={source}"])
+    prepare(config.data, say=lambda line: None)
+    run = make_run(config)
+    for day in ("2004-12-28", "latest"):
+        update(run.folder, day)
+    table = (run.folder / "forecasts/verification.csv").read_text()
+    source.unlink()
+    make_sst(seed=1).to_netcdf(source)
+    for day in ("2004-12-28", "latest"):
+        with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .*cube.zarr was made from it"):
+            update(run.folder, day)
+    prepare(config.data, say=lambda line: None)
+    with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds"):
+        update(run.folder)
+    assert (run.folder / "forecasts/verification.csv").read_text() == table
+
+
+def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run) -> None:
+    for day in ("2004-12-20", "latest"):
+        update(run.folder, day)
+    issued = run.folder / "forecasts/forecast-2004-12-20.nc"
+    with xr.open_dataset(issued, engine="netcdf4") as opened:
+        warmer = opened.load()
+    warmer["sst"] += 1
+    whole = issued.read_bytes()
+    issued.unlink()
+    warmer.to_netcdf(issued, engine="netcdf4")
+    with pytest.raises(
+        SSTCastError, match=r"forecast-2004-12-20.nc: has changed since it was written; restore it"
+    ):
+        update(run.folder)
+    issued.write_bytes(whole)
+    assert update(run.folder).code == NOTHING_NEW
 
 
 def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:

@@ -6,7 +6,15 @@ from sstcast.config import RunConfig
 from sstcast.models import build_forecaster
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.training.checkpoint import save_checkpoint
+from sstcast.training.checkpoint import close_training, open_training, save_checkpoint
+from sstcast.training.train import members
+
+
+def replace_weights(run: Run, content: bytes) -> None:
+    """Give a run the weights of another one of its configuration, as if it had been trained again."""
+    open_training(run)
+    run.best.write_bytes(content)
+    close_training(run, run.config)
 
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0) -> Run:
@@ -16,11 +24,8 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0)
     """
     run = Run.create(config)
     data, options = config.data, config.model.options
-    for seed in seeds:
-        member, own = run, config
-        if len(seeds) > 1:
-            own = config.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
-            member = Run.create(own)
+    for seed, own in zip(seeds, members(config, list(seeds)) if len(seeds) > 1 else [config], strict=True):
+        member = Run.create(own)
         torch.manual_seed(seed)
         sizes = {"history": data.history, "horizon": data.horizon, "shape": data.box.tile}
         model = build_forecaster(config.model.name, **sizes, **options)
@@ -30,4 +35,5 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0)
         if Prepared.of(data).exist:
             Prepared.of(data).record().save(member.data)
         save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
+        close_training(member, own)
     return run

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.errors import reading, reading_later
-from sstcast.forecasting.forecast import LATEST, forecast, read_date
+from sstcast.errors import reading
+from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
-from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.ocean.reading import open_region
 from sstcast.pages.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
 from sstcast.pages.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
-from sstcast.storage.artefacts import atomic, locked
+from sstcast.storage.artefacts import atomic, check_intact, locked
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
@@ -81,8 +81,8 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    data = run.config.data
-    with reading_later(source_path(data.source), REMEDY), open_region(data) as sst:
+    data = own_data(run, last, lambda line: None)
+    with open_region(data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify_issued(files, Normals(data).on_grid(days).compute())
     if scores.empty:
@@ -116,6 +116,7 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     """Return area-mean statistics of the forecast in a file by `system` and `lead`, NaN without observations."""
+    check_intact(file, "restore it as it was issued, or delete it")
     with open_forecast(file) as opened, reading(file, REMAKE):
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
         forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]

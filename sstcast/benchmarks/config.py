@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
-from sstcast.config import FOLDER_NAME, LONGEST_NAME, RUNTIME_KEYS, Count, Folder, ModelConfig, TrainingConfig
+from sstcast.config import (
+    FOLDER_NAME,
+    LONGEST_NAME,
+    RUNTIME_KEYS,
+    Count,
+    Folder,
+    ModelConfig,
+    TrainingConfig,
+    differing_key,
+)
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
@@ -83,16 +92,17 @@ class BenchmarkConfig(Strict):
         declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset)
         return declared if self.split is None else replace(declared, split=self.split)
 
-    def same_experiment(self, other: "BenchmarkConfig") -> bool:
-        """Return whether both describe the same run, apart from its device, folders and the like.
+    def difference(self, other: "BenchmarkConfig", moved: bool = False) -> str:
+        """Return the first key in which two runs differ, apart from their device, folders and the like, or "".
 
-        The other may have more epochs, unless the learning rate of an epoch depends on their number.
+        The other may have more epochs, unless the learning rate of an epoch depends on their number. If data may
+        be `moved`, their path may differ too.
         """
         grows = self.training.epochs < other.training.epochs and self.training.schedule == "constant"
         free = RUNTIME_KEYS | ({"epochs"} if grows else set())
         apart: Any = {"root": True, "cache": True, "runs": True, "training": free}
-        ours, theirs = (config.model_dump(exclude=apart) for config in (self, other))
-        return ours == theirs
+        apart |= {"data": {"path"}} if moved else {}
+        return differing_key(*(config.model_dump(mode="json", exclude=apart) for config in (self, other)))
 
 
 def load_benchmark(

@@ -15,6 +15,7 @@ from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
+from sstcast.config import folder_name
 from sstcast.errors import SSTCastError, in_short
 
 MANY_WORDS = 100  # columns
@@ -43,7 +44,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     where = str(dataset.options.get("path", dataset.folder_in(root)))
     if dataset.reader == "memory":
         unnamed = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
-        where = str(getattr(source, "name", None) or unnamed)
+        where = folder_name(str(getattr(source, "name", None) or unnamed), "graphs")
         dataset = replace(dataset, name=where)
         joined, splits = graphs_in(source, where)
     elif dataset.reader == "smiles_csv":

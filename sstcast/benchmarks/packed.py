@@ -62,14 +62,24 @@ class Joined(NamedTuple):
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
         """Join graphs, without attributes that some graphs lack.
 
-        Raises ValueError if there are no graphs, an element is not a graph, or features are missing in some graphs
-        or differ in width.
+        Raises ValueError if there are no graphs, an element is not a graph, its edges are stored in another form,
+        or features are missing in some graphs or differ in width.
         """
         if not graphs:
             raise ValueError("no graphs")
         for number, one in enumerate(graphs):
             if not isinstance(one, Data) or isinstance(one, Batch):
                 raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
+            index = one.get("edge_index")
+            if index is None and "adj_t" in one:
+                raise ValueError(
+                    f"graph {number} has adj_t in place of edge_index; leave out the transform ToSparseTensor"
+                )
+            if isinstance(index, Tensor) and index.ndim == 2 and index.shape[1] == 2 != index.shape[0]:
+                raise ValueError(
+                    f"graph {number}: edge_index is [edges, 2] instead of [2, edges]; transpose it, with "
+                    "data.edge_index = data.edge_index.t().contiguous()"
+                )
         joined, slices = _collate(graphs, "graph")
         return cls(joined, torch.tensor([one.num_nodes or 0 for one in graphs]), _counts(slices))
 

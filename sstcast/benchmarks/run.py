@@ -177,7 +177,7 @@ def _fit_and_score(
 ) -> SplitScore:
     stages = _fit(config, run, task, model, train)
     path = _best(config, run)
-    best = load_checkpoint(path)
+    best = load_checkpoint(path, config)
     model.enter(best["stage"])
     load_weights(model, best, path)
     model.eval()

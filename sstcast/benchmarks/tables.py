@@ -24,23 +24,36 @@ from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.storage.artefacts import atomic
 
+SEPARATORS = {";": "semicolons", "\t": "tabs"}
 HEADER = 2  # line of the first row in the file
 VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 LISTED = 5  # printed molecules that cannot be parsed
 
 
-def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
+def read_table(path: Path, columns: Sequence[str | None], text: Sequence[str | None]) -> pd.DataFrame:
     """Read a CSV. The index holds line numbers in the file.
 
-    Raises SSTCastError if it is missing or empty, or lacks one of `columns` that is not None.
+    The columns `text` hold text, whatever it looks like: `035` and `NA` are kept. An empty cell is missing.
+
+    Raises SSTCastError if the file is missing or empty, is not separated by commas, or lacks one of `columns` or
+    `text` that is not None.
     """
     with reading(path, "give comma-separated text whose first line names the columns"), catch_warnings():
+        header = list(pd.read_csv(path, nrows=0).columns)
+        if len(header) == 1 and (sign := next((sign for sign in SEPARATORS if sign in header[0]), "")):
+            raise SSTCastError(
+                f"{path}: separated by {SEPARATORS[sign]}; save it with commas between columns and decimal points"
+            )
         simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
-        # Nullable integers keep all digits of ids beside an empty cell, which float64 would round.
         table = pd.read_csv(path, index_col=False, skip_blank_lines=False, dtype_backend="numpy_nullable")
-    for name in columns:
+        exact = pd.read_csv(
+            path, index_col=False, skip_blank_lines=False, usecols=text.__contains__, dtype=str, na_filter=False
+        )
+    for name in (*text, *columns):
         if name is not None and name not in table:
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
+    for name in exact:
+        table[name] = exact[name].str.strip().replace("", None)
     table.index += HEADER
     table = table.dropna(how="all")
     if not len(table):
@@ -59,7 +72,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
     options = dataset.options
     own, part = options.get("id"), options.get("split_column")
     path, *rest = [options["path"]] if "path" in options else fetch(dataset, root)
-    table = read_table(path, [options["smiles"], *options["targets"], own, part])
+    table = read_table(path, [*options["targets"], part], [options["smiles"], own])
     _number(table, own, path)
     labels = _labels(table, options["targets"], path)
 
@@ -120,18 +133,18 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     options = dataset.options
     path, edges = options["path"], options["path"].parent / options["edges"]
     wanted = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
-    table = read_table(path, wanted)
+    table = read_table(path, wanted, [options["id"]])
     others = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in wanted]
     used = options["features"] or others
     left = [str(name) for name in table.columns if name not in {*used, *wanted}]
     print(f"{path}: features: {', '.join(used) or 'none'}; not used: {', '.join(left) or 'none'}")
     features = _numbers(table[used], path).float()
+    _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)
-    links = read_table(edges, [options["source"], options["to"], *options["edge_features"]])
+    links = read_table(edges, options["edge_features"], [options["source"], options["to"]])
     named = links[[options["source"], options["to"]]]
-    # A single word makes pandas read the ids of one file as text, and those in the other as numbers.
-    numeric = pd.api.types.is_numeric_dtype(numbers.index)
-    ends = named.apply(pd.to_numeric, errors="coerce") if numeric else named.astype(str)
+    _check_filled(named, edges)
+    ends = named if options["id"] else named.apply(pd.to_numeric, errors="coerce")
     ends = ends.apply(lambda column: column.map(numbers))
     if (lost := np.flatnonzero(ends.isna().any(axis=1))).size:
         source, to = named.iloc[lost[0]]
@@ -169,6 +182,13 @@ def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int
     return pd.Series(np.arange(len(table)), index=ids)
 
 
+def _check_filled(ids: pd.DataFrame, path: Path) -> None:
+    """Raise SSTCastError, naming line and column, if an id is missing."""
+    if len(empty := np.argwhere(ids.isna().to_numpy())):
+        line, column = ids.index[empty[0, 0]], ids.columns[empty[0, 1]]
+        raise SSTCastError(f"{path}: line {line}: no id in the column {column!r}; give one, or remove the line")
+
+
 def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
     """Return numeric columns, NaN where empty. Raises SSTCastError, naming line and column, for a word."""
     numbers = columns.apply(pd.to_numeric, errors="coerce")
@@ -177,7 +197,9 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
     if len(bad):
         column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
         place = f"line {columns.index[bad[0]]}, column {column!r}"
-        raise SSTCastError(f"{path}: {place}: {str(columns[column].iloc[bad[0]])!r} is not a number")
+        word = str(columns[column].iloc[bad[0]])
+        remedy = "; write numbers with a decimal point and without commas" if "," in word else ""
+        raise SSTCastError(f"{path}: {place}: {word!r} is not a number{remedy}")
     return torch.tensor(numbers.to_numpy(np.float64, na_value=np.nan))
 
 

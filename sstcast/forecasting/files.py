@@ -1,7 +1,8 @@
 """Reads temperature forecasts from files in the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
 
-A forecast is valid on the day of initial time + lead. OceanBench's `lead_day_index` counts days from
-`first_day_datetime`, which is the first day forecast.
+A forecast is valid on the day of initial time + lead. Bounds of the lead that span a day, and the attribute
+`GRIB_stepType` of averages over the 24 hours before that time, tell if it is of an earlier day. OceanBench's
+`lead_day_index` counts days from `first_day_datetime`, which is the first day forecast.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.fields import FORECAST, celsius, dates, find_field, options_for_keys
+from sstcast.ocean.bounds import AVERAGES, middles
+from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
+from sstcast.ocean.units import celsius
 
 DAY = np.timedelta64(1, "D")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
+ROUNDING = 1e-6  # days
 REMEDY = "write it again"
 
 
@@ -77,10 +81,12 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
 def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:
     """Return the forecasts in one dataset."""
     field = find_field(dataset, path, FORECAST, variable, units)
-    days, leads, shift = _days(field["init_time"], field["lead"], path)
+    ahead, covered = _middles(field["init_time"], field["lead"], dataset, str(field.name), path)
+    days, leads, shift = _days(field["init_time"], field["lead"], ahead, path)
     notes = [
         f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
         *field.attrs["notes"],
+        *covered,
         *shift,
     ]
 
@@ -89,22 +95,51 @@ def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str
 
     other, spread = f"{field.name}_spread", None
     if other in dataset.data_vars:
-        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path)
+        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path, other, "")
         spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) * np.float32(factor)
     return Forecasts(path, ordered(field), spread, ", ".join(notes))
 
 
+def _middles(
+    init: xr.DataArray, lead: xr.DataArray, dataset: xr.Dataset, name: str, path: Path
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the days from the initial time to the middle of the period of each `lead`, and notes."""
+    name_of_bounds = lead.attrs.get("bounds")
+    bounds = dataset.variables.get(name_of_bounds)
+    if bounds is not None and bounds.dtype.kind in "iuf":
+        units = {"units": lead.encoding.get("units", "days")} | lead.attrs | bounds.attrs
+        days = _in_days(xr.DataArray(bounds.values.ravel(), dims="bound", attrs=units), path)
+        nanoseconds = np.round(days.reshape(bounds.shape) * (DAY / np.timedelta64(1, "ns")))
+        dataset = dataset.assign({name_of_bounds: (bounds.dims, nanoseconds.astype("timedelta64[ns]"))})
+    middle, notes = middles(lead, dataset)
+    if middle is not None:
+        from_init = middle - init.values.ravel()[0] if middle.dtype.kind != "m" else middle
+        return np.asarray(from_init / DAY, float), ["days are those of the bounds of the lead"]
+    ahead = _in_days(lead, path)
+    kind = dataset[name].attrs.get("GRIB_stepType")
+    if kind in AVERAGES:
+        return ahead - 0.5, [*notes, f"each step is of the 24 hours before it (GRIB_stepType {kind})"]
+    return ahead, [f"its lead {note}" for note in notes]
+
+
 def _days(
-    init: xr.DataArray, lead: xr.DataArray, path: Path
+    init: xr.DataArray, lead: xr.DataArray, middle: NDArray[np.float64], path: Path
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
-    """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes."""
+    """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes.
+
+    A forecast is of the day that holds the `middle` of its period, in days after the initial time. If that is at
+    midnight, it is of the day of its label, initial time + lead.
+    """
     times, ahead = dates(init, path).round("min"), _in_days(lead, path)  # 23:59:59.9 belongs to the next day
     days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
-    counts = np.floor(hours[:, None] + ahead + 1e-6).astype(int)
+    position = hours[:, None] + middle
+    label = hours[:, None] + ahead
+    counts, labels = (np.floor(days_after + ROUNDING).astype(int) for days_after in (position, label))
+    counts -= (abs(position - counts) < ROUNDING) & (labels == counts - 1)
     if (counts != counts[0]).any():
         raise SSTCastError(
             f"{path}: forecasts begin at several hours, so that lead {ahead[0]:g} falls on different days; select "

@@ -16,14 +16,21 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
-from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
+from sstcast.forecasting.predictor import (
+    Predictor,
+    days_read,
+    described,
+    in_degrees,
+    not_below_freezing,
+    predictor_of,
+)
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_source, days_changed
+from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
@@ -33,6 +40,7 @@ from sstcast.training.data_record import check_data
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
+PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
 def forecast(
@@ -61,26 +69,45 @@ def forecast(
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         data = transferred_data(run, to_forecast=True, date=day, **other) if other else run.config.data
-        history = last_days(data, day, dt.date.today(), say, days_read(run))
+        today = dt.date.today()
+        history = last_days(data, day, today, say, days_read(run, data), PAST)
         if not other:
-            data = newest_data(run, history.indexes["time"][-1].date())
-        newest = not other and data != run.config.data
-        if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
+            last = history.indexes["time"][-1].date()
+            data = own_data(run, last, say)
+            if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
+                history = last_days(data, last, today, say, count, PAST)
+        elif "source" in other or not Prepared.of(data).exist:
             prepare(data, say)
-        elif not newest:
+        else:
             check_source(data)
-        if newest and Prepared.of(run.config.data).exist:
-            check_data(run)  # the stores were extended with newer days, which must be of the same ocean
         loaded = LoadedRun(run.folder, data)
         if out is None:
             source = other.get("source")
             place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
             out = run.folder / f"forecast{file_name(place)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
             _check_out(out)
+        if short := short_base_period(*data.splits.base):
+            say(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
         if is_made_of(out, loaded.recipe(history, members)):
             return out, False
         write(loaded.forecast(history, members), out, grows_along="init_time")
         return out, True
+
+
+def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfig:
+    """Return the data of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
+
+    Raises SSTCastError if the source or the stores hold other days than the run was trained on.
+    """
+    own = run.config.data
+    data = newest_data(run, last)
+    if not Prepared.of(data).exist or (data != own and changed_days(data).size):
+        prepare(data, say)
+    elif data == own:
+        check_source(data)
+    if Prepared.of(own).exist:
+        check_data(run)  # stores extended with newer days must be of the same ocean
+    return data
 
 
 def read_date(text: str) -> dt.date | None:
@@ -146,6 +173,7 @@ class LoadedRun:
             "checkpoints": self._checkpoints,
             "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
+            "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
         }
@@ -163,8 +191,9 @@ class LoadedRun:
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
-            and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
-            days of history, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
+            quantile is below the freezing point. `sst_past` and `climatology_past` cover the last 84 days that
+            `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
@@ -172,17 +201,22 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        history = checked(history, days_read(self.run))
+        count = days_read(self.run, self.data)
+        history = checked(history, count, PAST)
         known = self.normals.standardise(history).compute()
         standard = known.isel(time=slice(-self.data.history, None))
+        limits = limits_of(self.data)
         predicted = self.predictor.predict(with_earlier(standard, known))
-        fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
-        fields = with_heatwaves(fields, self.spread, limits_of(self.data))
+        predicted = not_below_freezing(predicted, standard, limits[FREEZING])
+        fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
+        fields = fields.merge(_past(known.isel(time=slice(-PAST, None))))
+        fields = with_heatwaves(fields, self.spread, limits)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
-        name, data, day = self.run.folder.resolve().name, in_words(history), history.indexes["time"][-1]
+        name, data, day = self.run.folder.resolve().name, in_words(history[-count:]), history.indexes["time"][-1]
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        short = short_base_period(*self.data.splits.base)
         return described(
             fields,
             self.run,
@@ -194,6 +228,7 @@ class LoadedRun:
             data=data,
             region=self.data.place,
             recipe=as_text(self.recipe(history, members)),
+            **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
 
 

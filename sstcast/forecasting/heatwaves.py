@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, events, multiples
+from sstcast.ocean.heatwaves import AROUND, UNDEFINED, events, multiples
 
 SAMPLES = 256
 WORD = 64  # trajectories per integer
@@ -36,11 +36,12 @@ Bits = NDArray[np.uint64]
 def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
     """Return the probability that a Gaussian exceeds a limit, if its mean exceeds the limit by `margin`.
 
-    With zero spread, the probability is 0 or 1. If either argument is NaN, it is 0.
+    With zero spread, the probability is 0 or 1. If either argument is NaN, so is the probability.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        sigmas = torch.from_numpy(np.asarray(margin / spread, np.float32))
-    return torch.special.ndtr(sigmas).nan_to_num_(0).numpy()
+        sigmas = np.asarray(margin / spread, np.float32)
+    sigmas[np.broadcast_to((spread == 0) & (margin == 0), sigmas.shape)] = -np.inf  # at the limit, not beyond it
+    return torch.special.ndtr(torch.from_numpy(sigmas)).numpy()
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class Trajectories:
     def beyond(self, probability: NDArray[np.float32]) -> Bits:
         """Return the bits of trajectories beyond a limit, `[lead + AROUND, word, cell]`.
 
-        `probability [lead, cell]` is the probability of being beyond it.
+        `probability [lead, cell]` is the probability of being beyond it. Where it is NaN, no trajectory is.
         """
-        number = (probability * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
+        number = (np.nan_to_num(probability) * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
         number = np.concatenate([number, np.broadcast_to(number[-1:], (AROUND, *number.shape[1:]))])
         place = number + (self.samples + 1) * np.arange(len(number))[:, None]
         return np.stack([word.take(place) for word in self.first.reshape(len(self.first), -1)], axis=1)
@@ -98,8 +99,12 @@ class Trajectories:
         return events(np.concatenate([np.broadcast_to(before, (len(before), *ahead.shape[1:])), ahead]))
 
     def probability(self, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments)."""
-        return self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
+        """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments).
+
+        It is NaN where `beyond` is.
+        """
+        inside = self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
+        return np.where(np.isnan(beyond), np.float32(np.nan), inside)
 
     def share(self, bits: Bits) -> NDArray[np.float32]:
         """Return the share of trajectories whose bit is set in `bits [..., word, cell]`."""
@@ -113,7 +118,8 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         fields: `sst(init_time, lead, lat, lon)` from one initial date and `sst_past(init_time, past, lat, lon)`,
             in degC, NaN on land.
         spread: the spread model of the forecast.
-        limits: `sstcast.ocean.heatwaves.limits` of the base period.
+        limits: those of `sstcast.ocean.heatwaves.limits_of`. Where a threshold is NaN, no event is defined:
+            probabilities are NaN, and the category is `UNDEFINED`.
 
     Returns:
         `fields` with these variables added. `heatwave_threshold`, `heatwave_threshold_past` and
@@ -175,7 +181,7 @@ def _of_cells(
     event has begun (ended) in half of the trajectories with an event.
     """
     inside, past = trajectories.in_event(beyond[0], observed), len(observed)
-    ahead, share = inside[past:-AROUND], trajectories.share
+    ahead, share, undefined = inside[past:-AROUND], trajectories.share, np.isnan(beyond[0])
     at_least = np.stack([share(ahead & trajectories.beyond(limit)[:-AROUND]) for limit in beyond])
     shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
@@ -187,7 +193,9 @@ def _of_cells(
     half = begun[-1] / 2  # of the trajectories with an event
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last
+    probability = np.where(undefined, np.float32(np.nan), share(ahead))
+    category = np.where(undefined, np.float32(UNDEFINED), shares.argmax(0).astype(np.float32))
+    return probability, category, begun[-1] >= 0.5, first, last
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

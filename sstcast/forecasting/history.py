@@ -9,14 +9,14 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.errors import SSTCastError, counted, reading_later
+from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
-from sstcast.ocean.grid import at_cells, coarsen, finer_cells, ocean_fraction
+from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
-from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
@@ -32,11 +32,13 @@ def last_days(
     today: dt.date,
     say: Callable[[str], object] = print,
     count: int | None = None,
+    most: int = 0,
 ) -> xr.DataArray:
     """Return the last days of the region, and fetch those that a fetched store lacks.
 
-    The history has `count` days, by default `data.history`, and ends on `date`, by default on the latest available
-    day before `today`. `say` receives the lines of the fetch (see `bring_up_to_date`).
+    The history has `count` days, by default `data.history`, and up to `most` days if the source has them. It ends
+    on `date`, by default on the latest available day before `today`. `say` receives the lines of the fetch (see
+    `bring_up_to_date`).
 
     Returns `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
@@ -53,8 +55,8 @@ def last_days(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {held[0]}..{held[1]}; "
                 "choose another --date or fetch them"
             )
-        with reading_later(path, REMEDY):
-            days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+        first = max(held[0], min(first, date - (most - 1) * DAY))
+        days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
         # 0 marks a day that was filled in
@@ -139,6 +141,7 @@ class Normals:
                 else "interpolate it to them"
             )
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
+        native = check_places(native, "history: its grid")
         ocean = native.notnull().any("time")
         if differ := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
             raise SSTCastError(
@@ -148,27 +151,38 @@ class Normals:
         return native, coarsen(native, ocean, region), ocean, region
 
 
-def checked(history: xr.DataArray, count: int) -> xr.DataArray:
+def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     """Return the last `count` days of a field as `sst(time, lat, lon)` in degC, in memory, with times at 00:00.
 
-    Axes and units are recognised in the same way as in a file. Raises SSTCastError if they are not recognised, or
+    Up to `most` days are returned if those before are consecutive and have the same land. Axes and units are
+    recognised in the same way as in a file. Raises SSTCastError if they are not recognised, or
     a day is missing.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
     found = find_field(history.to_dataset(name="sst"), Path("history"))
-    days = dates(found["time"], Path("history")).normalize()
+    times = dates(found["time"], Path("history"))
+    days = times.normalize()
+    if "bounds" in found["time"].attrs and days.equals(times):
+        warn(
+            "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
+            " are the ends of the days, subtract a day from them"
+        )
     found = found.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
     if "preliminary" in history.coords:
         found = found.assign_coords(preliminary=("time", history["preliminary"].values))
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}")
-    found, days = found[-count:].load(), days[-count:]
+    found, days = found[-max(count, most) :].load(), days[-max(count, most) :]
     wanted = pd.date_range(end=days[-1], periods=count)
-    if not days.equals(wanted):
-        absent = wanted.difference(days)
+    if not days[-count:].equals(wanted):
+        absent = wanted.difference(days[-count:])
         problem = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
         raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
+    missing, kept = found.isnull().values, count
+    while kept < len(days) and days[-kept - 1] == days[-kept] - DAY and (missing[-kept - 1] == missing[-1]).all():
+        kept += 1
+    found = found[-kept:]
     low, high = float(found.min()), float(found.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")

@@ -33,7 +33,7 @@ from sstcast.ocean.windows import (
 )
 from sstcast.runs import Run
 from sstcast.storage.cf import describe, references
-from sstcast.training.checkpoint import load_checkpoint, load_weights
+from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit, samples
@@ -71,14 +71,24 @@ class Predictor(ABC):
 
 
 class Models(Predictor):
-    """An ensemble of models of one kind. Linear systems treat the whole region as one tile."""
+    """An ensemble of models of one kind. Linear systems treat the whole region as one tile.
+
+    With `wraps`, a tile that spans 360 degrees has no west and east edge.
+    """
 
     change = True  # whether networks add their change to their linear base
 
     def __init__(
-        self, region: Region, history: int, horizon: int, models: Sequence[ForecastModel], device: torch.device
+        self,
+        region: Region,
+        history: int,
+        horizon: int,
+        models: Sequence[ForecastModel],
+        device: torch.device,
+        wraps: bool = True,
     ) -> None:
         super().__init__(region, history, horizon)
+        self.wraps = wraps
         self.models, self.device = [model.eval().to(device) for model in models], device
 
     def linear_base(self) -> "Models | None":
@@ -96,7 +106,7 @@ class Models(Predictor):
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
-        past = windows_of(days, region, self.history, before=before).thinned(every)
+        past = windows_of(days, region, self.history, before=before, wrap=self.wraps).thinned(every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords
@@ -182,8 +192,9 @@ class TrainedRun(Models):
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
         models: list[ForecastModel] = []
+        wraps = True
         for member in run.members:
-            state, shape = load_checkpoint(member.best), data.box.tile
+            state, shape = load_best(member, _trained_with(run, member)), data.box.tile
             if config.name in LINEAR and data in oceans:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
@@ -200,13 +211,22 @@ class TrainedRun(Models):
                 **config.options,
             )
             load_weights(model, state, member.best)
+            wraps = wraps and bool(state.get("wraps"))
             if model.linear is not None and data not in oceans:
                 before = days_before(config.name, config.options, data.history)
                 cells = [(source_path(ocean.source), ocean.box) for ocean in (data, *oceans)]
                 _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)
-        super().__init__(data.box, data.history, data.horizon, models, device)
+        super().__init__(data.box, data.history, data.horizon, models, device, wraps)
+
+
+def _trained_with(run: Run, member: Run) -> RunConfig:
+    """Return the configuration that a member of a run was trained with: the run's own, with the member's seed."""
+    config, seed = run.config, member.folder.name.removeprefix("seed-")
+    if member == run or not seed.isdecimal():
+        return config
+    return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
@@ -259,6 +279,20 @@ def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> 
             "valid_time": (FIELD[:2], days),
         }
     )
+
+
+def not_below_freezing(
+    forecast: xr.DataArray, statistics: xr.Dataset, freezing_point: xr.DataArray
+) -> xr.DataArray:
+    """Raise the values of a `Predictor` that are below the `freezing_point(lat, lon)` of their cell to it.
+
+    The point is in degC, NaN where none is known. `statistics` are those of `in_degrees`.
+    """
+    if not freezing_point.notnull().any():
+        return forecast
+    climatology, scale = (on_days(statistics[name], forecast["valid_time"]) for name in ("climatology", "scale"))
+    lowest = (freezing_point - climatology) / scale
+    return forecast.where(~(forecast < lowest), lowest).transpose(*forecast.dims).astype("float32")
 
 
 def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
@@ -362,15 +396,19 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
-def days_read(run: Run) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads."""
+def days_read(run: Run, data: DataConfig | None = None) -> int:
+    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
+
+    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
+    """
     run = run.trained
     if run.config.model.name == COMBINATION:
-        return max(days_read(part) for part in run.open_parts())
+        return max(days_read(part, data) for part in run.open_parts())
     history = run.config.data.history
     before = days_before(run.config.model.name, run.config.model.options, history)
-    if before:
-        weights = load_checkpoint(run.members[0].best)["model"]
+    if before and (data is None or data in run.config.oceans):
+        member = run.members[0]
+        weights = load_best(member, _trained_with(run, member))["model"]
         if not weights.get("remembers", weights.get("linear.remembers", True)):  # fitted to too short a record
             return history
     return history + before
@@ -383,7 +421,7 @@ def load_combination(run: Run) -> Weights:
     """
     weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
     with reading(run.best, "run the same `sstcast combine` again"):
-        weights: torch.Tensor = load_checkpoint(run.best)["model"]["weights"]
+        weights: torch.Tensor = load_best(run, run.config)["model"]["weights"]
         found: Weights = weights.double().numpy()
         if found.shape != (weeks, parts) or not np.isfinite(found).all():
             raise ValueError(f"it has no weights for {parts} runs in {weeks} lead weeks")

@@ -1,7 +1,7 @@
 """The predictive distribution: a Gaussian about the forecast, calibrated with its errors on the validation days.
 
-The standard deviation depends on cell, lead and season. It uses no test day, and no error on a day that the system
-was fitted to (see `held_out`).
+The standard deviation depends on cell, lead and season. A cell that never changes has `SMALLEST_STD`.
+No test day is used, and no error on a day that the system was fitted to (see `held_out`).
 """
 
 import hashlib
@@ -25,12 +25,14 @@ from sstcast.forecasting.predictor import (
     TrainingDays,
     in_degrees,
     load_combination,
+    not_below_freezing,
     predictor_of,
 )
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.anomalies import SMALLEST_STD, on_days
+from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
@@ -114,9 +116,10 @@ class ValidationDays:
                 counts[number] += (season == number).sum()
                 sums[number, 0] += squares[season == number].sum(0, dtype=float)
         found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None]).astype(np.float32)
-        values = self._labelled(np.repeat(found, horizon, axis=1))
+        values = self._labelled(np.repeat(np.maximum(found, np.float32(SMALLEST_STD)), horizon, axis=1))
         apart = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
-        return Spread(in_scratch(values), products[apart] / products[0])
+        covariance = products[apart]
+        return Spread(in_scratch(values), _correlation(covariance))
 
     def spread(self, predictor: Predictor) -> Spread:
         """Return the spread of a predictor that was not fitted to the validation days.
@@ -127,6 +130,7 @@ class ValidationDays:
         counts = np.zeros((len(SEASONS), self.data.horizon))
         cross = np.zeros((self.data.horizon, self.data.horizon))
         climate = self.climatological.values.isel(lead=0).values  # [season, lat, lon]
+        climate = np.where((climate > SMALLEST_STD).any(0), climate, np.float32(np.nan))
         for errors in self._errors(predictor):
             if not sums.size:
                 sums = np.zeros((*counts.shape, *errors.shape[2:]))
@@ -138,10 +142,9 @@ class ValidationDays:
                 sums[number] += np.einsum("sl,slyx->lyx", inside.astype(np.float32), squares)
             standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
             cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
-        size = np.sqrt(cross.diagonal())
         weights = area_weights(self.cube["lat"]).values[:, None] * np.ones(self.cube.sizes["lon"])
         width = self._labelled(pooled(sums, counts, climate, weights))
-        return Spread(in_scratch(width), cross / np.outer(size, size))
+        return Spread(in_scratch(width), _correlation(cross))
 
     def _labelled(self, values: NDArray[np.float32]) -> xr.DataArray:
         leads = np.arange(1, self.data.horizon + 1, dtype=np.int32)
@@ -158,6 +161,10 @@ class ValidationDays:
         return in_scratch(self.cube["sst"].sel(time=slice(*self._days["time"].values[[0, -1]])))
 
     @cached_property
+    def _freezing_point(self) -> xr.DataArray:
+        return limits_of(self.data, FREEZING)[FREEZING]
+
+    @cached_property
     def _statistics(self) -> xr.Dataset:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
@@ -171,6 +178,7 @@ class ValidationDays:
             last = min(first + at_once, starts) - 1
             past = days.isel(time=slice(first * EVERY, last * EVERY + history))
             predicted = predictor.predict(with_earlier(past, self.anomalies), EVERY)
+            predicted = not_below_freezing(predicted, self._statistics, self._freezing_point)
             forecast = in_degrees(predicted, self._statistics)["sst"]
             truth = self._truth.sel(time=forecast["valid_time"]).drop_vars("time")
             yield (forecast - truth).transpose(*forecast.dims)
@@ -186,21 +194,29 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     - a factor by season and lead, shrunk towards 1 as if one more season of average errors had been observed
     - by lead, the power (0 to 1) of the climatological variance that best describes the pattern of cells
 
-    The climatological variance itself, by cell and season, comes from the many years of the climatology.
+    The climatological variance itself, by cell and season, comes from the many years of the climatology. A cell
+    without it takes no part, and has the spread `SMALLEST_STD`.
 
     Args:
         sums: sums of squared errors, `[season, lead, lat, lon]`, NaN where there is no forecast.
         counts: the number of errors in each sum, `[season, lead]`.
-        climate: standard deviation of the climatological distribution, `[season, lat, lon]`.
+        climate: standard deviation of the climatological distribution, `[season, lat, lon]`, NaN where it is
+            negligible.
         weights: area weights of the cells, `[lat, lon]`.
     """
-    known = np.isfinite(sums).all((0, 1))
+    forecast = np.isfinite(sums).all((0, 1))
+    spread = np.full(sums.shape, np.nan, np.float32)
+    spread[..., forecast] = SMALLEST_STD
+    known = forecast & np.isfinite(climate).all(0)
+    if not known.any():
+        return spread
     weights = weights[known] / weights[known].sum()
     errors, variance = sums[..., known], np.square(climate[:, known])
     total = counts.sum(0)
     by_cell = errors.sum(0) / total[:, None]  # [lead, cell]
-    by_lead = by_cell @ weights
-    x, y = np.log(variance.mean(0)), np.log(by_cell)
+    by_lead = np.maximum(by_cell @ weights, SMALLEST_STD**2)
+    # A cell may have varied in the base period and not since.
+    x, y = np.log(variance.mean(0)), np.log(np.maximum(by_cell, SMALLEST_STD**2))
     x -= x @ weights
     power = (y * x) @ weights / max(np.square(x) @ weights, TINY)
     reach = SMOOTHING // 2
@@ -210,9 +226,15 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     prior = SEASON_DAYS / EVERY
     season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
     pattern *= (by_lead * season)[..., None]
-    spread = np.full(sums.shape, np.nan, np.float32)
-    spread[..., known] = np.sqrt(pattern, out=pattern)
+    spread[..., known] = np.maximum(np.sqrt(pattern, out=pattern), SMALLEST_STD)
     return spread
+
+
+def _correlation(covariance: Array) -> Array:
+    """Return the correlation `[lead, lead]`. Errors without variance are not correlated."""
+    size = np.sqrt(covariance.diagonal())
+    scale = np.outer(size, size)
+    return np.divide(covariance, scale, out=np.eye(len(size)), where=scale > 0)
 
 
 def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
@@ -220,14 +242,19 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
-LAYOUT = 1  # version of the layout of spread.nc and of the estimate
+LAYOUT = 2  # version of the layout of spread.nc and of the estimate
 
 
-def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
-    """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`."""
+def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.DataArray) -> xr.Dataset:
+    """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`.
+
+    Quantiles are not below `freezing_point(lat, lon)`, where it is not NaN.
+    """
     width = spread.spread(fields["valid_time"])
     levels = xr.DataArray(ndtri(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
-    quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
+    quantiles = fields["sst"] + width * levels
+    quantiles = quantiles.where(~(quantiles < freezing_point), freezing_point)
+    quantiles = quantiles.transpose("init_time", "lead", "quantile", "lat", "lon")
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 

@@ -12,7 +12,7 @@ from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
-from sstcast.ocean.splits import check_splits, clipped, for_forecasts, for_training, last_test
+from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
@@ -79,14 +79,15 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
 
     For linear systems and networks with linear bases, the climatology and the linear fit extend to the last whole
     year that is followed by a window. Other networks keep the run's data, and so does a run whose splits already
-    reach that year.
+    reach that year, or whose record is too short for a climatology up to it.
     """
     data = run.config.data
     models = [system.config.model for system in run.systems]
     fitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
-    if not fitted or last_test(data, last) <= data.splits.test[0]:
+    first, test = data.splits.train[0], last_test(data, last)
+    if not fitted or test <= data.splits.test[0] or (test - first).days < 365 * LEAST_YEARS:
         return data
-    splits = for_forecasts(data, data.splits.train[0], last, str(run.folder))
+    splits = for_forecasts(data, first, last, str(run.folder))
     return data.model_copy(update={"splits": splits})
 
 
@@ -116,7 +117,7 @@ def transferred_run(run: Run, source: str | None, region: str | None, say: Calla
 
 def _is_made(run: Run, config: RunConfig, record: Record) -> bool:
     try:
-        return run.config_file.exists() and run.config.same_experiment(config) and record_of(run) == record
+        return run.config_file.exists() and not run.config.difference(config) and record_of(run) == record
     except SSTCastError:  # damaged
         return False
 

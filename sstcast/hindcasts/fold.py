@@ -25,7 +25,7 @@ from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.truth import Truth, forecast_file
 from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
-from sstcast.storage.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_of, remove
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, made_of, noted, remove
 from sstcast.storage.cf import describe, references, write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
@@ -155,7 +155,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
             source=f"sstcast {__version__}, model {system.model.name}, trained separately for each of {len(runs)} "
             f"folds on {source}, from {system.data.splits.train[0]} to {first} (first fold) or {last} (last fold)"
         )
-        with atomic(path) as temporary:
+        with noted(path, recipe) as temporary:
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
     for run in runs:
         remove(part_file(run))
@@ -196,7 +196,7 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
 
 
 def _open(path: Any) -> xr.Dataset:
-    return open_netcdf(path, AGAIN, chunks={}).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
+    return open_netcdf(path, AGAIN, chunked=True).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
 
 
 def _base(thresholds: DataConfig) -> Recipe:

@@ -21,11 +21,12 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import warn_of_source
+from sstcast.ocean.prepared import check_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
-from sstcast.storage.artefacts import atomic, is_made_of, locked, made_of
+from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
@@ -46,7 +47,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
     plan.check()
     if (known := _known(plan)) is not None:
         for oceans in plan.oceans.values():
-            warn_of_source(oceans[-1], CHANGED)
+            check_source(oceans[-1], CHANGED, only_warn=True)
         return known, False
     plan.check_days()
     with locked(plan.hindcast.metrics):
@@ -60,7 +61,7 @@ def _known(plan: Plan) -> Scores | None:
     if metrics is None or not plan.hindcast.csv.exists():
         return None
     stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
-    return None if any(made_of(store) is None for store in stores) else metrics
+    return metrics if all(map(is_intact, stores)) else None
 
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
@@ -124,6 +125,7 @@ def _score(plan: Plan) -> Scores:
         "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
         **metadata(plan.systems[0].data, tables),
+        "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
     }

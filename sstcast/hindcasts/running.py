@@ -12,7 +12,7 @@ import dask.threaded
 import torch
 
 from sstcast.errors import Interrupted, SSTCastError
-from sstcast.workers import StopRequest, cluster, cores, processes
+from sstcast.workers import StopRequest, cluster, cores, most_processes, processes
 
 POLL_INTERVAL = 0.2  # seconds between checks for a stop request
 _one_at_a_time = threading.Lock()  # a worker of a cluster may have several threads, but runs one task at a time
@@ -22,12 +22,15 @@ Task = Callable[[], str]  # returns a line that says what it did; must be pickla
 
 
 def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
-    """Run all tasks, `jobs` at a time in separate processes, or on the cluster at `scheduler`.
+    """Run all tasks, up to `jobs` at a time in separate processes, or on the cluster at `scheduler`.
+
+    No more processes start than there are tasks, or than the free memory holds.
 
     `say` receives a line for each finished task. Raises any exception of a task, and Interrupted after Ctrl-C or
     SIGTERM, once the running tasks have saved their state.
     """
-    if scheduler is None and min(jobs, len(tasks)) < 2:
+    jobs = min(jobs, len(tasks), most_processes())
+    if scheduler is None and jobs < 2:
         for number, task in enumerate(tasks, 1):
             say(f"[{number}/{len(tasks)}] {task()}")
         return

@@ -129,7 +129,7 @@ class Inputs:
         `fields` is the result of `daily` for these windows. Without days before the windows, the memory is 0.
         """
         height, width = windows.shape
-        graph, starts = GridGraph(height, width, windows.ocean), windows.starts
+        graph, starts = GridGraph(height, width, windows.ocean, windows.wrap), windows.starts
         found = []
         if self.memory:
             means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
@@ -140,7 +140,9 @@ class Inputs:
             lags = [lag for lag in LAGS if lag <= last]
             days = torch.stack([fields[last - lag :: windows.every, box][:starts] for lag in lags], 1)
             maps = days.unflatten(-1, (-1, *windows.shape))
-            found += [shifted(maps, *offset).flatten(2) * windows.ocean.flatten() for offset in OFFSETS]
+            found += [
+                shifted(maps, *offset, windows.wrap).flatten(2) * windows.ocean.flatten() for offset in OFFSETS
+            ]
         return torch.cat(found, 1)
 
     def further_of(self, past: Tensor, graph: GridGraph, history: int) -> Tensor:
@@ -158,13 +160,18 @@ class Inputs:
             lagged = torch.stack([past[..., -1 - lag] for lag in LAGS if lag < history], -1)
             days = box_means(lagged, graph, 3)
             maps = days.movedim(-1, 1).unflatten(-1, (graph.height, graph.width))
-            found += [shifted(maps, *offset).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
+            found += [shifted(maps, *offset, graph.wrap).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
         return torch.cat(found, -1)
 
 
-def shifted(field: Tensor, rows: int, cols: int) -> Tensor:
-    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile."""
+def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
+    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile.
+
+    With `wrap`, the first column follows the last.
+    """
     height, width = field.shape[-2:]
+    if wrap:
+        field, cols = field.roll(-cols, -1), 0
     wide = functional.pad(field, (abs(cols), abs(cols), abs(rows), abs(rows)))
     return wide.narrow(-2, abs(rows) + rows, height).narrow(-1, abs(cols) + cols, width)
 
@@ -183,7 +190,7 @@ def _period_means(windows: Any) -> Tensor:
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
     """Return all days of the windows and their box means, `[T, 1 + boxes, tiles * N]`, 0 on land."""
     height, width = windows.shape
-    graph = GridGraph(height, width, windows.ocean)
+    graph = GridGraph(height, width, windows.ocean, windows.wrap)
     values = windows.values[windows.before :] * windows.ocean
     fields = values.new_empty(len(values), 1 + len(boxes), windows.ocean.numel())
     fields[:, 0] = values.flatten(1)
@@ -268,19 +275,32 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
 def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:
     """Average `history [B, N, T]`, 0 on land, over the ocean in a box of `size` x `size` cells around each node.
 
-    Boxes end at the edge of the tile, and a `size` of 0 is the whole tile. The result is 0 on land.
+    Boxes end at the edge of the tile, unless it goes around the globe. A `size` of 0 is the whole tile. The result
+    is 0 on land.
     """
     shape, ocean = (graph.height, graph.width), graph.mask.unsqueeze(-1).to(history.dtype)
     if size == 0:
         return (history.sum(1) / ocean.sum(1).clamp(min=1)).unsqueeze(1) * ocean
-    sums, counts = (_box_sums(x.unflatten(1, shape), size).flatten(1, 2) for x in (history, ocean))
+    sums, counts = (_box_sums(x.unflatten(1, shape), size, graph.wrap).flatten(1, 2) for x in (history, ocean))
     return sums * (ocean / counts.clamp(min=1))
 
 
-def _box_sums(field: Tensor, size: int) -> Tensor:
-    """Sum `[B, H, W, T]` over boxes by differences of cumulative sums, whose cost does not depend on the size."""
-    reach = size // 2
-    for dim in (1, 2):
+def _box_sums(field: Tensor, size: int, wrap: bool) -> Tensor:
+    """Sum `[B, H, W, T]` over boxes by differences of cumulative sums, whose cost does not depend on the size.
+
+    With `wrap`, boxes continue from the last column to the first, but contain no column twice.
+    """
+    reach, width = size // 2, field.shape[2]
+    if wrap:
+        beside = min(reach, (width - 1) // 2)
+        field = torch.cat([field[:, :, width - beside :], field, field[:, :, :beside]], 2)
+        return _box_sums_within(field, (reach, beside)).narrow(2, beside, width)
+    return _box_sums_within(field, (reach, reach))
+
+
+def _box_sums_within(field: Tensor, reaches: tuple[int, int]) -> Tensor:
+    """Sum `[B, H, W, T]` over boxes that reach so many rows and columns from their centre, and end at the edge."""
+    for dim, reach in enumerate(reaches, 1):
         total, cells = field.cumsum(dim), field.shape[dim]
         inner = max(cells - reach, 0)
         field = total.narrow(dim, cells - 1, 1).repeat_interleave(cells, dim)

@@ -28,6 +28,7 @@ HARMONICS = 3
 YEAR = 365.2425
 SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
 DAYS_OF_YEAR = np.arange(1, 367)
+LEAP_DAYS, LEAP_DAY = "day_of_leap_year", 60  # a dimension, and 29 February on it
 DAYS_AT_ONCE = 24
 
 
@@ -70,8 +71,20 @@ def standardise(
 
 
 def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
-    """Select `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions."""
-    return statistic.sel(dayofyear=time.dt.dayofyear).drop_vars("dayofyear")
+    """Select `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions.
+
+    In a statistic `(day_of_leap_year, ...)`, 29 February is day 60, and 1 March is day 61 in every year.
+    """
+    day, axis = time.dt.dayofyear, "dayofyear"
+    if LEAP_DAYS in statistic.dims:
+        day, axis = day_of_leap_year(time), LEAP_DAYS
+    return statistic.sel({axis: day}).drop_vars(axis)
+
+
+def day_of_leap_year(time: xr.DataArray) -> xr.DataArray:
+    """Return the day of the year, counted in every year as in a leap year."""
+    day = time.dt.dayofyear
+    return day + ((day >= LEAP_DAY) & ~time.dt.is_leap_year)
 
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:

@@ -7,7 +7,6 @@ longitude. `AXES` lists names for the other axes from CF, climpred, cfgrib and O
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.geo import bounds, step
+from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 OBSERVED = ("time", "lat", "lon")
@@ -47,10 +48,18 @@ AXES = {
     "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
-PLACES = re.compile(rf"(nav_)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I)
+PLACES = re.compile(
+    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I
+)
+REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
+SAME_PLACE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
+GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
 BLOCK = 2**23  # values to read at once, 32 MB in single precision
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
+
+DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
+MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
@@ -84,7 +93,9 @@ def find_field(
         known: a cache of layouts; among many similar files, only the first is searched.
 
     Returns:
-        The field, with the choices listed in the attribute `notes`.
+        The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
+        `axes`. If the file also has true positions, as an ocean model with nominal axes does, the mask
+        `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
@@ -104,10 +115,15 @@ def find_field(
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
-        field = field.assign_coords(
-            lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
-        )
+        time = field[axes["time"]]
+        bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
+        field = field.assign_coords(lead=(axes["time"], time.values - field[axes["init_time"]].values, bounds))
         axes = axes | {"lead": "lead"}
+    misplaced = _misplaced(field, axes)
+    lon = field[axes["lon"]]
+    if lon.ndim == 1 and lon.size > 2 and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values):
+        notes.append("without its last column, which repeats the first one")
+        field, misplaced = field.isel({lon.dims[0]: slice(0, -1)}), misplaced[:, :-1]
     names = {axes[dim]: dim for dim in dims if dim in axes}
     field = field.expand_dims([axis for axis in names if not field[axis].ndim])
     field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
@@ -116,17 +132,21 @@ def find_field(
     if "member" in dims and "member" not in field.dims:
         field = field.expand_dims("member")
     field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+    if _has_other_bounds(dataset, axes["lat"]):
+        notes.append("with rows that meet halfway between their centres, unlike its bounds")
+    if misplaced.any():
+        field = field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)})
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
     if not (units := units or str(field.attrs.get("units", "")).strip()):
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
-    factor, zero = celsius(units, path)
+    factor, zero = celsius(units, path, name)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(zero) if zero else field
-    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes)
+    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
 
 
 def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None) -> str:
@@ -182,7 +202,7 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
             fit = [
                 str(name)
                 for name in names
-                if name != found.get("lead") and coords[name].ndim in ((0, 1) if axis == "time" else (1, 2))
+                if name != found.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
             if fit:
                 found[axis] = min(fit, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
@@ -190,6 +210,34 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
     if "lead" in found and "time" in found:
         found.setdefault("init_time", found["time"])
     return found
+
+
+def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Return which cells `[lat, lon]` lie over a tenth of a cell from where the nominal axes have them.
+
+    Their true positions are the coordinates with two dimensions. A cell without true position is not misplaced.
+    """
+    lat, lon = field[axes["lat"]], field[axes["lon"]]
+    misplaced = np.zeros((lat.size, lon.size), bool)
+    for axis, across in ((lat, lon), (lon, lat)):
+        kind = "latitude" if axis is lat else "longitude"
+        for name in field.cf.coordinates.get(kind, []):
+            true = field[name]
+            if axis.size < 2 or set(true.dims) != {*axis.dims, *across.dims}:
+                continue
+            nominal, place = xr.broadcast(axis.drop_vars(axis.coords), true.drop_vars(true.coords))
+            apart = abs((nominal - place + 180) % 360 - 180).where(abs(place) <= 720)
+            misplaced |= (apart > SAME_PLACE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
+    return misplaced
+
+
+def _has_other_bounds(dataset: xr.Dataset, name: str) -> bool:
+    """Return whether the file gives its rows bounds that do not lie halfway between their centres."""
+    centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
+    if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
+        return False
+    halfway, own = (np.sort(ends, axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
+    return bool(np.abs(halfway - own).max() > SAME_PLACE * step(centres))
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
@@ -200,6 +248,13 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
     for axis in ("lat", "lon"):
         if axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
+    if (
+        {"lat", "lon"} <= set(axes)
+        and field[axes["lat"]].ndim
+        and field[axes["lat"]].dims == field[axes["lon"]].dims
+    ):
+        (dim,) = field[axes["lat"]].dims
+        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {GRID_POINTS}"
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing := [axis for axis in OBSERVED if axis not in axes]:
@@ -236,34 +291,6 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
     return ""
 
 
-def celsius(units: str, path: Path | str) -> tuple[float, float]:
-    """Return (factor, zero) such that degC = factor * value + zero. Raises SSTCastError for other units.
-
-    The conversion is for temperatures, not differences: 0 K is -273.15 degC.
-    """
-    if (found := _celsius(units)) is None:
-        raise SSTCastError(
-            f"{path}: {units!r} is not a unit of temperature; set data.units, for instance to degC or K"
-        )
-    return found
-
-
-@cache
-def _celsius(units: str) -> tuple[float, float] | None:
-    # Normalise spellings that pint misreads. It takes "deg C" for degrees of angle times another unit.
-    plain = re.sub(r"^(deg(ree)?s?|°)?[\s_.]*([CFK]|kelvin|celsius|fahrenheit)s?$", r"deg\3", units, flags=re.I)
-    plain = re.sub("^deg(.).*$", lambda found: f"deg{found[1].upper()}", plain)
-    if plain == "degC":
-        return 1.0, 0.0
-    from cf_xarray.units import units as registry  # imported late: slow, and most files do not need it
-
-    try:
-        zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
-    except Exception:  # pint raises many types of errors
-        return None
-    return round(float(one - zero), 12), round(float(zero), 9)
-
-
 def _guessed_units(field: xr.DataArray, path: Path) -> str:
     """Infer K or degC from the values of the first day. Raises SSTCastError if both are possible."""
     values = field[(0,) * (field.ndim - 2)].values
@@ -289,7 +316,8 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
                 "standard calendar from 1678 on: convert it, for instance with xarray's convert_calendar"
             )
         raise SSTCastError(
-            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'"
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'; "
+            f"{DATENUM}"
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
@@ -311,19 +339,27 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     limit = 90.01 if axis.name == "lat" else 720
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
         raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
+    if values.size < 2:
+        raise SSTCastError(
+            f"{path}: its {axis.name} has one value; sstcast needs at least 2 rows and 2 columns of cells: add "
+            "neighbouring cells"
+        )
     steps = np.diff(values)
-    if values.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+    if (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
             f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
         )
     around = np.sort(values % 360)
     gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
     usual = np.median(np.abs(steps))
+    if axis.name == "lat":  # rows may become wider, as on a Mercator grid, but none may be missing
+        sides = np.pad(gaps, 1)
+        usual = np.maximum(sides[2:], sides[:-2]) if gaps.size > 1 else gaps
     # Longitudes may have one gap, outside the region.
     if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):
         where = f" after {(values if axis.name == 'lat' else around)[wide[0]]:g}"
         raise SSTCastError(
-            f"{path}: its {axis.name} lacks values{where} at a spacing of {usual:g}; correct the file"
+            f"{path}: its {axis.name} lacks values{where} at a spacing of {np.median(usual):g}; correct the file"
         )
     return values
 

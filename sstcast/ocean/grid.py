@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.geo import Axis, Box, span, step
+from sstcast.geo import Axis, Box, edges, evenly_spaced, span, step
+from sstcast.ocean.fields import MISPLACED, REGRID
 from sstcast.storage.cf import rounded
 
 NEAR = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
@@ -27,7 +28,7 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     Longitudes may follow either convention. In the result they increase eastward from the region's west edge.
 
     Raises SSTCastError with the nearest valid box if the region reaches outside the data, its edges are not cell
-    edges, or it does not contain whole tiles.
+    edges, or it does not contain whole tiles. Also raises it if a cell is not where the nominal axes have it.
     """
     box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
@@ -41,9 +42,46 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     if fault := _fault(region, lat, rows, lon, cols):
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     cells = _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
+    cells = check_places(cells, f"{path}: data.region {box.yaml}")
     if cells.chunks:  # a box across the end of the axis has two blocks
         cells = cells.copy(data=cells.data.rechunk({-2: -1, -1: -1}))
     return cells
+
+
+def true_rows(field: xr.DataArray) -> slice:
+    """Return the longest run of rows of `field(..., lat, lon)` without a cell that is misplaced."""
+    if MISPLACED not in field.coords:
+        return slice(0, field.sizes["lat"])
+    wrong = np.flatnonzero(np.append(field[MISPLACED].transpose("lat", "lon").values.any(1), True))
+    first = np.append(0, wrong[:-1] + 1)
+    longest = int(np.argmax(wrong - first))
+    return slice(int(first[longest]), int(wrong[longest]))
+
+
+def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
+    """Return `cells(..., lat, lon)` without the mask of misplaced cells.
+
+    Raises SSTCastError, which begins with `where`, if any of the cells is misplaced.
+    """
+    if MISPLACED not in cells.coords:
+        return cells
+    if cells[MISPLACED].any():
+        rows = true_rows(cells)
+        lat = cells["lat"].values
+        south, north = span(lat, rows) if rows.stop - rows.start > 1 else (0.0, 0.0)
+        true = f"choose a region within lat {south:g}..{north:g}, or " if north > south else ""
+        raise SSTCastError(
+            f"{where} lies on a curvilinear grid: its true latitudes and longitudes differ from its axes by more "
+            f"than a tenth of a cell; {true}{REGRID}"
+        )
+    return cells.drop_vars(MISPLACED)
+
+
+def box_of(lat: Axis, rows: Index | slice, lon: Axis, cols: Index | slice) -> Box:
+    """Return the box of some adjacent rows and columns. The edges of rows are those of the whole axis."""
+    chosen, ends = np.arange(lat.size)[rows], edges(lat)
+    south, north = (round(float(ends[row]), 5) for row in (chosen[0], chosen[-1] + 1))
+    return Box(*span(lon, cols), south, north)
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
@@ -53,7 +91,8 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         return f"contains no cell of the data, which cover {cover}: change data.region"
     box = region.bounds
     wanted = (box.south, box.north, box.west, box.west + box.width)
-    have = (*span(lat, rows), *span(lon, cols))
+    held = box_of(lat, rows, lon, cols)
+    have = (held.south, held.north, held.west, held.east)
     off = [
         abs(have - want) / size
         for have, want, size in zip(have, wanted, np.repeat([step(lat), step(lon)], 2), strict=True)
@@ -64,6 +103,8 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         fault = "reaches outside the data"
     elif max(off, default=0) > NEAR:
         fault = "has edges that are not cell edges"
+    elif region.coarsen > 1 and not evenly_spaced(lat[rows]):
+        return "has unevenly spaced rows, which cannot be coarsened: set data.region.coarsen: 1"
     elif rows.size % high or cols.size % wide:
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     elif min(rows.size, cols.size) < 2 * region.coarsen:
@@ -72,12 +113,11 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
-        there = Box(*span(lon, cols), *span(lat, rows)).yaml
         return (
-            f"{fault}; the data inside, {there}, have {rows.size} x {cols.size} cells, "
+            f"{fault}; the data inside, {held.yaml}, have {rows.size} x {cols.size} cells, "
             f"fewer than a tile of {high} x {wide}: set a smaller data.region.tile"
         )
-    return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
+    return f"{fault}; the nearest fit is data.region: {box_of(lat, whole[0], lon, whole[1]).yaml}"
 
 
 def around(lon: Axis) -> Axis:
@@ -86,6 +126,19 @@ def around(lon: Axis) -> Axis:
     first = int(np.argmax(np.diff(ring, append=ring[0] + 360)) + 1) % ring.size
     eastward = np.concatenate([ring[first:], ring[:first] + 360])
     return eastward - 360 if eastward[0] >= 180 else eastward
+
+
+def sorted_eastward(sst: xr.DataArray) -> xr.DataArray:
+    """Sort `sst(..., lat, lon)` by longitude. If the cells leave a gap, they begin at its east end."""
+    ascending = sst.sortby("lon")
+    lon = ascending["lon"].values
+    gaps = np.diff(lon)
+    if not gaps.size or gaps.max() <= 1.5 * step(lon):
+        return ascending
+    first = int(gaps.argmax()) + 1
+    joined = np.concatenate([lon[first:], lon[:first] + 360])
+    joined = joined - 360 if joined[0] >= 180 else joined
+    return _take(ascending, "lon", np.roll(np.arange(lon.size), -first)).assign_coords(lon=joined)
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
@@ -106,16 +159,22 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
 
     Raises SSTCastError if the cells, read from `path`, do not contain those of the grid.
     """
+    box = Box.of(grid)
+    inside = box.contains(sst["lat"], sst["lon"])
+    check_places(sst.isel(lat=inside.any("lon").values, lon=inside.any("lat").values), f"{path}: its grid")
+    sst = sst.drop_vars(MISPLACED, errors="ignore")
     if (same := at_cells(sst, grid)) is not None:
         return same, "cells as in the file"
     width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
+    if not evenly_spaced(sst["lat"].values):
+        width["lat"] = float(np.diff(sst["lat"]).max())
     ratio = step(grid["lat"].values) / width["lat"]
     n = round(ratio)
     if n > 1 and abs(ratio - n) < WHOLE and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
         ocean = finer.isel(dict.fromkeys(sst.dims[:-2], 0), drop=True).notnull().compute()
         mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
         return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
-    near = sst.assign_coords(lon=Box.of(grid).eastward(sst["lon"], near=width["lon"])).sortby("lon")
+    near = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
     for axis, cell in width.items():
         centres, wanted = near[axis].values, grid[axis].values
         near = near.isel({axis: (centres > wanted[0] - 1.01 * cell) & (centres < wanted[-1] + 1.01 * cell)})

@@ -7,8 +7,12 @@ departure from the climatology that the day's departure exceeds. Cold spells fol
 
 The climatology here is Hobday's, the mean over the same window of days as the percentile, and not the harmonic one
 in `anomalies`. So events and categories agree with other implementations of the definition.
+
+Water cannot get colder than its freezing point. Where it is there on most days, climatology and percentiles
+coincide, and neither heatwaves nor cold spells are defined (see `where_defined`).
 """
 
+import datetime as dt
 import json
 from functools import reduce
 from typing import TypeVar
@@ -20,7 +24,7 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
-from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
+from sstcast.ocean.anomalies import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.cf import cached, describe
 from sstcast.storage.scratch import in_scratch, release, scratch_array
@@ -31,8 +35,20 @@ SMOOTHING = 31  # days in the running mean of the statistics
 SHORTEST, LONGEST_GAP = 5, 2  # days: minimum duration, and maximum gap between two events that count as one
 AROUND = SHORTEST - 1 + LONGEST_GAP  # days before and after a day that decide whether it is part of an event
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
+UNDEFINED = len(CATEGORIES)  # the class of days on which no event is defined
+SMALLEST_DEPARTURE = 0.05  # degC from climatology to threshold, below which no event is defined
+ICE = -1.7  # degC; with a threshold below it, no event is defined, because the sea freezes at about -1.8
+FREEZING = "freezing_point"
+FROZEN_RANGE, FROZEN_SHARE = (
+    0.02,
+    0.1,
+)  # degC above the lowest value, and the share of days there in a cell that freezes
+FEWEST_YEARS = 20  # of a base period, of which nothing needs to be said
+LAYOUT = 2  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
+BY_CELL = (*FREQUENCIES, FREEZING)
+ROUNDING = 1e-4  # degC, because values are stored in single precision
 CELLS_AT_ONCE = 256  # cells whose values fit in the cache
 VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 
@@ -43,22 +59,30 @@ Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
 def limits(sst: xr.DataArray) -> xr.Dataset:
     """Compute climatology and thresholds of heatwaves and cold spells from `sst(time, ...)` in the base period.
 
-    Returns `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)` for days 1..366, in the
-    units of `sst`. They are NaN in cells where `sst` is NaN on any day. Each is computed over the days of all
-    years within 5 days of the day of year, then smoothed over 31 days. Both windows wrap around the year.
+    Returns `climatology`, `heatwave_threshold` and `cold_spell_threshold(day_of_leap_year, ...)` for days 1..366,
+    in the units of `sst`. They are NaN in cells where `sst` is NaN on any day. Every year has 366 days, because 29
+    February is interpolated in ordinary years. Each statistic is computed over the days of the base period within
+    5 days of the day of year in any of its years, then smoothed over 31 days. Smoothing wraps around the year.
     """
     sst = sst.transpose("time", ...)
-    apart = np.abs(sst["time"].dt.dayofyear.values - DAYS_OF_YEAR[:, None])
-    near = [np.flatnonzero(days <= WINDOW // 2) for days in np.minimum(apart, len(DAYS_OF_YEAR) - apart)]
+    year, days = sst["time"].dt.year.values, len(DAYS_OF_YEAR)
+    position = year * days + day_of_leap_year(sst["time"]).values
+    leap_days = np.unique(year) * days + LEAP_DAY
+    leap_days = leap_days[~np.isin(leap_days, position) & np.isin([leap_days - 1, leap_days + 1], position).all(0)]
+    before, after = (np.searchsorted(position, leap_days + shift) for shift in (-1, 1))
+    position = np.concatenate([position, leap_days])
+    window = np.unique(year)[:, None] * days + np.arange(-(WINDOW // 2), WINDOW // 2 + 1)
+    near = [np.flatnonzero(np.isin(position, window + day)) for day in DAYS_OF_YEAR]
     cells = sst.values.reshape(sst.sizes["time"], -1)
     result = np.empty((len(LIMITS), len(DAYS_OF_YEAR), cells.shape[1]), np.float32)
     for start in range(0, cells.shape[1], CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
         values = np.ascontiguousarray(cells[:, part].T)
-        for day, days in enumerate(near):
-            window = np.sort(values[:, days])
-            tails = (_percentile(window, percent) for percent in (HEATWAVE, COLD_SPELL))
-            result[:, day, part] = (window.mean(1), *tails)
+        values = np.concatenate([values, (values[:, before] + values[:, after]) / 2], axis=1)
+        for day, inside in enumerate(near):
+            ordered = np.sort(values[:, inside])
+            tails = (_percentile(ordered, percent) for percent in (HEATWAVE, COLD_SPELL))
+            result[:, day, part] = (ordered.mean(1), *tails)
         result[:, :, part][:, :, np.isnan(values).any(1)] = np.nan
     from scipy.ndimage import uniform_filter1d  # imported late: slow, and thresholds are cached
 
@@ -66,9 +90,40 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
     axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
     fields = zip(LIMITS, smooth, strict=True)
     return xr.Dataset(
-        {name: (("dayofyear", *sst.dims[1:]), field) for name, field in fields},
-        {"dayofyear": DAYS_OF_YEAR, **axes},
+        {name: ((LEAP_DAYS, *sst.dims[1:]), field) for name, field in fields},
+        {LEAP_DAYS: DAYS_OF_YEAR, **axes},
     )
+
+
+def where_defined(limits: xr.Dataset) -> xr.Dataset:
+    """Return `limits` with NaN for the thresholds of days on which no event is defined.
+
+    No event is defined where the threshold exceeds the climatology by less than `SMALLEST_DEPARTURE` (for cold
+    spells, where it is not as far below it), or lies below `ICE`. So a frozen sea has neither heatwaves nor cold
+    spells, and a cell that never changes has none either.
+    """
+    found = limits.copy()
+    for name, sign in (("heatwave_threshold", 1), ("cold_spell_threshold", -1)):
+        departure = sign * (limits[name] - limits["climatology"])
+        found[name] = limits[name].where((departure >= SMALLEST_DEPARTURE) & (limits[name] >= ICE))
+    return found
+
+
+def short_base_period(first: dt.date, last: dt.date) -> str:
+    """Return length and days of a base period of fewer than `FEWEST_YEARS` years, or "" for a longer one."""
+    years = ((last - first).days + 1) / 365.25
+    return f"{years:.2g} years, {first}..{last}" if years < FEWEST_YEARS - 0.01 else ""
+
+
+def freezing_point(sst: xr.DataArray) -> xr.DataArray:
+    """Return the freezing point of each cell from `sst(time, ...)` in the base period, NaN where none is known.
+
+    It is the lowest value, if a tenth of the days are within 0.02 degC of it. Sea water freezes at about -1.8
+    degC, brackish and fresh water at higher temperatures, and the sea of a model at its own.
+    """
+    lowest = sst.min("time", skipna=False)
+    frozen = (sst <= lowest + np.float32(FROZEN_RANGE + ROUNDING)).mean("time")
+    return lowest.where(frozen >= FROZEN_SHARE).rename(FREEZING)
 
 
 def _percentile(ordered: Array, percent: int) -> Array:
@@ -100,10 +155,14 @@ def events(beyond: Days) -> Days:
 
 
 def frequencies(sst: xr.DataArray, threshold: xr.DataArray) -> xr.Dataset:
-    """Return the fractions of days in `sst(time, ...)` above the threshold and in an event, by cell."""
-    hot = (sst > on_days(threshold, sst["time"])).transpose("time", ...)
-    inside = hot.copy(data=events(hot.values))
-    shares = {name: days.mean("time") for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}
+    """Return the fractions of days in `sst(time, ...)` above the threshold and in an event, by cell.
+
+    Days without a threshold, on which no event is defined, do not count. Without any other day, a fraction is NaN.
+    """
+    daily = on_days(threshold, sst["time"])
+    hot = (sst > daily).transpose("time", ...)
+    inside, defined = hot.copy(data=events(hot.values)), daily.notnull().sum("time")
+    shares = {name: days.sum("time") / defined for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}
     return xr.Dataset(shares).where(sst.isel(time=0, drop=True).notnull()).astype("float32")
 
 
@@ -124,10 +183,12 @@ def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.i
 
 
 def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
-    """Return `limits(dayofyear, lat, lon)` in degC and `frequencies(lat, lon)` of heatwaves in the base period.
+    """Return the limits and frequencies of heatwaves in the base period, and freezing points, in degC.
 
-    `names` selects variables, by default all. They are computed from the prepared stores and cached in a file
-    beside them, which is written again when the stores have changed. Nothing is cached in a read-only folder.
+    These are `limits(day_of_leap_year, lat, lon)`, NaN where no event is defined, `frequencies(lat, lon)` and
+    `freezing_point(lat, lon)`. `names` selects variables, by default all. They are computed from the prepared
+    stores and cached in a file beside them, which is written again when the stores have changed. Nothing is cached
+    in a read-only folder.
 
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
@@ -141,27 +202,30 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
             _by_bands(sst),
             title="Climatology and thresholds of marine heatwaves and cold spells",
             summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an "
-            "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
+            "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land, and thresholds also where "
+            "no event is defined",
             source=str(cube.attrs["source"]),
             history=f"sstcast {__version__}",
         )
 
-    found = cached(prepared.limits, json.loads(statistics.attrs["recipe"]), make)
+    recipe = {"layout": LAYOUT, "statistics": json.loads(statistics.attrs["recipe"])}
+    found = cached(prepared.limits, recipe, make)
     with reading(prepared.limits, "delete it"), found:
-        return found[[]].assign({name: in_scratch(found[name]) for name in names or (*LIMITS, *FREQUENCIES)})
+        return found[[]].assign({name: in_scratch(found[name]) for name in names or (*LIMITS, *BY_CELL)})
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
     sst = in_scratch(sst)  # reading bands directly would read every chunk for each, as chunks hold all latitudes
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
     fields = {name: scratch_array((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
-    fields |= {name: np.empty(sst.shape[1:], np.float32) for name in FREQUENCIES}
+    fields |= {name: np.empty(sst.shape[1:], np.float32) for name in BY_CELL}
     for start in range(0, sst.sizes["lat"], rows):
         band = sst.isel(lat=slice(start, start + rows)).copy()
-        found = limits(band)
-        for name, values in found.merge(frequencies(band, found["heatwave_threshold"])).items():
+        found = where_defined(limits(band))
+        by_cell = frequencies(band, found["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})
+        for name, values in found.merge(by_cell).items():
             fields[str(name)][..., start : start + rows, :] = values
         release()
-    dims = ("dayofyear", "lat", "lon")
+    dims = (LEAP_DAYS, "lat", "lon")
     cells = {"lat": sst["lat"], "lon": sst["lon"]}
-    return xr.Dataset({n: (dims[-v.ndim :], v) for n, v in fields.items()}, {"dayofyear": DAYS_OF_YEAR, **cells})
+    return xr.Dataset({n: (dims[-v.ndim :], v) for n, v in fields.items()}, {LEAP_DAYS: DAYS_OF_YEAR, **cells})

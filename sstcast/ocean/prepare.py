@@ -25,16 +25,16 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
-from sstcast.ocean.reading import REMEDY, gaps_filled, open_region, source_path
+from sstcast.ocean.reading import gaps_filled, open_region, source_path
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_made_of, locked
+from sstcast.storage.artefacts import as_text, clear_leftovers, fingerprint, is_made_of, locked, noted
 from sstcast.storage.cf import describe, references, write_zarr
 from sstcast.storage.memory import trim
 
@@ -55,7 +55,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     Raises SSTCastError if the source is unusable, a tile is all land, or a split has too few days.
     """
     prepared = Prepared.of(data)
-    with locked(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
+    with locked(prepared.cube.parent):
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
         with closing(_Preparation(prepared, say)) as work:
@@ -76,10 +76,7 @@ def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
     """Return the first and last day of a source. Raises SSTCastError if it cannot be read."""
-    with (
-        reading_later(source_path(data.source), REMEDY),
-        closing(_Preparation(Prepared.of(data), lambda line: None)) as work,
-    ):
+    with closing(_Preparation(Prepared.of(data), lambda line: None)) as work:
         days = work.days
     first, last = days[[0, -1]].astype("datetime64[D]").tolist()
     return first, last
@@ -171,7 +168,7 @@ class _Preparation:
             recipe=as_text(recipe),
             **references(source, recipe.get("protocol", "")),
         )
-        with atomic(path) as temporary, dask_progress():
+        with noted(path, recipe) as temporary, dask_progress():
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")

@@ -18,13 +18,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, counted, reading_later, warn
+from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.storage.artefacts import fingerprint, made_of
+from sstcast.ocean.reading import open_region, source_path
+from sstcast.storage.artefacts import check_intact, fingerprint, made_of
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
-from sstcast.storage.yaml_files import JsonRecord
+from sstcast.storage.yaml_files import JsonRecord, added
 
 AGAIN = "run `sstcast prepare` with the run's config.yaml"
 
@@ -65,18 +65,18 @@ class Prepared:
 
     def open_cube(self) -> xr.Dataset:
         """Open only the cube, like `open`."""
-        return rounded(open_written(self.cube, AGAIN))
+        return rounded(_open(self.cube))
 
     def open_anomalies(self) -> xr.Dataset:
         """Open only the anomalies, like `open`."""
-        return rounded(open_written(self.anomalies, AGAIN))
+        return rounded(_open(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the statistics lazily. Raises SSTCastError if either is absent or damaged.
 
         Under the `paper` protocol, the statistics are on the cells and coordinates of the source.
         """
-        statistics = open_written(self.statistics, AGAIN)
+        statistics = _open(self.statistics)
         on_source = self.data.protocol == "paper"
         return self.open_cube(), statistics if on_source else rounded(statistics)
 
@@ -92,20 +92,41 @@ class Prepared:
         )
 
 
+def _open(store: Path) -> xr.Dataset:
+    check_intact(store, AGAIN)
+    return open_written(store, AGAIN)
+
+
 class Record(JsonRecord):
-    """Digests that identify the data of a run.
+    """Digests that identify the data and the weights of a run.
 
     `cube` covers the days from the first day used for training or statistics to the last test day, `test` the test
     days, and `statistics` the statistics of the base period. `source` is `data.source` from the configuration.
+    `weights` is the SHA-256 of the best checkpoint, once training has ended.
     """
 
     source: str
     cube: str
     test: str
     statistics: str
+    weights: str | None = added()
+
+    def check(self, data: DataConfig, done: str, remedy: str) -> None:
+        """Raise SSTCastError unless the stores of `data` hold the recorded data.
+
+        The message begins with `done`, for instance `runs/demo: was trained`, and ends with the remedy.
+        """
+        now, cube = Prepared.of(data).record(), Prepared.of(data).cube
+        for what in ("cube", "statistics"):
+            then, found = getattr(self, what), getattr(now, what)
+            if then != found:
+                raise SSTCastError(
+                    f"{done} on other data than {cube} holds: {what} {then[:12]} of {self.source}, not "
+                    f"{found[:12]} of {now.source}; {remedy}"
+                )
 
 
-def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
+def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
     The source is read only if its files have changed. If the source is gone, no days count as changed, because the
@@ -116,7 +137,7 @@ def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
     if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
         return np.array([], "datetime64[ns]")
     whole = slice(*map(str, data.splits.whole))
-    with open_region(data) as native, reading_later(path, REMEDY):
+    with open_region(data) as native:
         days = native.sel(time=whole).reset_coords(drop=True)
         now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
     then = cube["digest"].sel(time=whole)
@@ -125,23 +146,23 @@ def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
     return np.union1d(lost, now["time"].values[now.values != then.values])
 
 
-def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
-    """Raise SSTCastError with the remedy if a day in the splits is lost or has changed (see `days_changed`)."""
-    if (days := days_changed(data)).size:
+def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False) -> None:
+    """Raise SSTCastError with the remedy if a day in the splits is lost or has changed (see `changed_days`).
+
+    With `only_warn`, print the error as a warning, and do nothing if there is no store to compare with.
+    """
+    if only_warn:
+        if Prepared.of(data).cube.exists():
+            try:
+                check_source(data, remedy)
+            except SSTCastError as error:
+                warn(f"sstcast: {error}")
+    elif (days := changed_days(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
             f"{source_path(data.source)}: has changed since {Prepared.of(data).cube} was made from it, on "
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
-
-
-def warn_of_source(data: DataConfig, remedy: str) -> None:
-    """Print a warning with the remedy if the source has changed since the stores were prepared."""
-    if Prepared.of(data).cube.exists():
-        try:
-            check_source(data, remedy)
-        except SSTCastError as error:
-            warn(f"sstcast: {error}")
 
 
 def digests(sst: xr.DataArray) -> xr.DataArray:

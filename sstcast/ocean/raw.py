@@ -156,7 +156,10 @@ def open_raw_store(path: Path) -> RawContents:
         for block in np.unique(np.flatnonzero(status.values) // BLOCK):
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is missing")
-        return RawContents(path, dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
+        words = tuple(status.flag_meanings.split())
+        if status.values.max(initial=0) >= len(words):
+            raise ValueError(f"a day has the status {status.values.max()}, which has no meaning")
+        return RawContents(path, dataset, status.values, words, about["title"])
 
 
 def raw_stores(folder: Path) -> list[RawContents]:

@@ -1,5 +1,6 @@
 """Reads daily SST in degC from NetCDF files and Zarr stores, with any names and units."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted, warn
 from sstcast.geo import step
-from sstcast.ocean.fields import Layout, dates, find_field, is_leapless
+from sstcast.ocean.bounds import averages, days_of
+from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
+from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
@@ -29,7 +32,21 @@ NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
-MEAN = 'save the daily means, with xarray ds.resample(time="1D").mean()'
+MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
+READ = "sstcast reads NetCDF and Zarr"
+# First bytes of other files, their suffix if the bytes do not decide, what the files are, and how to convert them.
+OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
+    (b"GRIB", "", "GRIB", "convert it with `cdo -f nc4 copy IN OUT.nc`, or with xarray and cfgrib"),
+    (b"\x1f\x8b", ".rds", "R data", "write NetCDF from R, with the package ncdf4 or terra"),
+    (b"\x1f\x8b", "", "compressed", "decompress it with gunzip"),
+    (b"PK\x03\x04", "", "a zip archive", "unpack it"),
+    (b"{", "", "JSON", "open references of kerchunk with xarray and save them with to_zarr"),
+    (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
+    (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
+    (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
+    (b"", ".txt", "text", "convert it to NetCDF, for instance with pandas and xarray"),
+)
+UNKNOWN_TIME = re.compile(r"decode time units (.*?)\. Try")
 DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
 NAMED = 5  # skipped files listed by name in a message
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
@@ -79,19 +96,21 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     `path` is a NetCDF file, a Zarr store, or a folder of either, for instance with a file per day or year.
     `variable` and `units` are as in `DataConfig`. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. Close the result after use, as for `open_region`.
+    data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
+    Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
     """
     parts = read_parts(path, partial(_observations, variable=variable, units=units, known={}))
+    _check_names(parts)
     sst = merge(parts, "time").rename("sst")
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
-    sst = sst.drop_attrs().assign_attrs(title=title)
+    sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
@@ -118,7 +137,8 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
             if each.is_file() or _is_zarr(each):
                 (found if each.is_dir() or each.suffix.lower() in NETCDF else others).append(each)
     if not found:
-        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder")
+        held = f" ({others[0].relative_to(path)}: {_remedy(others[0])})" if others else ""
+        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{held}")
     if others:
         names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
@@ -133,7 +153,29 @@ def open_dataset(path: Path) -> xr.Dataset:
         if not dataset.sizes["time"]:
             raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
         return dataset
-    return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, REMEDY)
+    try:
+        return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
+    except SSTCastError as error:
+        if time := UNKNOWN_TIME.search(str(error)):
+            raise SSTCastError(
+                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar; {DATENUM}"
+            ) from error
+        raise
+
+
+def _remedy(path: Path) -> str:
+    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(8)
+    except OSError:
+        return REMEDY
+    if magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
+        return REMEDY
+    for first, suffix, what, route in OTHER_FILES:
+        if magic.startswith(first) and path.suffix.lower() == (suffix or path.suffix.lower()):
+            return f"it is {what}, and {READ}: {route}"
+    return f"{REMEDY}, as {READ}"
 
 
 def _observations(
@@ -144,18 +186,46 @@ def _observations(
     time, stored = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored)
-    days = dates(time, path).round("min").normalize()  # 23:59:59.9 belongs to the next day
+    _check_fill_value(path, stored, field)
+    days, moved = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: {MEAN}"
+            f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
+            f"{MEAN.format(field.attrs['axes']['time'])}"
         )
-    notes = [f"{field.name} is read {note}" for note in field.attrs["notes"]]
+    notes = [*(f"{field.name} is read {note}" for note in field.attrs["notes"]), *moved]
     field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
+    field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored)
     about = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = about
     title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     return FieldInFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
+
+
+def _check_names(parts: Sequence[FieldInFile]) -> None:
+    """Raise SSTCastError if a file in a folder of SST holds something else, such as a mask."""
+    known = [part for part in parts if str(part.field.name).lower() in COMMON_NAMES]
+    if known and (others := [part for part in parts if str(part.field.name).lower() not in COMMON_NAMES]):
+        raise SSTCastError(
+            f"{others[0].path}: holds {others[0].field.name}, not the {known[0].field.name} of {known[0].path}; "
+            "move it out of the folder, or rename its variable"
+        )
+
+
+def _check_fill_value(path: Path, stored: xr.DataArray, field: xr.DataArray) -> None:
+    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
+    kind, fill = np.dtype(stored.encoding.get("dtype", float)).kind, stored.encoding.get("_FillValue")
+    if kind != "f" or fill != 0 or not PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]:
+        return
+    share = field.notnull().mean("time").compute()
+    if cells := int(((share > 0) & (share < 1)).sum()):
+        name = stored.name
+        raise SSTCastError(
+            f"{path}: {name} has the fill value 0, so temperatures of 0 are missing, in {cells} cells on some "
+            f"days; write it again: open it with mask_and_scale=False, and save it with encoding={{{name!r}: "
+            "{'_FillValue': nan}}"
+        )
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:

@@ -1,18 +1,17 @@
 """The command `init`: examines a new source and writes a configuration that trains on it."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sstcast.config import load_config
+from sstcast.config import folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
-from sstcast.ocean.fields import PLAUSIBLE, options_for_keys
-from sstcast.ocean.grid import crop
+from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
+from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
@@ -23,7 +22,7 @@ TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 MOST_GAPS = 3  # days; interpolation over longer gaps would leak the future into a history
-LINE = re.compile(r"[^A-Za-z0-9._-]+")
+UNNAMED = "my-run"
 
 TEMPLATE = """\
 # Written by `sstcast init`. You can change every key. docs/own-data.md explains source, region and gaps.
@@ -59,13 +58,19 @@ def start(
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
     path = source_path(source)
-    out = out or Path(f"{_name(path.resolve().stem)}.yaml")
+    out = out or Path(f"{folder_name(path.resolve().stem, UNNAMED)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = open_sst(path, variable, units)
+        sst = sorted_eastward(open_sst(path, variable, units))
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
+    true = true_rows(sst)
+    left_out = sst.sizes["lat"] - (true.stop - true.start)
+    if left_out:
+        if true.stop - true.start < 2:
+            check_places(sst, str(path))
+        sst = sst.isel(lat=true).drop_vars(MISPLACED)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)  # a short record is told first
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
@@ -83,10 +88,10 @@ def start(
     rows, cols, tile, skip = choose_area(ocean)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[rows], "lon": lon[cols]})))
+    whole, region = (box.yaml for box in (Box.of(sst), box_of(lat, rows, lon, cols)))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
-        name=json.dumps(_name(out.stem)),
+        name=json.dumps(folder_name(out.stem, UNNAMED)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
         units=f"\n  units: {json.dumps(units, ensure_ascii=False)}" if units else "",
@@ -113,6 +118,11 @@ def start(
         f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
     ]
+    if left_out:
+        lines.append(
+            f"  {left_out} rows are left out, because their true latitudes or longitudes differ from the axes by "
+            "more than a tenth of a cell"
+        )
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     if gap:
@@ -123,11 +133,16 @@ def start(
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
+    if sst.attrs["averages"]:
+        lines.append(
+            f"  days: those of the labels; {sst.attrs['averages']} does not tell whether a label is the start or "
+            "the end of its day: if it is the end, add time bounds or subtract a day"
+        )
     remedy = ""
     if longest > gap:
         lines.append(f"  the gap of {longest} days in a row is too long to fill")
         remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
-    run = config.folder.parent / _name(out.stem)
+    run = config.folder.parent / folder_name(out.stem, UNNAMED)
     return [
         *lines,
         f"{out}: written; next: {remedy}sstcast train {out}",
@@ -158,8 +173,3 @@ def _near(cells: int) -> int:
     """Return a tile side near 30 that leaves few of the `cells` along an axis unused."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
     return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
-
-
-def _name(stem: str) -> str:
-    """Convert a file name to a valid name for a run's folder."""
-    return LINE.sub("-", stem).lstrip("._-") or "my-run"

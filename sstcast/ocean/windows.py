@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
+from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -50,6 +51,7 @@ class Windows:
         place: unit vectors from the Earth's centre to the nodes, `[tile, N, 3]`.
         at: index in `days` of the first day of history for each start, ascending.
         before: number of days before each window, for models with a longer memory than `history`.
+        wrap: whether the last column of a tile is beside its first, as on a globe.
     """
 
     values: Tensor
@@ -61,6 +63,7 @@ class Windows:
     place: Tensor
     at: np.ndarray
     before: int = 0
+    wrap: bool = False
 
     @classmethod
     def daily(
@@ -73,10 +76,11 @@ class Windows:
         horizon: int,
         place: Tensor,
         before: int = 0,
+        wrap: bool = False,
     ) -> "Windows":
         """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
-        return cls(values, ocean, days, shape, history, horizon, place, at, before)
+        return cls(values, ocean, days, shape, history, horizon, place, at, before, wrap)
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -221,6 +225,7 @@ class WindowTable:
         day: 0, 1, ... for the days of a window, `[days]`.
         past: number of these days before the forecast.
         shape: rows and columns of a tile.
+        wrap: whether the last column of a tile is beside its first.
     """
 
     values: Tensor
@@ -234,6 +239,7 @@ class WindowTable:
     day: Tensor
     past: int
     shape: tuple[int, int]
+    wrap: bool
 
     @classmethod
     def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
@@ -251,7 +257,7 @@ class WindowTable:
         one = oceans[0]
         ocean = torch.cat([windows.ocean for windows in oceans])
         values = [windows.values.flatten(0, 1) for windows in oceans]
-        past = one.before + one.history
+        past, wrap = one.before + one.history, all(windows.wrap for windows in oceans)
         return cls(
             values=values[0] if len(values) == 1 else torch.cat(values),
             row=torch.cat(rows),
@@ -260,10 +266,11 @@ class WindowTable:
             apart=torch.cat(apart),
             ocean=ocean,
             place=torch.cat([windows.place for windows in oceans]),
-            degree=GridGraph(*one.shape, ocean).degree,
+            degree=GridGraph(*one.shape, ocean, wrap).degree,
             day=torch.arange(past + one.horizon, device=ocean.device),
             past=past,
             shape=one.shape,
+            wrap=wrap,
         )
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
@@ -279,7 +286,7 @@ class WindowTable:
         if device is not None and device != window.device:
             parts = (window, ocean, geography, degree)
             window, ocean, geography, degree = (p.pin_memory().to(device, non_blocking=True) for p in parts)
-        graph = GridGraph(*self.shape, ocean, geography=geography, degree=degree)
+        graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree)
         return Batch(window[..., : self.past], window[..., self.past :], ocean, graph)
 
 
@@ -337,11 +344,13 @@ def windows_of(
     horizon: int = 0,
     before: int = 0,
     absent: int = 0,
+    wrap: bool = True,
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
     With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
-    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits.
+    are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits. With
+    `wrap`, a tile that spans 360 degrees has no west and east edge.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
@@ -361,6 +370,7 @@ def windows_of(
         horizon=horizon,
         place=unit_vectors(anomaly, index),
         before=before,
+        wrap=wrap and region.tile[1] == anomaly.sizes["lon"] and spans_globe(anomaly["lon"].values),
     )
 
 

@@ -14,7 +14,7 @@ from sstcast.pages.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_
 from sstcast.pages.heatwave_case import heatwave_case
 from sstcast.pages.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.pages.results import Results
-from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons
+from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.listing import read_history, read_losses
@@ -191,7 +191,7 @@ def heatwaves(results: Results) -> Iterator[Picture]:
         observed = next(iter(found.values()))["observed"]
         caption = (
             f"{HEATWAVES[kind]}: reduction of the Brier score relative to the base rate, the frequency in the "
-            f"base period. The observed frequency in the test period is {observed:.1%}."
+            f"base period. The observed frequency in the test period is {percent(observed)}."
         )
         yield Picture(*_skill_curves(results, against, f"Brier skill, {kind}"), caption)
     captions = {
@@ -218,7 +218,10 @@ def reliability(results: Results) -> Iterator[Picture]:
             continue
         diagram = found[results.system]["reliability"]
         rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
-        probability, observed, share = np.array([row for row in rows if None not in row], float).T
+        known = [row for row in rows if None not in row]
+        if not known:  # no event is defined in a frozen sea
+            continue
+        probability, observed, share = np.array(known, float).T
         curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
         figure, alt = draw_curves(
             curves, "Observed frequency", across=across, x=probability, styles=results.styles
@@ -238,9 +241,10 @@ def spread(results: Results) -> Iterator[Picture]:
 
 
 def rank_histogram(results: Results) -> Iterator[Picture]:
-    """Draw the rank histogram of each ensemble."""
+    """Draw the rank histogram of each ensemble, unless no forecast has all members."""
     for name, found in results.metrics["ensemble"].items():
-        shares = found["rank_histogram"]
+        if not (shares := found["rank_histogram"]):
+            continue
         curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
         caption = f"{name}: a reliable ensemble has a flat rank histogram. High ends mean too little spread."
         across, x = "Members below the truth", np.arange(len(shares))

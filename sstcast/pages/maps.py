@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
-from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
+from sstcast.geo import Box, edges
+from sstcast.pages.projection import DEFAULT_PROJECTION, View
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
@@ -216,11 +216,11 @@ def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
 
 def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     """Choose round colour levels that cover `values` except the outermost 2 %."""
+    if kind == "probability":
+        return BoundaryNorm(np.linspace(0, 1, 11), COLOURS[kind].N)
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: all cells are empty; choose another --region, or check data.region")
-    if kind == "probability":
-        return BoundaryNorm(np.linspace(0, 1, 11), COLOURS[kind].N)
     if kind == "temperature":
         low, high = np.percentile(finite, [1, 99])
         levels = _levels(low, max(high, low + SMALLEST_RANGE), 16)

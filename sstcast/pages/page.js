@@ -8,7 +8,7 @@ const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefer
 
 async function main() {
   const facts = JSON.parse(byId("facts").textContent);
-  const { lat, lon, leads } = facts, past = facts.past, init = Date.parse(facts.init);
+  const { lat, lon, leads, box } = facts, past = facts.past, init = Date.parse(facts.init);
   const ocean = await unpack(facts.ocean), data = {};
   for (const [name, packed] of Object.entries(facts.arrays)) data[name] = await unpack(packed);
   const cells = []; // positions of the ocean cells in the grid
@@ -26,8 +26,6 @@ async function main() {
   ["map", "series"].forEach((id) => removeTabStops(byId(id)));
   const model = (name) => Bokeh.documents.map((doc) => doc.get_model_by_name(name)).find((found) => found);
   const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
-  const half = [(lon[1] - lon[0]) / 2, (lat[1] - lat[0]) / 2];
-  const box = { west: lon[0] - half[0], east: lon.at(-1) + half[0], south: lat[0] - half[1], north: lat.at(-1) + half[1] };
   const shape = (box.north - box.south) / (box.east - box.west) / Math.cos(((box.north + box.south) / 2) * Math.PI / 180);
 
   // The view: the layer, the day (a row of `leads`), the ocean cell and the zoom.
@@ -63,7 +61,10 @@ async function main() {
   function showMap() {
     const layer = layerOf(view.layer), image = field.data.image ?? field.get_column("image");
     const grid = image[0].fill(NaN);
-    cells.forEach((position, cell) => (grid[position] = value(layer.name, view.row, cell)));
+    facts.rows.forEach((row, y) => lon.forEach((_, column) => {
+      const cell = cellAt[row * lon.length + column];
+      if (cell >= 0) grid[y * lon.length + column] = value(layer.name, view.row, cell);
+    }));
     field.change.emit();
   }
 
@@ -126,13 +127,16 @@ async function main() {
     add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
     add("Climatology", at("climatology", row, cell), degrees);
     add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
-    add("Probability of a heatwave", at("heatwave_probability", row, cell), share);
-    add("Probability above the threshold", at("exceedance_probability", row, cell), share);
+    if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
+    // Where no event is defined, as in a frozen sea, probabilities are missing.
+    const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
+    chance("Probability of a heatwave", "heatwave_probability");
+    chance("Probability above the threshold", "exceedance_probability");
     add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
-    add("Probability of a cold spell", at("cold_spell_probability", row, cell), share);
+    chance("Probability of a cold spell", "cold_spell_probability");
     const end = at("heatwave_end", 0, cell);
     add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
-      `${spoken(first)}${first <= past[0] ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+      `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
     const lead = leads[row];
@@ -276,7 +280,7 @@ async function main() {
   });
   addEventListener("resize", fit);
   DARK.addEventListener("change", paint);
-  byId("coast").textContent = `Squares are cells of the data, ${+(2 * half[1]).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
+  byId("coast").textContent = `Squares are cells of the data, ${+((box.north - box.south) / lat.length).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
 
   function showAll() {
     restore();

@@ -18,13 +18,13 @@ from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
-from sstcast.ocean.heatwaves import CATEGORIES
+from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
 from sstcast.pages.images import write_page
 from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
-from sstcast.pages.plots import FAN, map_plot, series_plot
+from sstcast.pages.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -38,6 +38,7 @@ DEGREE, PROBABILITY = 0.005, 0.01  # a page rounds temperatures and probabilitie
 # Heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they can be
 # distinguished without colour vision.
 CATEGORY_COLOURS = ("#dfe8ee", "#ffc866", "#ff6900", "#9e0000", "#2d0000")
+UNDEFINED_COLOUR = "#a3a3c2"  # where no event is defined
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ STORED = {
     "heatwave_end": 1,
 }
 DATES = ("heatwave_start", "heatwave_end")
+EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
+NO_EVENT = "no event defined"
+PAST_SHOWN = 42  # days of history on a page
 
 
 def write_forecast_page(
@@ -108,11 +112,13 @@ def write_forecast_page(
             return page, False
         if page.exists() and "forecast" not in (made_of(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
-        with reading_later(file, REMEDY):
-            forecast = select_region(forecast.isel(init_time=-1), region)
-            fields = fields_of(forecast)
-            packed = _packed(fields, file, largest)
-            _write(page, recipe, file.stem, forecast, fields, packed)
+        forecast = select_region(forecast.isel(init_time=-1), region)
+        earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
+        if earliest is not None:
+            forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
+        fields = fields_of(forecast)
+        packed = _packed(fields, file, largest)
+        _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest})
     return page, True
 
 
@@ -170,8 +176,11 @@ def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray
 def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
     """Return a layer as a dictionary, with its ticks and its palette, which covers `low` to `high` evenly."""
     if layer.kind is None:
-        ends = {"low": -0.5, "high": len(CATEGORIES) - 0.5}
-        return asdict(layer) | ends | {"palette": CATEGORY_COLOURS, "ticks": dict(enumerate(CATEGORIES))}
+        names, colours = [*CATEGORIES], [*CATEGORY_COLOURS]
+        if (values == UNDEFINED).any():
+            names, colours = [*names, NO_EVENT], [*colours, UNDEFINED_COLOUR]
+        ends = {"low": -0.5, "high": len(names) - 0.5}
+        return asdict(layer) | ends | {"palette": colours, "ticks": dict(enumerate(names))}
     norm = colour_norm(values, layer.kind)
     levels = np.asarray(norm.boundaries)
     palette = [to_hex(colour) for colour in COLOURS[layer.kind](norm((levels[:-1] + levels[1:]) / 2))]
@@ -230,14 +239,21 @@ def _write(
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
+    if short := attributes.get("heatwave_base_period", ""):
+        for layer in layers:
+            if layer["name"].startswith(EVENTS):
+                layer["label"] += f", base period of {short.partition(',')[0]}"
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
     facts = {
         "name": name,
         "lat": grid["lat"].values.tolist(),
         "lon": grid["lon"].values.tolist(),
+        "box": asdict(Box.of(grid)),
+        "rows": image_rows(grid["lat"].values),
         "init": str(first),
         "leads": leads,
+        "thresholds": short,
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,

@@ -154,12 +154,6 @@ def projections() -> dict[str, Any]:
     return {name: value for name, value in classes if ccrs.Projection in value.__mro__[1:]}
 
 
-def edges(centres: NDArray[Any]) -> NDArray[Any]:
-    """Return the n + 1 edges of n >= 2 evenly spaced cells."""
-    half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
-    return np.append(centres - half, centres[-1] + half)
-
-
 def _signed(lon: float) -> float:
     return (lon + 180) % 360 - 180
 

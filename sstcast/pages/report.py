@@ -115,7 +115,7 @@ def _sections(results: Results) -> list[Section]:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     drawings: tuple[Mapping[str, Sequence[figures.Draw]], ...] = (figures.FIGURES, figures.MAPS)
     steps = [(name, draw) for of in drawings for name, functions in of.items() for draw in functions]
-    console = Console(stderr=True)
+    console, short = Console(stderr=True), results.metrics["short_base_period"]
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
@@ -126,8 +126,9 @@ def _sections(results: Results) -> list[Section]:
                 shown = Image(wide, drawn.alt, drawn.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(shown)
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
+                note = f" The base period has only {short}." if name == "heatwaves" and short else ""
                 light, dark = in_both_schemes(drawn.figure, svg_uri)
-                sections[name].charts.append(Image(light, drawn.alt, drawn.caption, dark=dark))
+                sections[name].charts.append(Image(light, drawn.alt, drawn.caption + note, dark=dark))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     if sections["added"].maps:

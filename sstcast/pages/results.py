@@ -53,6 +53,8 @@ class Results:
             evaluate(self.run)
         self.scored, self.region = Scored(self.run.folder if self.run else folder), region
         self.metrics: Scores = self.scored.read()
+        if self.run is None and self.metrics["kind"] == "run":
+            raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
         with self.scored.open() as tables:
             self.tables = tables.drop_vars("squared_error_by_week", errors="ignore").load()
         self.system, self.reference = next(iter(self.metrics["systems"])), str(self.metrics["reference"])

@@ -285,10 +285,13 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
             return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
         header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
-        observed = percent(next(iter(found.values()))["observed"])
+        first = next(iter(found.values()))
+        where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
+        if short := metrics["short_base_period"]:
+            where += f", base period of only {short}"
         title = (
-            f"{HEATWAVES[kind]}, {observed} observed: Brier score, ratio to {metrics['reference']}; "
-            "skill over the base rate, also by lead"
+            f"{HEATWAVES[kind]}, {percent(first['observed'])} observed{where}: Brier score, ratio to "
+            f"{metrics['reference']}; skill over the base rate, also by lead"
         )
         sheets.append(_sheet(title, header, metrics, found, label, cells))
     return sheets

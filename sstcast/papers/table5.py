@@ -30,7 +30,7 @@ from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.storage.artefacts import digest, locked, packaged, write_json
+from sstcast.storage.artefacts import check_intact, digest, locked, packaged, write_json
 from sstcast.storage.yaml_files import read_config, suggest
 from sstcast.training.data_record import check_data
 from sstcast.training.devices import start
@@ -116,7 +116,7 @@ class Table5:
         own = [f"{key}={value}" for key, value in chosen.items()]
         config = load_config(self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *own])
         run = Run(config.folder)
-        if run.config_file.exists() and not run.config.same_experiment(config):
+        if run.config_file.exists() and run.config.difference(config):
             raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
         return config
 
@@ -262,6 +262,7 @@ class ErrorFile:
             return {"runs": {}, "baselines": {}}
         with reading(self.file, "delete it; the runs are kept"):
             content: dict[str, Any] = json.loads(self.file.read_bytes())
+            check_intact(self.file, "delete it; the runs are kept")
             return {part: content[part] for part in ("runs", "baselines")}
 
 

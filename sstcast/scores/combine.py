@@ -22,7 +22,7 @@ from sstcast.scores.evaluate import check_same
 from sstcast.scores.truth import Truth
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
-from sstcast.training.checkpoint import save_checkpoint
+from sstcast.training.checkpoint import close_training, save_checkpoint
 from sstcast.training.data_record import record_of
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
@@ -153,6 +153,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
         write_json(made.folder / "provenance.json", provenance())
         Prepared.of(config.data).record().save(made.data)
         save_checkpoint(made.best, config, model={"weights": weights})
+        close_training(made, config)
         save_config(config, made.config_file, {"training"})
 
 

@@ -11,6 +11,7 @@ from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 
 BINS = 20  # in the PIT histogram
+FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
 
 Array = NDArray[np.floating]
 
@@ -21,10 +22,15 @@ class Gaussian:
     Attributes:
         mean, spread: mean and standard deviation, arrays of the same shape.
         state: whether a cell is in a heatwave when the forecast begins. It broadcasts against `mean`.
+        lowest: the value below which the distribution is clipped, its freezing point, -inf where there is none. If
+            None, nothing is clipped. The array has the shape of `mean`.
     """
 
-    def __init__(self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False) -> None:
+    def __init__(
+        self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False, lowest: Array | None = None
+    ) -> None:
         self.mean, self.spread, self.state = mean, np.ascontiguousarray(spread), state
+        self.lowest = lowest
         self._truth: Array | None = None
 
     def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,8 +45,10 @@ class Gaussian:
         """Return the continuous ranked probability score, in the units of the truth.
 
         `s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))` with `z = error / s` (Gneiting et al. 2005, Mon. Wea. Rev.
-        133, eq. 5).
+        133, eq. 5). That of a clipped distribution is `clipped_crps`.
         """
+        if self.lowest is not None:
+            return clipped_crps(self.mean, self.spread, truth, self.lowest)
         z, within = self._standard(truth)
         density = (z.square() * -0.5).exp_()
         score = (z * within).add_(density, alpha=np.sqrt(2 / np.pi)).sub_(np.sqrt(1 / np.pi))
@@ -61,6 +69,21 @@ class Gaussian:
         position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long()
         weights = np.broadcast_to(weights, position.shape)
         return np.bincount(position.numpy().ravel(), weights.ravel(), minlength=BINS).astype(float)
+
+
+def clipped_crps(mean: Array, spread: Array, truth: Array, lowest: Array) -> Array:
+    """Return the CRPS of Gaussians whose values below `lowest` are raised to it.
+
+    The score is the integral of the squared difference of two distribution functions. Clipping removes the part
+    below `lowest`, which for a truth above it is the integral of the squared Gaussian distribution function.
+    """
+    reached = np.maximum(truth, lowest)
+    score = Gaussian(mean, spread).crps(reached)
+    limit = torch.from_numpy(np.maximum((lowest - mean) / spread, FARTHEST).astype(np.float32))
+    below = torch.special.ndtr(limit)
+    density = torch.exp(-0.5 * limit.square()) / np.sqrt(2 * np.pi)
+    part = limit * below.square() + 2 * density * below - torch.special.ndtr(limit * np.sqrt(2)) / np.sqrt(np.pi)
+    return np.asarray(score - spread * part.numpy() + (reached - truth), np.float32)
 
 
 def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:

@@ -10,10 +10,10 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL
-from sstcast.ocean.prepared import Prepared, warn_of_source
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.storage.artefacts import locked
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -36,9 +36,9 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
-        warn_of_source(run.config.data, CHANGED)
+        check_source(run.config.data, CHANGED, only_warn=True)
     run.trained.open_parts()
-    recipe = recipe_of_scores() | {"weights": run.digest}
+    recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
     if (known := _known(run, recipe)) is not None:
@@ -50,7 +50,8 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
-    if (known := Scored(run.folder).known(recipe)) is None:
+    known = Scored(run.folder).known(recipe, added=["configuration"])
+    if known is None or not is_made_of(run.forecasts, recipe, added=recipe):
         return None
     try:
         open_forecasts(run).close()
@@ -81,6 +82,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
         references = {LINEAR_BASE: System(base)} | references
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
+    attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
         found = verify({MODEL: model}, truth, references, write=write, label=label)
     tables = finish(join([found]), [MODEL], list(references))

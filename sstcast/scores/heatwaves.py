@@ -2,10 +2,12 @@
 
 Observed heatwaves are detected in the whole record, including the days before and after a forecast. ROC area, SEDI
 and reliability are computed from a histogram of probabilities in steps of 1/64, kept separately for days on which
-the event occurred and days on which it did not.
+the event occurred and days on which it did not. Cells and days on which no event is defined (see
+`sstcast.ocean.heatwaves.where_defined`) have no weight.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,10 +15,10 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.scores.distributions import Mean
-from sstcast.scores.metrics import Statistic
+from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.significance import spacing
 from sstcast.scores.truth import Truth
 from sstcast.storage.scratch import release, scratch_array
@@ -28,10 +30,26 @@ BINS = 10  # in the reliability diagram
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
 DAY = np.timedelta64(1, "D")
 
-BRIER = Mean(Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2))
-
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
+
+_ERROR = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
+_DEFINED = Statistic("defined", lambda probability, occurred: 1 + 0 * (probability + occurred))
+
+
+class BrierScore(Metric):
+    """Mean squared error of probabilities over the cells and days on which an event is defined."""
+
+    name = "brier"
+    statistics = (_ERROR, _DEFINED)
+
+    def value(self, *means: Any) -> Any:
+        """Return the score, given the mean of squared errors, 0 if no event is defined, and the share defined."""
+        error, defined = means
+        return error / (defined * xr.where(defined > 0, 1.0, np.nan))
+
+
+BRIER, DEFINED = BrierScore(), Mean(_DEFINED)
 
 
 class HeatwaveTables:
@@ -70,6 +88,10 @@ class HeatwaveTables:
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
         ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
         self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
+        self.day = day_of_leap_year(xr.DataArray(ahead, dims=("init_time", "lead"))).values - 1
+        self.defined = scratch_array((len(DAYS_OF_YEAR), *data.index.shape), bool)
+        for day, threshold in enumerate(limits["heatwave_threshold"]):
+            self.defined[day] = data.on_tiles(threshold.notnull()) > 0
         self.references = references
         self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(HEATWAVE_KINDS), len(self.methods))
@@ -160,22 +182,29 @@ class HeatwaveTables:
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
         """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
 
-        The histograms count cases by area, in one bin for each step of the probability and each outcome.
+        The histograms count cases by area, in one bin for each step of the probability and each outcome. Cells and
+        days on which no event is defined count 0.
         """
         place = HEATWAVE_KINDS.index(kind), self.methods.index(method)
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
+        weights = self.data.area * self.defined[self.day[chosen]]
+        probability = np.where(weights > 0, probability, np.float32(0))
         days, cases = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
         case += (cases * np.arange(np.prod(days))).reshape(*days, 1, 1)
-        weights = np.broadcast_to(self.data.area, case.shape)
         counts = np.bincount(case.ravel(), weights.ravel(), cases * np.prod(days)).reshape(*days, STEPS + 1, 2)
-        self.brier[place][chosen] = (np.square(probability - occurred) * self.data.area).sum(-1).sum(-1)
+        self.brier[place][chosen] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
         self.counts["lead"][place] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][place]):
             total += counts[self.season[chosen] == season].sum(0)
 
     def dataset(self) -> xr.Dataset:
-        """Return Brier scores by date and lead, and histograms of cases by lead and by season."""
+        """Return squared errors by date and lead, and histograms of cases by lead and by season.
+
+        `heatwave_brier_by_date` is the sum over the cells on which an event is defined, weighted by their share of
+        the area, and `heatwave_defined_by_date` is the sum of these shares.
+        """
+        defined = (self.defined * self.data.area).sum((1, 2), dtype=float)[self.day]
         of = ("kind", "warning")
         counts = {
             f"heatwave_cases_by_{by}": ((*of, by, "probability", "occurred"), c) for by, c in self.counts.items()
@@ -191,7 +220,8 @@ class HeatwaveTables:
             },
         )
         return tables.rename(season="season_of_day").assign(
-            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier)
+            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier),
+            heatwave_defined_by_date=(("init_time", "lead"), defined),
         )
 
 

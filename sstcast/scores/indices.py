@@ -97,7 +97,8 @@ def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
         found = series[~series.isin(MISSING)].reindex(dates.to_period(unit)).to_numpy()
     except (OSError, ValueError, IndexError) as error:
         raise SSTCastError(
-            f"--index {path}: is neither a box of the scores nor a CSV of dates and values ({error}); give one"
+            f"--index {path}: is neither a box of the scores nor a CSV of dates and values ({error}); give one, "
+            "and first write a table of CPC or PSL, with months in columns, as lines of `1982-01-01,0.43`"
         ) from None
     if np.isnan(found).any():
         raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(found)][0]:%Y-%m-%d}; add it")

@@ -1,6 +1,7 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,17 @@ from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, write_json
+from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_made_of, write_json
 from sstcast.storage.cf import describe, references, write
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 10  # version of the layout of metrics.json and scores.nc
+LAYOUT = 11  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
+KEYS = {
+    *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
+    *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
+    *("indices", "ensemble", "ratios"),
+}  # of all scores
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 
 
@@ -42,27 +48,29 @@ class Scored:
         """The path of the report."""
         return self.folder / "report.html"
 
-    def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the scores if they were made from this `recipe`, else None."""
-        if is_made_of(self.metrics, recipe) and is_made_of(self.tables, recipe):
+    def known(self, recipe: dict[str, Any], added: Collection[str] = ()) -> dict[str, Any] | None:
+        """Return the scores if they were made from this `recipe`, else None. See `is_made_of` for `added`."""
+        if all(is_made_of(path, recipe, added) for path in (self.metrics, self.tables)):
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            return found
+            return found if found.keys() >= KEYS else None
         return None
 
     def read(self) -> dict[str, Any]:
-        """Read the scores. Raises SSTCastError if they are missing, damaged or from another version."""
+        """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""
         try:
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            current = all(found[RECIPE][key] == value for key, value in _form().items())
+            current = all(found[RECIPE][key] == value for key, value in _form().items()) and found.keys() >= KEYS
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:
             raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self._remedy}")
+        check_intact(self.metrics, self._remedy)
         return found
 
     def open(self) -> xr.Dataset:
-        """Open the statistics lazily. Raises SSTCastError if they are damaged."""
-        return open_netcdf(self.tables, f"delete it; {self._remedy}", chunks={})
+        """Open the statistics lazily. Raises SSTCastError if they are damaged or have changed."""
+        check_intact(self.tables, self._remedy)
+        return open_netcdf(self.tables, f"delete it; {self._remedy}", chunked=True)
 
     def write(
         self, tables: xr.Dataset, metrics: dict[str, Any], recipe: dict[str, Any], protocol: str = "", **more: str

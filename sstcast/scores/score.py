@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
-from sstcast.errors import SSTCastError, counted, reading_later
+from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -126,7 +126,7 @@ def _score(
     shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
-    dates, known = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    dates, known, members = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
@@ -141,12 +141,19 @@ def _score(
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for {data.horizon} "
         f"days, can be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
+    if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
+        held = [f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()]
+        notes.append(
+            f"{', '.join(held)}; each is scored with its own, so the CRPS depends on their number; the fair CRPS does not"
+            f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
+        )
     for note in notes:
         say(f"{path}: {note}")
     references = baselines(ValidationDays(data))
-    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
+    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
     if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=IssuedSpread(spread, like.correlation, path))
     names = {}
@@ -290,8 +297,7 @@ class Issued(Predictor):
         Raises SSTCastError if a value is too far from the climatology of its place and day.
         """
         dates = anomalies["time"].values[self.history - 1 :: every]
-        with reading_later(self.path, REMEDY):
-            sst = self.sst.sel(init_time=dates).load()
+        sst = self.sst.sel(init_time=dates).load()
         valid = sst["init_time"] + sst["lead"] * DAY
         climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
         departure = (sst - climatology).transpose("member", *FIELD)
@@ -333,20 +339,26 @@ class IssuedSpread(Spread):
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
-        with reading_later(self.path, REMEDY):
-            found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
+        found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((found <= 0) | np.isinf(found)).any():
             raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
         return found.transpose(*FIELD)
 
 
-def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[Days, xr.DataArray]:
-    """Return the dates of complete forecasts, and the `ocean` cells `(lat, lon)` that all of these cover.
+def complete_forecasts(
+    sst: xr.DataArray, ocean: xr.DataArray, path: Path
+) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
+    """Return the dates of complete forecasts, the `ocean` cells `(lat, lon)` that all cover, and members by date.
 
-    A forecast is complete if it lacks at most a tenth of the ocean cells that any forecast covers.
+    A date may lack members, whose values are then missing at all leads and cells. A forecast is complete if its
+    members lack at most a tenth of the ocean cells that any forecast covers.
     """
-    with reading_later(path, REMEDY):
-        held = sst.notnull().all(("member", "lead")).compute() & ocean
+    there = sst.notnull() & ocean
+    present = there.any(("lead", *CELLS))
+    found = xr.Dataset({"held": (there.all("lead") | ~present).all("member"), "present": present}).compute()
+    present = found["present"]
+    held = found["held"] & ocean & present.any("member")
     share = held.sum(CELLS) / max(1, int(held.any("init_time").sum()))
-    whole = held.isel(init_time=np.flatnonzero(share.values >= 1 - MOST_MISSING))
-    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean
+    complete = np.flatnonzero(share.values >= 1 - MOST_MISSING)
+    whole, members = held.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
+    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean, members

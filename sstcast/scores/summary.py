@@ -25,6 +25,7 @@ from sstcast.names import (
     THIRDS,
     UNITS,
 )
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
@@ -71,6 +72,7 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "every": every,
         "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
+        "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
 
@@ -393,7 +395,8 @@ def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
 def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-    parts = _parts({"brier": brier}, {"brier": heatwaves.BRIER})
+    defined = tables["heatwave_defined_by_date"].sel({DATES: brier[DATES]}).broadcast_like(brier)
+    parts = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
     cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
     cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
     cases["season"] = cases["season"].rename(season_of_day="part")
@@ -447,14 +450,18 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
                 if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
                     of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
-                    of[other]["over_seeds"] = _over_seeds(tables, name, values[other])
+                    of[other]["over_seeds"] = _over_seeds(tables, name, field.sel(system=other))
     return found
 
 
-def _over_seeds(tables: xr.Dataset, name: str, theirs: Array) -> list[float] | None:
-    """Return the ratio of each member's mean squared error to the reference's, or None for a single run."""
+def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[float] | None:
+    """Return the ratio of each member's mean squared error to the reference's, or None for a single run.
+
+    The reference's mean is over the dates that the member has.
+    """
     if "member_mse_by_date" not in tables:
         return None
     own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
-    found: list[float] = json_numbers((own.mean((DATES, "lead")) / np.nanmean(theirs)).values)
+    mean = theirs.where(own.notnull()).mean((DATES, "lead"))
+    found: list[float] = json_numbers((own.mean((DATES, "lead")) / mean).values)
     return found or None

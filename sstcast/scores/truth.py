@@ -1,5 +1,6 @@
 """The verifying observations on tiles and on the map, and the Zarr store of a run's forecasts."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
-from sstcast.storage.artefacts import atomic
+from sstcast.storage.artefacts import RECIPE, noted
 from sstcast.storage.cf import encoded, zarr_options
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
 from sstcast.storage.stores import consolidate
@@ -213,7 +214,8 @@ def forecast_file(
     """Yield a function `write(dates, variables)` that adds the forecasts from some dates to a Zarr store.
 
     The variables are `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. The store has the given
-    `attributes`, besides those that describe the run. It appears at `path` only once everything is written.
+    `attributes`, with a `recipe`, besides those that describe the run. It appears at `path` once everything
+    is written.
     """
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
@@ -224,7 +226,7 @@ def forecast_file(
         data.cube.attrs["source"],
         **attributes,
     )
-    with atomic(path) as temporary:
+    with noted(path, json.loads(attributes[RECIPE])) as temporary:
         encoded(dataset).to_zarr(temporary, compute=False, **zarr_options(dataset))
 
         def write(dates: slice, fields: xr.Dataset) -> None:

@@ -7,7 +7,7 @@ Standardised errors give all ocean cells equal weight, as in the published table
 area (cosine of latitude).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.config import DataConfig
-from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
+from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees, not_below_freezing
 from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
-from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
+from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
@@ -44,11 +44,15 @@ CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal
 
 
 class System(NamedTuple):
-    """A forecasting system. Without a spread model it is not scored as a distribution."""
+    """A forecasting system. Without a spread model it is not scored as a distribution.
+
+    Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`.
+    """
 
     predictor: Predictor
     spread: Spread | None = None
     members: int = 1
+    as_issued: bool = False
 
 
 def baselines(days: ValidationDays) -> dict[str, System]:
@@ -66,8 +70,30 @@ class Observed(NamedTuple):
     anomaly: dict[str, Array]  # observed anomalies, by units
     small: Array  # small scales of the observed anomalies, in degC
     scale: Array  # degC per standardised unit
-    limit: Array  # heatwave threshold minus climatology, in degC
+    limit: Array  # heatwave threshold minus climatology, in degC, NaN where no event is defined
+    lowest: Array | None  # freezing point minus climatology, in degC, -inf where none is known; None if nowhere
     state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
+
+    def at(self, starts: slice) -> "Observed":
+        """Return the observations on the days forecast from some of the dates."""
+        anomaly = {units: values[starts] for units, values in self.anomaly.items()}
+        state = self.state if isinstance(self.state, bool) else self.state[starts]
+        lowest = None if self.lowest is None else self.lowest[starts]
+        return Observed(anomaly, self.small[starts], self.scale[starts], self.limit[starts], lowest, state)
+
+
+def _equal_members(members: Array, ocean: NDArray[np.bool_]) -> Iterator[tuple[slice, slice | NDArray[np.intp]]]:
+    """Divide the dates of `[M, starts, lead, tile, N]` into runs that have the same members, and yield both.
+
+    A member that a date lacks is NaN in every `ocean` cell. A single member is never absent.
+    """
+    absent = np.asarray(np.isnan(members[:, :, 0][..., ocean]).all(-1))
+    if len(members) == 1 or not absent.any():
+        yield slice(0, members.shape[1]), slice(None)  # slices copy nothing
+        return
+    first = np.flatnonzero(np.append(True, (absent[:, 1:] != absent[:, :-1]).any(0)))
+    for start, stop in zip(first, np.append(first[1:], members.shape[1]), strict=True):
+        yield slice(int(start), int(stop)), np.flatnonzero(~absent[:, start])
 
 
 def verify(
@@ -96,7 +122,10 @@ def verify(
         dimension `test_fold`, except `squared_error_by_week`, which is lazy. docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
-    limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
+    limits = limits_of(thresholds or truth.data, "heatwave_threshold", *BY_CELL)
+    freezing = truth.on_tiles(limits[FREEZING])
+    freezing = np.where(np.isnan(freezing), np.float32(-np.inf), freezing)
+    freezes = bool((np.isfinite(freezing) & truth.ocean).any())
     horizon = truth.windows.horizon
     correlations = {
         name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
@@ -109,16 +138,21 @@ def verify(
     sums = {name: _Sums(truth, boxes, of.members) for name, of in systems.items()}
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
-        predictor, spread_model, _ = systems[name]
+        predictor, spread_model, _, as_issued = systems[name]
         forecast = predictor.predict(*past)
         if forecast.sizes["lead"] > len(truth.leads):
             forecast = forecast.sel(lead=truth.leads)
+        if not as_issued:
+            forecast = not_below_freezing(forecast, truth.statistics, limits[FREEZING])
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
         degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
-        sums[name].add(dates, members, degrees, spread, observed)
-        if heatwaves is not None:
-            heatwaves.add(name, dates, degrees - observed.limit, spread)
+        for part, present in _equal_members(members, truth.ocean):
+            block, seen = slice(dates.start + part.start, dates.start + part.stop), observed.at(part)
+            own, width_of_part = degrees[present, part], None if spread is None else spread[part]
+            sums[name].add(block, members[present, part], own, width_of_part, seen, present)
+            if heatwaves is not None:
+                heatwaves.add(name, block, own - seen.limit, width_of_part)
         if write is not None and name in forecasts:
             fields = in_degrees(forecast, truth.statistics)
             write(dates, fields if width is None else fields.assign(sst_spread=width))
@@ -136,6 +170,7 @@ def verify(
                 truth.small_scales(degrees),
                 scale,
                 limit,
+                freezing - climatology if freezes else None,
                 False if heatwaves is None else heatwaves.state(dates),
             )
             for means in observations.values():
@@ -229,8 +264,16 @@ class _Sums:
         self.gaussian, self.ensemble, self.by_member = (RunningMeans(*shape, truth.area) for _ in range(3))
         self.pit, self.ranks = np.zeros(BINS), np.zeros(members + 1)
 
-    def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
-        """Add forecasts from `dates`.
+    def add(
+        self,
+        dates: slice,
+        members: Array,
+        degrees: Array,
+        spread: Array | None,
+        observed: Observed,
+        present: slice | NDArray[np.intp],
+    ) -> None:
+        """Add forecasts from `dates`, which all have the same members.
 
         Args:
             dates: the positions of the initial dates.
@@ -238,6 +281,7 @@ class _Sums:
             degrees: the same anomalies in degC.
             spread: standard deviation in degC, `[starts, lead, tile, N]`, or None.
             observed: the observations.
+            present: the numbers of the M members among all members of the system.
         """
         mean, truth = degrees.mean(0), observed.anomaly[DEGREES]
         for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean)):
@@ -250,14 +294,18 @@ class _Sums:
         for index in self.indices.values():
             index.add(dates, [("index", mean)])
         if spread is not None:
-            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)), observed.state)
+            width = np.where(self.truth.ocean, spread, np.float32(1))
+            gaussian = Gaussian(mean, width, observed.state, observed.lowest)
             self.gaussian.add(
                 dates, ((s.name, s.function(gaussian, truth)) for s in statistics(GAUSSIAN).values())
             )
             self.pit += gaussian.pit(truth, self.truth.area)
         if len(degrees) > 1:
             self.ensemble.add(dates, ((s.name, s.function(degrees, truth)) for s in statistics(ENSEMBLE).values()))
-            self.by_member.add(dates, ((f"{i}", np.square(one - truth)) for i, one in enumerate(degrees)))
+            numbers = np.arange(self.members)[present]
+            squares = ((f"{i}", np.square(one - truth)) for i, one in zip(numbers, degrees, strict=True))
+            self.by_member.add(dates, squares)
+        if len(degrees) == self.members > 1:  # ranks among fewer members have other frequencies
             weights, rank = np.broadcast_to(self.truth.area, truth.shape), (degrees < truth).sum(0)
             self.ranks += np.bincount(rank.ravel(), weights.ravel(), len(self.ranks))
 
@@ -278,7 +326,9 @@ class _Sums:
             found["pit"] = ("pit_bin", self.pit)
         if self.members > 1:
             found["rank_histogram"] = ("rank", self.ranks)
-            found["member_mse_by_date"] = (("member", *DATE), np.stack([*self.by_member.by_date.values()]))
+            absent = np.full(self.by_member.shape, np.nan, np.float32)
+            by_member = [self.by_member.by_date.get(f"{i}", absent) for i in range(self.members)]
+            found["member_mse_by_date"] = (("member", *DATE), np.stack(by_member))
         found["squared_error_by_week"] = (
             ("init_time", *CELL),
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),

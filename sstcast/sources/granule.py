@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
+from sstcast.ocean.fields import PLAUSIBLE, is_other
 from sstcast.ocean.raw import FILL, Packed, pack
+from sstcast.ocean.units import celsius
 from sstcast.storage.stores import check_hdf5
 
 NEAR = 0.0025  # tolerance for cell centres in degrees
@@ -133,7 +134,7 @@ def _dates(time: Any) -> dict[dt.date, int]:
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     """Convert stored values to hundredths of degC; OISST's own packing needs no conversion."""
     scale, offset = float(attributes.get("scale_factor", 1)), float(attributes.get("add_offset", 0))
-    factor, zero = celsius(str(attributes.get("units", "degC")), "sst")
+    factor, zero = celsius(str(attributes.get("units", "degC")), "sst", "sst", "")
     scale, offset = scale * factor, offset * factor + zero
     fills = [attributes[key] for key in ("_FillValue", "missing_value") if key in attributes]
     missing = np.isin(values, fills)

@@ -1,9 +1,13 @@
 """Output files: atomic writes, locks, and recipes that tell whether a file is up to date.
 
 Every derived file carries a recipe, plain data that determine its content: the file's layout, the input data, the
-weights and the options of the command. A file is up to date if its recipe equals the requested one. NetCDF and
-Zarr store the recipe as JSON in the attribute `recipe`, JSON files in the key `recipe`, PNG images in a text chunk
-and HTML pages in a comment on the second line.
+weights and the options of the command. NetCDF and Zarr store the recipe as JSON in the attribute `recipe`, JSON
+files in the key `recipe`, PNG images in a text chunk and HTML pages in a comment on the second line.
+
+A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
+git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint and digest. Only if
+the fingerprint differs, as in a copy, is the content compared. Earlier versions wrote no notes. CSV, HTML and
+pictures need none.
 """
 
 import errno
@@ -12,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +31,9 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
 DISK_FULL = "no space left on the disk; free some and re-run the command"
-FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
+NOTED = (".zarr", ".nc", ".json")
+# In distributed training, for which WORLD_SIZE is set, only the first process prints.
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
 
 
 def packaged(relative: str) -> Path:
@@ -55,13 +61,8 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         place = path.with_name(f".{path.name}.lock")
-        try:
-            if not place.exists():
-                place.open("a").close()  # filelock would wait forever if it cannot create the file
-        except OSError as error:
-            if is_full(error):
-                raise
-            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
+        if not place.exists():
+            place.open("a").close()  # filelock would wait forever if it cannot create the file
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
@@ -98,6 +99,16 @@ def atomic(path: Path) -> Iterator[Path]:
         remove(previous)
 
 
+@contextmanager
+def noted(path: Path, recipe: Any = None) -> Iterator[Path]:
+    """Write a Zarr store, a NetCDF or a JSON file like `atomic`, and keep its note (see `is_made_of`)."""
+    with atomic(path) as temporary:
+        yield temporary
+        note = _note(temporary, recipe)
+        _place_of_note(path).unlink(missing_ok=True)  # a kill must not leave it beside the new file
+    _write_note(path, note)
+
+
 def clear_leftovers(path: Path) -> None:
     """Delete temporaries that a killed write of `path` left behind. Call it inside `locked`."""
     for leftover in _beside(_target(path)):
@@ -106,7 +117,7 @@ def clear_leftovers(path: Path) -> None:
 
 @contextmanager
 def space_for(path: Path) -> Iterator[None]:
-    """Raise SSTCastError if the `with` block fails because the disk of `path` is full."""
+    """Raise SSTCastError if the `with` block fails because the disk of `path` is full, or its folder read-only."""
     try:
         yield
     except SSTCastError:
@@ -118,6 +129,8 @@ def space_for(path: Path) -> Iterator[None]:
             raise SSTCastError(
                 f"{path}: cannot be written ({error}); check whether its disk or quota is full"
             ) from error
+        if f"{os.sep}.{path.name}." in f"{os.sep}{getattr(error, 'filename', '')}":  # a hidden file beside it
+            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
         raise
 
 
@@ -145,7 +158,10 @@ def remove(path: Path) -> None:
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
+    if path.is_dir():
+        lines = sorted(f"{file.relative_to(path)}\0{digest(file)}" for file in _files(path))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -155,17 +171,18 @@ def fingerprint(path: Path) -> str:
 
     `path` is a file or a folder. Equal fingerprints mean that nothing has changed, so no file needs to be opened.
     """
-    files = [path]
-    if path.is_dir():
-        files = [folder / name for folder, _, names in walk(path) for name in names]
     lines = []
-    for file in files:
+    for file in _files(path):
         try:
             state = file.stat()
         except OSError:  # a file removed meanwhile, or a broken link
             continue
         lines.append(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _files(path: Path) -> list[Path]:
+    return [folder / name for folder, _, names in walk(path) for name in names] if path.is_dir() else [path]
 
 
 def below(folder: Path, name: str) -> list[Path]:
@@ -232,9 +249,60 @@ def made_of(path: Path) -> Any:
         return None
 
 
-def is_made_of(path: Path, recipe: Any) -> bool:
-    """Return whether a file exists and was made from `recipe`."""
-    return made_of(path) == json.loads(as_text(recipe))
+def is_made_of(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
+    """Return whether a file was made from `recipe`, whose keys `added` earlier files lack, and is intact."""
+    wanted = json.loads(as_text(recipe))
+    if (note := _read_note(path)) is not None:
+        return bool(note[RECIPE] == wanted) and is_intact(path)
+    earlier = {key: value for key, value in wanted.items() if key not in added} if added else wanted
+    if not path.exists() or made_of(path) not in (wanted, earlier or None):
+        return False
+    if path.suffix in NOTED:
+        _write_note(path, _note(path, recipe))
+    return True
+
+
+def is_intact(path: Path) -> bool:
+    """Return whether a file exists and is the one that was written. Without a note, it is taken to be."""
+    if (note := _read_note(path)) is None or not path.exists():
+        return path.exists()
+    if note["fingerprint"] == fingerprint(path):
+        return True
+    if note["digest"] != digest(path):
+        return False
+    _write_note(path, _note(path, note[RECIPE]))
+    return True
+
+
+def check_intact(path: Path, remedy: str) -> None:
+    """Raise SSTCastError, ending in `remedy`, if a file exists and is not the one that was written."""
+    if path.exists() and not is_intact(path):
+        raise SSTCastError(f"{path}: has changed since it was written; {remedy}")
+
+
+def _place_of_note(path: Path) -> Path:
+    path = _target(path)
+    return path.with_name(f".{path.name}.note")
+
+
+def _note(path: Path, recipe: Any) -> dict[str, Any]:
+    return {RECIPE: recipe, "fingerprint": fingerprint(path), "digest": digest(path)}
+
+
+def _read_note(path: Path) -> dict[str, Any] | None:
+    """Return the note of a file, or None if there is none or it is damaged."""
+    try:
+        note: dict[str, Any] = json.loads(_place_of_note(path).read_bytes())
+        return note if {RECIPE, "fingerprint", "digest"} <= note.keys() else None
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _write_note(path: Path, note: dict[str, Any]) -> None:
+    """Write the note of a file, unless its folder is read-only or its disk is full."""
+    place = _place_of_note(path)
+    with suppress(OSError, SSTCastError), atomic(place) as temporary:
+        temporary.write_text(as_text(note))
 
 
 def _carried(path: Path) -> str:
@@ -257,6 +325,6 @@ def _carried(path: Path) -> str:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, atomically."""
-    with atomic(path) as temporary:
+    """Write plain data as JSON, atomically and with a note of their recipe, if they have one."""
+    with noted(path, content.get(RECIPE)) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")

@@ -4,6 +4,7 @@ The files follow CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). Th
 longitudes have the same type and values, leads are in days, and times count days from the same date.
 """
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ import xarray as xr
 from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
-from sstcast.storage.artefacts import as_text, atomic, is_made_of, locked
+from sstcast.geo import bounds
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, noted
 from sstcast.storage.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
@@ -32,8 +34,8 @@ _SST = {"standard_name": "sea_surface_temperature", **_CELSIUS, **_MEAN}
 _EVENT = "an event of five or more days, with gaps of up to two days joined"
 _CATEGORY = {
     "units": "1",
-    "flag_values": np.arange(5, dtype=np.int8),
-    "flag_meanings": "none moderate strong severe extreme",
+    "flag_values": np.arange(6, dtype=np.int8),
+    "flag_meanings": "none moderate strong severe extreme no_event_defined",
 }
 
 VARIABLES: dict[str, dict[str, Any]] = {
@@ -45,6 +47,8 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "lead": {"standard_name": "forecast_period", "long_name": "days ahead", "units": "day"},
     "valid_time": {"standard_name": "time", "long_name": "day forecast", **_DAY},
     "dayofyear": {"long_name": "day of the year, 1..366", "units": "1"},
+    "day_of_leap_year": {"long_name": "day of the year, counted as in a leap year, 1..366", "units": "1"},
+    "freezing_point": {"long_name": "lowest temperature of a cell that freezes", **_CELSIUS},
     "sst": {"long_name": "sea surface temperature", **_SST},
     "sst_anomaly": {
         "standard_name": "sea_water_temperature_anomaly",
@@ -72,7 +76,11 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "long_name": f"probability of a day in a marine cold spell, {_EVENT}",
         "units": "1",
     },
-    "heatwave_category": {"long_name": "most likely category of marine heatwave", **_CATEGORY},
+    "heatwave_category": {
+        "long_name": "most likely category of marine heatwave",
+        "comment": "no event is defined where the threshold is less than 0.05 degC above the mean, or below -1.7",
+        **_CATEGORY,
+    },
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_start": {
         "long_name": "median first day of the heatwave",
@@ -117,7 +125,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
 
     Args:
         dataset: variables named as in `VARIABLES`; for any other variable, the name becomes its `long_name`. `lat`
-            and `lon` are evenly spaced. An axis with a single cell gets no bounds.
+            and `lon` are cell centres. An axis with a single cell gets no bounds.
         long_names: long names that replace the defaults in `VARIABLES`.
         attributes: global attributes, such as `title`, `summary`, `source` and `history`.
     """
@@ -128,13 +136,12 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
         dataset[name].attrs["long_name"] = text
     covered: dict[str, Any] = {}
     for axis in ("lat", "lon"):
-        edges = centres = dataset[axis].values
+        ends = centres = dataset[axis].values
         if len(centres) > 1:
-            half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
-            edges = np.stack([centres - half, centres + half], axis=1).round(DECIMALS)
-            dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), edges)})
+            ends = bounds(centres).round(DECIMALS)
+            dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), ends)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
-        covered |= {f"geospatial_{axis}_min": float(edges.min()), f"geospatial_{axis}_max": float(edges.max())}
+        covered |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}
     for name in {"time", "valid_time"} & set(dataset.variables):
         first, last = (np.datetime_as_string(f(dataset[name].values), unit="D") for f in (np.min, np.max))
         covered |= {"time_coverage_start": str(first), "time_coverage_end": str(last)}
@@ -168,9 +175,10 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
     """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
 
-    Both formats get checksums. In NetCDF, the dimension `grows_along` is unlimited, so that ncrcat can join files.
+    Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
+    unlimited, so that ncrcat can join files.
     """
-    with atomic(path) as temporary:
+    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
         if path.suffix == ".zarr":
             write_zarr(dataset, temporary, {})
             return

@@ -15,9 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sstcast.errors import SSTCastError, reading
 
 if TYPE_CHECKING:
@@ -37,13 +34,16 @@ ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
 
-def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a Zarr store (format 2 or 3) lazily. `options` are passed to `xr.open_zarr`.
+def open_zarr(path: Path, remedy: str) -> "xr.Dataset":
+    """Open a Zarr store (format 2 or 3) lazily, as dask arrays.
 
-    Raises SSTCastError, ending in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
+    Raises SSTCastError, ending in `remedy`, if the store cannot be read or uses a codec not in `CODECS`, now or
+    when values are computed.
     """
     import xarray as xr
     import zarr
+
+    from sstcast.storage.guarded import guarded  # imported late, as it imports xarray
 
     with reading(path, remedy), warnings.catch_warnings():  # damaged metadata raise errors of any type
         warnings.simplefilter("ignore")  # serious faults raise errors
@@ -54,7 +54,8 @@ def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
         if group.metadata.zarr_format != version:  # possible if the metadata are damaged
             raise ValueError(f"not a Zarr store of format {version}")
         check_codecs(group.arrays())
-        return xr.open_zarr(path.absolute(), zarr_format=version, **options)
+        dataset = xr.open_zarr(path.absolute(), zarr_format=version, chunks=None)
+    return guarded(dataset, path, remedy, chunked=True)
 
 
 def consolidate(path: Path) -> None:
@@ -71,16 +72,13 @@ def consolidate(path: Path) -> None:
 def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
     """Open a Zarr store that sstcast wrote, lazily. Only the array `sparse` may lack chunks.
 
-    Raises SSTCastError, ending in `remedy`, if the store is absent or damaged. Damaged chunks raise it when they
-    are computed.
+    Raises SSTCastError, ending in `remedy`, if the store is absent or damaged, like `open_zarr`.
     """
-    import dask.array as da
-    import xarray as xr
     import zarr
 
     if not path.exists():
         raise SSTCastError(f"{path}: does not exist; {remedy}")
-    dataset = open_zarr(path, remedy, chunks=None, decode_cf=False)
+    dataset = open_zarr(path, remedy)
     with reading(path, remedy):
         content = json.loads((path / ALL_METADATA).read_bytes())
         group = zarr.open_consolidated(path, mode="r", zarr_format=2)
@@ -94,22 +92,7 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
                 raise ValueError(
                     f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"
                 )
-            if name in dataset.data_vars:
-                lazy = da.from_array(_Stored(array, path, remedy), array.chunks)
-                dataset[name] = dataset[name].copy(data=lazy)
-        return xr.decode_cf(dataset)
-
-
-class _Stored:
-    """Wraps an array for dask, so that reading a damaged chunk raises an SSTCastError that names the store."""
-
-    def __init__(self, array: Any, path: Path, remedy: str) -> None:
-        self.array, self.path, self.remedy = array, path, remedy
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-
-    def __getitem__(self, key: Any) -> NDArray[Any]:
-        with reading(self.path, self.remedy):
-            return np.asarray(self.array[key])
+    return dataset
 
 
 def _digest(metadata: Any) -> str:
@@ -131,13 +114,16 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
             codecs += [*settings.get("codecs", ()), *settings.get("index_codecs", ())]
 
 
-def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
-    """Open a NetCDF file (3 or 4) lazily. `options` are passed to `xr.open_dataset`.
+def open_netcdf(path: Path, remedy: str, chunked: bool = False) -> "xr.Dataset":
+    """Open a NetCDF file (3 or 4) lazily, if `chunked` as dask arrays.
 
-    Raises SSTCastError, ending in `remedy`, if the file cannot be read, or is HDF5 and refers to other files.
+    Raises SSTCastError, ending in `remedy`, if the file cannot be read, now or when values are computed, or is
+    HDF5 and refers to other files.
     """
     import h5py
     import xarray as xr
+
+    from sstcast.storage.guarded import guarded
 
     with reading(path, remedy), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,7 +132,8 @@ def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
         if h5py.is_hdf5(path):
             with h5py.File(path.absolute(), "r", locking=False) as file:
                 check_hdf5(file)
-        return xr.open_dataset(path.absolute(), engine="netcdf4", **options)
+        dataset = xr.open_dataset(path.absolute(), engine="netcdf4")
+    return guarded(dataset, path, remedy, chunked)
 
 
 def check_hdf5(file: "h5py.File") -> None:

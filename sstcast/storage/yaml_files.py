@@ -6,13 +6,13 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import datetime as dt
 import difflib
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
-from sstcast.storage.artefacts import at_home, write_json
+from sstcast.storage.artefacts import at_home, check_intact, write_json
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -20,6 +20,8 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
+KINDS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
+PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in KINDS))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -88,12 +90,15 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         detail = at + " ".join(str(error.problem or error.context).split())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2001-02-30
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        # PyYAML raises these for a value that its tag does not fit, and for a date such as 2001-02-30
         detail = in_short(error)
     raise SSTCastError(f"{where}: not valid YAML ({shorten(detail)})")
 
 
 class _Loader(yaml.SafeLoader):
+    yaml_constructors: ClassVar = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in PLAIN}
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping. Keys must be text and unique."""
         seen = set()
@@ -131,14 +136,23 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def added(default: Any = None) -> Any:
+    """Declare a key that earlier versions did not have. It stays out of files and recipes while unset."""
+    return Field(default=default, exclude_if=lambda value: value == default)
+
+
 class JsonRecord(Strict):
-    """Facts that a run saves as JSON for later comparison."""
+    """Facts that a run saves as JSON for later comparison. Keys of later versions are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
-        """Read a record. Raises SSTCastError with the remedy if it is damaged."""
+        """Read a record. Raises SSTCastError with the remedy if it is damaged or has changed."""
         with reading(path, remedy):
-            return cls.model_validate_json(path.read_bytes(), strict=True)
+            record = cls.model_validate_json(path.read_bytes(), strict=True)
+        check_intact(path, remedy)
+        return record
 
     def save(self, path: Path) -> None:
         write_json(path, self.model_dump(mode="json"))

@@ -9,16 +9,24 @@ import torch
 from pydantic import BaseModel
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError, reading
-from sstcast.storage.artefacts import atomic
+from sstcast.errors import SSTCastError, reading, warn_once
+from sstcast.runs import Run
+from sstcast.storage.artefacts import FIRST_PROCESS, atomic, digest
+from sstcast.storage.yaml_files import validate
+from sstcast.training.data_record import RESTORE, record_of
 
 FORMAT = 2
 
 
 def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
-    """Write `state`, the configuration and the versions of sstcast and torch atomically."""
+    """Write `state`, the configuration and the versions of sstcast and torch atomically.
+
+    The key `wraps` states that tiles around the globe had no west and east edge in training. Before it existed,
+    they had.
+    """
     header = {
         "format": FORMAT,
+        "wraps": True,
         "config": config.model_dump(mode="json"),
         "versions": {"sstcast": __version__, "torch": str(torch.__version__)},
     }
@@ -28,31 +36,75 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
         os.fsync(file.fileno())  # without it, a power cut could leave an empty file under the new name
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint to the CPU with `weights_only=True`.
+def load_checkpoint(path: Path, config: Any = None) -> dict[str, Any]:
+    """Read a checkpoint to the CPU with `weights_only=True`, and compare its configuration with `config`.
 
-    Raises SSTCastError if it is absent, damaged, not from sstcast, or in another format.
+    `config` is None, or any configuration with a method `difference`. Keys that the checkpoint's version did not
+    have count as their defaults.
+
+    Raises SSTCastError if the checkpoint is absent, damaged, not from sstcast, in another format, or from a run
+    with another configuration.
     """
     with reading(path, "train again or name another run"):
         with zipfile.ZipFile(path) as file:  # PyTorch itself does not check the checksums
             if damaged := file.testzip():
                 raise ValueError(f"wrong checksum of {damaged}")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        found = state["format"]
-    if found != FORMAT:
-        raise SSTCastError(f"{path}: checkpoint format {found}, this version reads {FORMAT}; train again")
+        if any(weight.is_meta for weight in state["model"].values()):
+            raise ValueError("it holds no values")
+        written, trained = state["format"], state["config"] if config is not None else None
+    if written != FORMAT:
+        raise SSTCastError(f"{path}: checkpoint format {written}, this version reads {FORMAT}; train again")
+    if config is not None and (key := validate(type(config), trained, str(path)).difference(config, moved=True)):
+        raise SSTCastError(
+            f"{path}: was trained with another configuration than the run has now ({key} differs); restore the "
+            "file or config.yaml, or train anew with `sstcast train CONFIG --set name=...`"
+        )
     return state
 
 
-def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Return the newest readable checkpoint to resume from, or None if there is no checkpoint.
+def load_best(run: Run, config: Any) -> dict[str, Any]:
+    """Read the best checkpoint of a run, and check that it is the run's own.
 
-    Prints the names of those it cannot read. Raises SSTCastError if it can read none of them.
+    Its configuration must be `config`. Once training has ended, its digest must be the recorded one. For a run
+    without this digest, print a warning. Raises SSTCastError like `load_checkpoint`, and if the digests differ.
+    """
+    state, record = load_checkpoint(run.best, config), record_of(run)
+    if record is not None and record.weights is None and FIRST_PROCESS:
+        warn_once(
+            f"{run.folder}: its training is unfinished or of an earlier version; its weights are not checked"
+        )
+    elif record is not None and record.weights not in (None, digest(run.best)):
+        raise SSTCastError(f"{run.best}: holds other weights than the training ended with; {RESTORE}")
+    return state
+
+
+def open_training(run: Run) -> None:
+    """Delete the digest of a run's weights from its record, before training changes them."""
+    if (record := record_of(run)) is not None and record.weights is not None:
+        record.model_copy(update={"weights": None}).save(run.data)
+
+
+def close_training(run: Run, config: Any) -> None:
+    """Record the digest of a run's weights when training has ended. Raises SSTCastError like `load_best`."""
+    record = record_of(run)
+    if record is not None and record.weights is None:
+        load_checkpoint(run.best, config)
+        record.model_copy(update={"weights": digest(run.best)}).save(run.data)
+    else:
+        load_best(run, config)
+
+
+def newest_checkpoint(folder: Path, config: Any = None) -> tuple[Path, dict[str, Any]] | None:
+    """Return the newest readable checkpoint of a run to resume from, or None if there is no checkpoint.
+
+    Prints the names of those it cannot read, or that have another configuration than `config`, if given. Raises
+    SSTCastError if it can read none of them.
     """
     candidates = step_checkpoints(folder)[::-1]
     for path in candidates:
         try:
-            return path, load_checkpoint(path)
+            return path, load_checkpoint(path, config)
         except SSTCastError as error:
             print(f"{str(error).partition(';')[0]}; trying the previous one", flush=True)
     if candidates:
@@ -89,12 +141,14 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
             raise SSTCastError(f"{path}: its weights are not finite ({name}); train again")
 
 
-def begin_stage(model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path) -> tuple[float, float]:
+def begin_stage(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path, config: Any = None
+) -> tuple[float, float]:
     """Start a stage of a longer training from the best weights of the previous stage, and its optimiser state.
 
     Returns the score and the loss to beat.
     """
-    saved, own = load_checkpoint(path), getattr(model, "of_each_stage", ())
+    saved, own = load_checkpoint(path, config), getattr(model, "of_each_stage", ())
     fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}
     load_weights(model, saved | {"model": saved["model"] | fresh}, path)
     with reading(path, "delete the run's folder to start training again"):

@@ -1,11 +1,15 @@
-"""Checks that the prepared stores hold the data that a run was trained on."""
+"""Checks that a run's data and weights are those it was trained with. `data.json` holds their digests."""
 
-from sstcast.errors import SSTCastError, warn
+from collections.abc import Sequence
+
+from sstcast.config import DataConfig
+from sstcast.errors import warn_once
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS
 
-REMEDY = "restore it, or train again under another name"
+RESTORE = "restore it, or train again under another name"
+AGAIN = "restore the source and run `sstcast prepare`, or score again, or train again with --set name=..."
 
 
 def record_of(run: Run, number: int = 1) -> Record | None:
@@ -14,32 +18,20 @@ def record_of(run: Run, number: int = 1) -> Record | None:
     Raises SSTCastError if the record is damaged.
     """
     path = run.data_of(number)
-    return Record.load(path, REMEDY) if path.exists() else None
+    return Record.load(path, RESTORE) if path.exists() else None
 
 
-def check_record(run: Run, then: Record, prepared: Prepared) -> None:
-    """Raise SSTCastError if the prepared stores differ from the recorded data of a run."""
-    now = prepared.record()
-    for what in ("cube", "statistics"):
-        ours, theirs = getattr(then, what), getattr(now, what)
-        if ours != theirs:
-            done = "trained" if run.trained == run else "scored"
-            raise SSTCastError(
-                f"{run.folder}: was {done} on other data than {prepared.cube} holds: {what} {ours[:12]} of "
-                f"{then.source}, not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, "
-                "or score again, or train again with --set name=..."
-            )
+def check_data(run: Run, oceans: Sequence[DataConfig] = ()) -> None:
+    """Raise SSTCastError unless the prepared stores hold the data that a run was trained or scored on.
 
-
-def check_data(run: Run) -> None:
-    """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
-
-    For a run without data.json, print a warning instead.
+    Only the run's first ocean is compared, unless all `oceans` are given. For a run without data.json, print a
+    warning instead.
     """
-    prepared = Prepared.of(run.config.data)
-    prepared.record()  # raises an error if the stores are absent
-    for each in run.recorded:
-        if (then := record_of(each)) is not None:
-            check_record(each, then, prepared)
-        elif FIRST_PROCESS and each.best.exists():
-            warn(f"{each.folder}: has no data.json; its data are not checked")
+    for number, data in enumerate(oceans or [run.config.data], 1):
+        Prepared.of(data).record()  # raises an error if the stores are absent
+        for recorded in run.recorded:
+            done = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
+            if (record := record_of(recorded, number)) is not None:
+                record.check(data, done, AGAIN)
+            elif FIRST_PROCESS and recorded.best.exists():
+                warn_once(f"{recorded.folder}: has no {recorded.data_of(number).name}; its data are not checked")

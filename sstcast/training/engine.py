@@ -94,7 +94,7 @@ class State:
 
     def write_curve(self, path: Path, steps: int) -> None:
         """Write the mean loss at every point of the curve, given the number of `steps` in an epoch."""
-        rows = [(step, step / steps, loss / max(weight, 1.0)) for step, loss, weight in self.curve]
+        rows = [(int(step), step / steps, loss / max(weight, 1.0)) for step, loss, weight in self.curve]
         with atomic(path) as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows([("step", "epoch", "train_loss"), *rows])
 
@@ -341,11 +341,12 @@ class Trainer:
         return time.monotonic() - self.saved_at >= 60 * self.options.checkpoint_minutes
 
     def _load(self, before: Run | None) -> None:
-        found = newest_checkpoint(self.run.checkpoints)
+        found = newest_checkpoint(self.run.checkpoints, self.config)
         if found is None:
             if before is not None:
                 self.fabric.barrier()  # the first process may still be saving the previous stage
-                self.state.best, self.state.best_loss = begin_stage(self.model, self.optimizer, before.best)
+                stage = begin_stage(self.model, self.optimizer, before.best, self.config)
+                self.state.best, self.state.best_loss = stage
                 if self.fabric.is_global_zero:
                     with atomic(self.run.best) as temporary:
                         shutil.copyfile(before.best, temporary)

@@ -12,14 +12,21 @@ from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
-from sstcast.ocean.prepared import Prepared, Record, check_source
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS, locked
-from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
+from sstcast.training.checkpoint import (
+    close_training,
+    load_checkpoint,
+    load_weights,
+    open_training,
+    save_checkpoint,
+    step_checkpoints,
+)
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
-from sstcast.training.data_record import REMEDY, check_data, check_record, record_of
+from sstcast.training.data_record import check_data, record_of
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask, fit
 
@@ -61,12 +68,12 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
             for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
                 records[number - 1].save(run.data_of(number))
         else:
-            check_data(run)
-            for number, data in enumerate(config.also, 2):
-                check_record(run, Record.load(run.data_of(number), REMEDY), Prepared.of(data))
+            check_data(run, config.oceans)
         if isinstance(model, LinearSystem):
             if run.best.exists():
+                close_training(run, config)  # a kill may have come before
                 return run, False
+            open_training(run)
             chosen = fit(model, windows["train"], windows["validation"])
             if "left_out" in chosen:
                 years = "fewer than two years of windows would have a year of the record before them"
@@ -74,12 +81,16 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
             save_checkpoint(
                 run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
             )
+            close_training(run, config)
             return run, True
         fabric = start(config.training)
         fabric.barrier()
         if model.share is not None and not step_checkpoints(run.checkpoints):
             model.share.copy_(_cross_fitted(config, run, windows, fabric))
-        return run, _train_network(config, run, model, windows, fabric)
+        new = _train_network(config, run, model, windows, fabric)
+        if FIRST_PROCESS:
+            close_training(run, config)
+        return run, new
 
 
 def _train_network(
@@ -93,6 +104,8 @@ def _train_network(
     trainer = Trainer(run, config, config.training, model, ForecastTask(windows, config.training, fabric), fabric)
     if trainer.finished:
         return False
+    if FIRST_PROCESS:
+        open_training(run)
     trainer.fit()
     return True
 
@@ -108,7 +121,7 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows]
             torch.manual_seed(config.training.seed)
             model = forecaster(config, others)
             _train_network(config, part, model, {**windows, "train": others}, fabric)
-            load_weights(model, load_checkpoint(part.best), part.best)
+            load_weights(model, load_checkpoint(part.best, config), part.best)
             yield model, block
 
     return supported_share(networks())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_raw import SMILES, graphs, write
+from small_raw import NODES, SMILES, both_ways, graphs, ring, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
@@ -157,6 +157,16 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     assert load_memory(ours, "data.metric=roc-auc").dataset.metric == "roc-auc"
 
 
+@pytest.mark.parametrize(
+    ("name", "folder"), [("Zachary's Karate Club", "Zachary-s-Karate-Club"), ("../up", "up"), ("空手", "graphs")]
+)
+def test_a_graph_may_have_any_name(name: str, folder: str, tmp_path: Path) -> None:
+    index = torch.from_numpy(both_ways(ring(NODES)))
+    graph = Data(x=torch.randn(NODES, 2), edge_index=index, y=torch.arange(NODES) % 2, name=name)
+    (result,) = sstcast.benchmark(graph, "gcn", overrides=[*SMALL, f"runs={tmp_path}"])
+    assert result["dataset"].rpartition("-")[0] == folder
+
+
 def test_unused_attributes_may_differ() -> None:
     ours, plain = graphs(), graphs()
     for data, other in zip(ours, plain, strict=True):
@@ -229,6 +239,11 @@ def test_masks_without_validation_need_a_split() -> None:
         (graphs(**dict.fromkeys(("y", *MASKS.values()), lambda d, i: d.x[:, 0] > 0)), "nodes of many graphs"),
         (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5: an edge's node is not one of its 6"),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
+        (graphs(edge_index=lambda d, i: d.edge_index.t()), r"graph 0: edge_index is \[edges, 2\].*; transpose it"),
+        (
+            [Data(x=d.x, y=d.y, adj_t=d.edge_index) for d in graphs()],
+            "graph 0 has adj_t in place of edge_index; leave out",
+        ),
         (graphs(x=lambda d, i: d.x.to_sparse()), r"x must be a tensor \[rows, columns\] of real numbers"),
         (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
         ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),

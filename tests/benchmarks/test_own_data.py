@@ -185,6 +185,34 @@ def test_ids_keep_all_their_digits_and_may_be_words(tmp_path: Path) -> None:
     assert load_own(tmp_path, raw).graphs.edge_index.T.tolist()[-2:] == [[2, 39], [39, 2]]
 
 
+def test_ids_are_text_whatever_they_look_like(tmp_path: Path) -> None:
+    """Namibia's code is NA, and the stops 035 and 35 differ."""
+    raw = graph_csv(tmp_path)
+    ids = ["NA", "035", "35", "1e3", "None", *(f"A{i}" for i in range(5, NODES))]
+    rows = "".join(f"{name},{i % 3},0.5\n" for i, name in enumerate(ids))
+    (tmp_path / "mine.csv").write_text("name,kind,a\n" + rows)
+    (tmp_path / "edges.csv").write_text("source,target\nNA,035\n35, 1e3\nNone,A5\n")
+    pairs = [[0, 1], [1, 0], [2, 3], [3, 2], [4, 5], [5, 4]]
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == pairs
+    assert load_own(tmp_path, raw).graphs.x.shape == (NODES, 1)
+    edit(tmp_path, "edges.csv", "None,A5", "NA,")
+    with pytest.raises(SSTCastError, match=r"edges\.csv: line 4: no id in the column 'target'"):
+        load_own(tmp_path, raw)
+    edit(tmp_path, "edges.csv", "NA,\n", "1000,NA\n")
+    with pytest.raises(SSTCastError, match="line 4: 1000 - NA: no such node"):
+        load_own(tmp_path, raw)
+    edit(tmp_path, "mine.csv", "\n35,", "\n,")
+    with pytest.raises(SSTCastError, match=r"mine\.csv: line 4: no id in the column 'name'"):
+        load_own(tmp_path, raw)
+
+
+def test_nodes_without_ids_are_numbered(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path)
+    del raw["id"]
+    (tmp_path / "edges.csv").write_text("source,target\n0,1\n02,3.0\n")
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+
+
 def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
     """A file named like a paper's data set gets neither its settings nor its scores."""
     raw = graph_csv(tmp_path)
@@ -230,6 +258,9 @@ def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, run: Run)
         (smiles_csv, {"smiles": "name"}, "mine.csv: no molecule can be parsed"),
         (graph_csv, ("edges.csv", "n3,n4", "n3,n99"), "edges.csv: line 5: n3 - n99: no such node"),
         (graph_csv, ("mine.csv", "n7,1,0.", "n7,1,-1e999"), "mine.csv: node 7: feature 0 is -inf, which is not a"),
+        (smiles_csv, ("mine.csv", "3.5", '"-1,5"'), "'-1,5' is not a number; write numbers with a decimal point"),
+        (smiles_csv, b"name;smiles;solubility\na;CCO;-1,5\n", "mine.csv: separated by semicolons; save it with"),
+        (smiles_csv, b"name\tsmiles\na\tCCO\n", "mine.csv: separated by tabs; save it with commas"),
         (graph_csv, {"split_column": "name"}, "mine.csv: line 2: 'n0' is not a part of a split"),
         (graph_csv, {"task": "colour"}, "task: no 'colour'"),
         (graph_csv, {"kind": "memory"}, "mine.yaml: kind: give smiles_csv, graph_csv or pyg"),

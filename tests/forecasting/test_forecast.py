@@ -1,5 +1,6 @@
 """The verb forecast on the small ocean: its numbers, its file, and what it refuses."""
 
+import datetime as dt
 import shutil
 from pathlib import Path
 
@@ -11,15 +12,17 @@ import xarray as xr
 from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
-from untrained import make_run
+from untrained import make_run, replace_weights
 
 import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import calibrated
+from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.page import write_forecast_page
 from sstcast.runs import Run
 
 WEST_TILE = "170,171.5,-12,-10"
@@ -57,9 +60,9 @@ def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     np.testing.assert_allclose(got["sst_member"].sel(member=1), alone["sst"], atol=1e-5)
     np.testing.assert_allclose(got["sst"], got["sst_member"].mean("member"), atol=1e-4)
     assert got["sst_member"].dims == ("member", "init_time", "lead", "lat", "lon")
-    days = make_sst()["sst"].sel(time=slice("2004-02-18", "2004-02-27"))
+    days = make_sst()["sst"].sel(time=slice("2003-12-06", "2004-02-27"))
     np.testing.assert_allclose(got["sst_past"][0], days, atol=1e-4)
-    assert got["past"].values.tolist() == list(range(-9, 1))
+    assert got["past"].values.tolist() == list(range(-83, 1))
     with pytest.raises(SSTCastError, match="seed-3: is not an ensemble; leave out the members"):
         read(ensemble.members[0], *options)
     statistics = xr.open_zarr(Prepared.of(ensemble.config.data).statistics, chunks=None)
@@ -67,8 +70,35 @@ def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     departure = (got["sst"] - got["sst_anomaly"]).values[0]
     ocean = ~np.isnan(departure)
     np.testing.assert_allclose(departure[ocean], climatology.values[ocean], atol=1e-4)
-    past = statistics["climatology"].sel(dayofyear=[49, 58]).values[:, 5, 5]
+    past = statistics["climatology"].sel(dayofyear=[340, 58]).values[:, 5, 5]
     np.testing.assert_allclose(got["climatology_past"][0, [0, -1], 5, 5], past, atol=1e-4)
+
+
+def test_the_past_is_what_the_history_has(run: Run) -> None:
+    days, loaded = make_sst()["sst"], sstcast.load(run.folder)
+    whole = loaded.forecast(days)
+    for history, count in (
+        (days[-20:], 20),
+        (days.drop_isel(time=-15), 14),  # a day is missing
+        (days.where((days["time"] != days["time"][-13]) | (days["lat"] > -11)), 12),  # cells are missing
+    ):
+        found = loaded.forecast(history)
+        assert found["past"].values.tolist() == list(range(1 - count, 1))
+        np.testing.assert_array_equal(found["sst"], whole["sst"])
+        np.testing.assert_array_equal(found["sst_past"], whole["sst_past"][:, -count:])
+    assert whole.sizes["past"] == 84
+
+
+def test_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
+    lines: list[str] = []
+    path, _ = forecast(run.folder, "2004-03-10", tmp_path / "a.nc", say=lines.append)
+    told = "only 2 years, 2001-01-01..2002-12-31"
+    assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
+    assert xr.load_dataset(path, engine="netcdf4").attrs["heatwave_base_period"] == told
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 12, 31)) == ""
+    assert short_base_period(dt.date(1991, 1, 1), dt.date(2010, 6, 30)).startswith("19 years, ")
+    page = write_forecast_page(path)[0].read_text()
+    assert "Probability of a marine heatwave, base period of only 2 years" in page
 
 
 def test_quantiles_are_those_of_a_gaussian(run: Run) -> None:
@@ -130,7 +160,7 @@ def test_nothing_to_do_until_something_changes(run: Run) -> None:
     before = path.read_bytes()
     assert forecast(run.folder, say=str) == (path, False)
     assert path.read_bytes() == before
-    shutil.copy(make_run(run.config.model_copy(update={"name": "other"}), (7,)).best, run.best)
+    replace_weights(run, make_run(run.config.model_copy(update={"name": "other"}), (7,)).best.read_bytes())
     assert forecast(run.folder, say=str) == (path, True)
     assert path.read_bytes() != before
 

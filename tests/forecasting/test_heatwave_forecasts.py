@@ -106,6 +106,30 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
             assert abs(max(start, 0) - np.median(first)) <= 1
 
 
+def test_where_no_event_is_defined_nothing_is_said_of_it() -> None:
+    fields, spread, limits = ocean(0.5)
+    whole = with_heatwaves(fields, spread, limits).isel(init_time=0)
+    limits["heatwave_threshold"][:, 1, 4] = np.nan  # on no day
+    days = fields["valid_time"].dt.dayofyear.values[0, 8:12] - 1
+    limits["heatwave_threshold"][days, 2, 5] = np.nan
+    found = with_heatwaves(fields, spread, limits).isel(init_time=0)
+    undefined = np.zeros((LEADS, ROWS, COLS), bool)
+    undefined[:, 1, 4] = undefined[8:12, 2, 5] = True
+    land = np.isnan(fields["sst"][0].values)
+    for name in ("exceedance_probability", "heatwave_probability"):
+        np.testing.assert_array_equal(np.isnan(found[name]), undefined | land)
+    np.testing.assert_array_equal(found["heatwave_category"] == 5, undefined)
+    assert np.isnat(found["heatwave_start"].values[1, 4])
+    cells = ~undefined.any(0)
+    for name in ("heatwave_probability", "heatwave_category", "exceedance_probability"):
+        np.testing.assert_array_equal(found[name].values[:, cells], whole[name].values[:, cells])
+    xr.testing.assert_equal(found["cold_spell_probability"], whole["cold_spell_probability"])
+    # The days without a threshold end an event, like days below it.
+    assert (
+        (found["heatwave_probability"][:, 2, 5] <= whole["heatwave_probability"][:, 2, 5] + 1e-6).values[:8].all()
+    )
+
+
 @pytest.mark.parametrize("ending", ["nc", "zarr"])
 def test_days_and_categories_survive_a_file(tmp_path: Path, ending: str) -> None:
     fields, spread, limits = ocean(0.5)
@@ -118,4 +142,7 @@ def test_days_and_categories_survive_a_file(tmp_path: Path, ending: str) -> None
         for name in ("heatwave_start", "heatwave_end"):
             np.testing.assert_array_equal(read[name], made[name])
         np.testing.assert_array_equal(read["heatwave_category"], made["heatwave_category"])
-        assert read["heatwave_category"].attrs["flag_meanings"] == "none moderate strong severe extreme"
+        assert (
+            read["heatwave_category"].attrs["flag_meanings"]
+            == "none moderate strong severe extreme no_event_defined"
+        )

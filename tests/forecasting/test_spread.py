@@ -8,17 +8,20 @@ import pytest
 import scipy.linalg
 import torch
 import xarray as xr
-from scored_runs import configure, make_run
+from scored_runs import configure, make_run, metrics_of
 from small_ocean import make_sst
+from untrained import replace_weights
 
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.forecasting.spread import ValidationDays, calibrated, held_out
+from sstcast.forecasting.spread import ValidationDays, calibrated, held_out, pooled
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
+from sstcast.training.train import train, training_windows
 
 SPREAD = "spread.nc"
 
@@ -53,7 +56,7 @@ def test_a_stale_or_damaged_file_is_made_again(run: Run) -> None:
         xr.testing.assert_equal(calibrated(run).values, found.values)
         assert file.read_bytes() == whole
     other = make_run(run.config.model_copy(update={"name": "other"}), (7,))
-    run.best.write_bytes(other.best.read_bytes())
+    replace_weights(run, other.best.read_bytes())
     xr.testing.assert_equal(calibrated(run).values, calibrated(other).values)
     assert not calibrated(run).values.equals(found.values)
 
@@ -95,3 +98,44 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
     days.data = data.model_copy(update={"region": west})
     assert isinstance(held_out(learnt, days), TrainedRun)
+
+
+def test_a_cell_that_never_changes_takes_no_part_in_pooling() -> None:
+    random = np.random.default_rng(0)
+    sums, counts = random.gamma(4, size=(4, 8, 5, 6)), np.full((4, 8), 20.0)
+    climate, weights = random.gamma(4, size=(4, 5, 6)), random.random((5, 6)) + 0.5
+    sums[..., 0, :2] = np.nan  # land
+    absent, constant = sums.copy(), climate.copy()
+    absent[..., 3, 4], constant[:, 3, 4] = np.nan, np.nan
+    wanted, found = pooled(absent, counts, climate, weights), pooled(sums, counts, constant, weights)
+    assert (found[..., 3, 4] == np.float32(0.01)).all()
+    found[..., 3, 4] = np.nan
+    np.testing.assert_array_equal(found, wanted)
+    nothing = pooled(sums, counts, np.full_like(climate, np.nan), weights)
+    assert (nothing[..., 1:, :] == np.float32(0.01)).all()
+    frozen = sums.copy()
+    frozen[..., 2, 2] = 0  # varied in the base period and not since
+    assert np.isfinite(pooled(frozen, counts, climate, weights)[..., 1:, :]).all()
+
+
+@pytest.mark.parametrize("value", [-1.8, 25.0])
+def test_one_constant_cell_leaves_the_probabilities_of_all_others(tmp_path: Path, value: float) -> None:
+    chances = []
+    for name in ("control", "constant"):
+        ocean, folder = make_sst(), tmp_path / name
+        folder.mkdir()
+        if name == "constant":
+            ocean["sst"][:, 5, 7] = value
+        ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
+        config = configure(folder, folder / "small.nc", model={"name": "ridge"})
+        prepare(config.data, say=str)
+        run, _ = train(config, training_windows(config))
+        made, _ = forecast(run.folder, "2004-05-05", say=str)
+        chances.append(xr.load_dataset(made)["exceedance_probability"][0].values)
+        evaluate(run)
+        metrics = metrics_of(run)
+        assert {of["crps"] is not None for of in metrics["probabilities"].values()} == {True}
+        assert metrics["ratios"]["event"]["model"]["base rate"]["ratio"] < 0.9
+    control, constant = (np.delete(field.reshape(len(field), -1), 5 * 12 + 7, axis=1) for field in chances)
+    assert np.nanmax(abs(control - constant)) < 0.02
+    assert 0.02 < np.nanmean(constant) < 0.98

@@ -80,7 +80,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
     path, _ = forecast(fold, str(date)[:10], say=quiet)
     made = xr.load_dataset(path, engine="netcdf4")
     np.testing.assert_allclose(made["sst"].values[0], expected, atol=1e-4)
-    assert made.sizes["past"] == 10
+    assert made.sizes["past"] == 84
     run = sstcast.load(fold)
     with xr.open_dataset("small.nc", engine="netcdf4") as ocean:
         days = ocean["sst"].sel(time=slice(None, date)).load()

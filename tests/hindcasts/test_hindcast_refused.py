@@ -1,6 +1,8 @@
 """Hindcasts that cannot be made: one line each, before anything is trained."""
 
+import contextlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ from small_hindcast import plan, system, write_ocean
 from sstcast import workers
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.hindcasts import running
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.hindcasts.running import run_tasks
@@ -126,3 +129,18 @@ def test_command_lines(
     monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     fails([words], "hindcast", *arguments)
+
+
+def test_there_are_no_more_processes_than_tasks_or_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def processes(count: int, *_: object) -> contextlib.AbstractContextManager[ThreadPoolExecutor]:
+        asked.append(count)
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(running, "processes", processes)
+    for room in (9, 2):
+        monkeypatch.setattr(running, "most_processes", lambda room=room: room)
+        run_tasks([partial(str, number) for number in range(3)], 1001, None, str)
+    assert asked == [3, 2]
+    assert workers.most_processes() >= 1

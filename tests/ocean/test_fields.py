@@ -17,7 +17,7 @@ from sstcast.config import DataConfig, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.grid import coarsen, crop
+from sstcast.ocean.grid import coarsen, crop, on_cells
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
@@ -138,16 +138,37 @@ def test_the_date_line(tmp_path: Path, west: float) -> None:
     np.testing.assert_allclose(means, expected.coarsen(lat=2, lon=2).mean(), atol=1e-4)
 
 
-SPELLED = ["deg C", "degrees C", "Degrees Celsius", "°C", "degree_Celsius", "celsius", "C", "deg_C", "degreesC"]
+DIFFERENT = [
+    "degrees",
+    "degree",
+    "degC^2",
+    "degC2",
+    "degC/day",
+    "degC anomaly",
+    "degR",
+    "cdeg",
+    "1",
+    "degC (1 sigma)",
+]
 
 
-@pytest.mark.parametrize("units", [*SPELLED, "K", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"])
-def test_units(tmp_path: Path, units: str) -> None:
-    written = {"k": SST + 273.15, "f": SST * 1.8 + 32, "c": SST}
-    kind = next(letter for letter in "kfc" if letter in units.lower())
-    values = written[kind] * (1000 if units == "mK" else 1)
-    path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
-    np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
+@pytest.mark.parametrize("units", DIFFERENT)
+def test_other_units_are_refused_with_the_attribute_to_edit(tmp_path: Path, units: str) -> None:
+    path = netcdf(OCEAN.isel(time=slice(9)).assign(sst=SST[:9].assign_attrs(units=units)))(tmp_path)
+    with refused(path, repr(units), "set data.units to degC or K, or ", "the attribute `units` of sst,"):
+        open_sst(path)
+    np.testing.assert_allclose(open_sst(path, units="degC"), SST[:9], atol=1e-4)
+    spread = forecasts()["sst"].copy(data=np.full(forecasts()["sst"].shape, 0.4)).assign_attrs(units=units)
+    path = netcdf(forecasts().assign(sst_spread=spread), "forecasts.nc")(tmp_path)
+    with refused(path, repr(units), "; correct the attribute `units` of sst_spread"):
+        read_forecasts(path)
+
+
+@pytest.mark.parametrize(("units", "factor"), [("Degrees Celsius", 1), ("K", 1), ("℃", 1), ("deg F", 5 / 9)])
+def test_a_spread_is_a_difference_of_temperatures(tmp_path: Path, units: str, factor: float) -> None:
+    spread = forecasts()["sst"].copy(data=np.full(forecasts()["sst"].shape, 0.4)).assign_attrs(units=units)
+    found = read_forecasts(netcdf(forecasts().assign(sst_spread=spread))(tmp_path)).spread
+    np.testing.assert_allclose(found, 0.4 * factor, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +257,25 @@ def forecasts(dates: int = 4, leads: int = 3) -> xr.Dataset:
     return sst.transpose("init_time", "lead", ...).to_dataset(name="sst")
 
 
+def on_points(data: xr.Dataset) -> xr.Dataset:
+    """A grid's cells on one dimension, as unstructured meshes and stations are written."""
+    points = data.stack(cell=("lat", "lon")).reset_index("cell")
+    points["lat"].attrs, points["lon"].attrs = {"units": "degrees_north"}, {"units": "degrees_east"}
+    return points
+
+
+def tripolar(data: xr.Dataset, **names: str) -> xr.Dataset:
+    """Nominal axes beside true positions: the three northern rows bend, and land has no position."""
+    lat, lon = np.meshgrid(data["lat"], data["lon"], indexing="ij")
+    lat[5:] -= 0.03 * np.arange(1, 4)[:, None] * (1 + np.arange(12))
+    lat[0, 0], lon[:2, 0] = np.nan, 1e20
+    true = {
+        "true_lat": (("lat", "lon"), lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        "true_lon": (("lat", "lon"), lon, {"standard_name": "longitude", "units": "degrees_east"}),
+    }
+    return data.assign_coords(true).rename(names)
+
+
 ONE_DAY = OCEAN.sel(time="2001-12-31")
 REFUSED: dict[str, tuple[Write, list[str]]] = {
     "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
@@ -247,6 +287,10 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
     "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "cdo remapbil"]),
     "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "cdo remapbil"]),
     "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "cdo remapbil"]),
+    "points": (netcdf(on_points(OCEAN)), ["points, as lat and lon share the dimension cell", "cdo remapdis"]),
+    "one site": (netcdf(OCEAN.isel(lat=[4], lon=[4])), ["lat has one value", "at least 2 rows and 2 columns"]),
+    "a scalar site": (netcdf(OCEAN.isel(lat=4, lon=4)), ["lat has one value", "at least 2 rows and 2 columns"]),
+    "a section": (netcdf(OCEAN.isel(lon=[4])), ["lon has one value", "at least 2 rows and 2 columns"]),
     "a row is missing": (netcdf(OCEAN.isel(lat=[0, 1, 2, 4, 5, 6, 7])), ["its lat lacks values after -11.375"]),
     "forecasts": (netcdf(forecasts()), ["sst looks like forecasts; score them with `sstcast score`"]),
     "climpred's forecasts": (netcdf(climpred(forecasts())), ["looks like forecasts"]),
@@ -314,6 +358,30 @@ def by_date(folder: Path) -> Path:
     return folder_of(*writes)(folder)
 
 
+MOM6 = {"lat": "yh", "lon": "xh", "true_lat": "geolat", "true_lon": "geolon"}
+
+
+@pytest.mark.parametrize("names", [{}, MOM6])
+def test_nominal_axes_are_used_where_they_are_true(tmp_path: Path, names: dict[str, str]) -> None:
+    data = tripolar(OCEAN, **names)
+    for axis, letter, units in (("lat", "Y", "degrees_north"), ("lon", "X", "degrees_east")):
+        data[names.get(axis, axis)].attrs = {"units": units, "axis": letter}
+    path = netcdf(data)(tmp_path)
+    lines = start(str(path), tmp_path / "a.yaml")
+    assert any("3 rows are left out, because their true latitudes" in line for line in lines)
+    box = load_config(tmp_path / "a.yaml").data.box
+    assert box.lat == (-12, -10.75)  # the five southern rows
+    np.testing.assert_allclose(open_region(data_of(path, region=box)), SST[:, :5], atol=1e-4)
+    with refused(path.name, "lies on a curvilinear grid", "choose a region within lat -12..-10.75, or interp"):
+        open_region(data_of(path))
+    scored = netcdf(tripolar(forecasts()), "forecasts.nc")(tmp_path)
+    found = read_forecasts(scored).sst
+    with refused(scored.name, "lies on a curvilinear grid"):
+        on_cells(found, OCEAN, BOX, scored)
+    south, _ = on_cells(found, OCEAN.isel(lat=slice(5)), BOX, scored)
+    np.testing.assert_allclose(south[0], forecasts()["sst"][:, :, :5], atol=1e-4)
+
+
 MOMENT = np.timedelta64(100, "ms")  # the rounding of a time stored as a float
 CONVENTIONS: dict[str, Write] = {
     "sstcast": netcdf(forecasts()),
@@ -375,6 +443,8 @@ BAD: dict[str, Change] = {
     r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
+    r"lies on points, as lat and lon share the dimension cell; .*remapdis": on_points,
+    r"lat has one value; .* at least 2 rows and 2 columns": lambda f: f.isel(lat=[3]),
     r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     "looks like observations, because it has no initial time and lead": lambda f: OCEAN,
 }

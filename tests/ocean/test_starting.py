@@ -80,6 +80,21 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
         start(str(tmp_path / "source"), out)
 
 
+@pytest.mark.parametrize("order", ["descending", "date line", "Greenwich"])
+def test_longitudes_in_any_order_give_the_region_that_prepares(tmp_path: Path, order: str) -> None:
+    data, west = ocean(800, 20, 24, 1.0), {"date line": 168, "Greenwich": -12}.get(order, -40)
+    lon = west + np.arange(24) + 0.5
+    data = data.assign_coords(lon={"date line": (lon + 180) % 360 - 180, "Greenwich": lon % 360}.get(order, lon))
+    data = data.sortby("lon", ascending=order != "descending")
+    data.to_netcdf(tmp_path / "source.nc", engine="netcdf4")
+    start(str(tmp_path / "source.nc"), tmp_path / "mine.yaml")
+    config = load_config(tmp_path / "mine.yaml", [f"data.directory={tmp_path / 'prepared'}"])
+    assert config.data.box.lon == (west, west + 24)
+    cube, _ = prepare(config.data, say=str).open()
+    np.testing.assert_array_equal(cube["lon"] % 360, lon % 360)
+    np.testing.assert_array_equal(cube["sst"].isel(time=3), ocean(800, 20, 24, 1.0)["sst"].isel(time=3))
+
+
 def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
     ocean(380, 8, 8, 1.0).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
     with pytest.raises(SSTCastError, match=r"a.nc: 380 days, but training needs 445"):

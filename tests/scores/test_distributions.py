@@ -1,5 +1,6 @@
 """Gaussian distributions and ensembles against integrals, `scores`, and oceans whose spread is known."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,25 @@ def test_crps_is_the_integral_of_the_squared_difference_of_distributions(error: 
     above, _ = quad(lambda x: norm.sf(x, error, spread) ** 2, 0, 30)
     found = Gaussian(np.array([error]), np.array([spread])).crps(np.zeros(1))
     assert found == pytest.approx(below + above, rel=1e-6)
+
+
+@pytest.mark.parametrize("truth", [-2.1, -1.8, -1.5, 0.3])
+@pytest.mark.parametrize(("mean", "spread"), [(-1.8, 0.01), (-1.7, 0.5), (0.5, 2.0), (3.0, 0.2)])
+def test_crps_of_a_clipped_distribution_is_the_integral(truth: float, mean: float, spread: float) -> None:
+    lowest = -1.8
+
+    def difference(x: float) -> float:
+        return ((norm.cdf(x, mean, spread) if x >= lowest else 0) - (x >= truth)) ** 2
+
+    parts = sorted({-12, truth, lowest, *(mean + spread * np.arange(-8, 9, 2)), 12})
+    expected = sum(quad(difference, *ends)[0] for ends in pairwise(parts))
+    floor = np.array([lowest, -np.inf], np.float32)
+    arrays = (np.full(2, number, np.float32) for number in (mean, spread))
+    found = Gaussian(*arrays, lowest=floor).crps(np.full(2, truth, np.float32))
+    assert found[0] == pytest.approx(expected, abs=2e-5)
+    assert found[1] == pytest.approx(
+        Gaussian(np.array([mean]), np.array([spread])).crps(np.array([truth]))[0], rel=1e-5
+    )
 
 
 def test_where_the_truth_lies() -> None:

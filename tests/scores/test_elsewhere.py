@@ -26,6 +26,7 @@ from sstcast.runs import Run
 from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
+from sstcast.storage.artefacts import write_json
 from sstcast.training.listing import list_runs
 from sstcast.training.train import plan, train
 
@@ -137,7 +138,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     assert found["scores"]["ridge"] == before["ridge"]
     made.config_file.write_text("a: [")
     assert transferred_run(copy, str(other_ocean), None, str).config == made.config
-    made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
+    write_json(made.data, json.loads(made.data.read_text()) | {"cube": "0"})
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score again"):
         evaluate(made)
 

@@ -20,6 +20,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
+from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -213,7 +214,7 @@ def test_probabilities_are_those_of_whole_fields(scored: Run) -> None:
     assert model["crps"] == pytest.approx(float(truth.copy(data=scores).weighted(weights).mean()), rel=1e-4)
     expected = model["crps"] / found["climatology"]["crps"]
     assert ratios["model"]["climatology"]["ratio"] == pytest.approx(expected, rel=1e-4)
-    hot = data.cube["sst"] > limits(sst)["heatwave_threshold"].sel(dayofyear=data.cube["time"].dt.dayofyear)
+    hot = data.cube["sst"] > on_days(limits(sst)["heatwave_threshold"], data.cube["time"])
     inside = (hot.rolling(time=5).sum() == 5).sel(time=truth["init_time"]).drop_vars("time").broadcast_like(truth)
     by_state = truth.copy(data=scores)
     for name, cells_of in (("crps_in_heatwave", inside), ("crps_elsewhere", ~inside)):

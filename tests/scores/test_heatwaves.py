@@ -16,7 +16,7 @@ from sstcast.names import BASE_RATE, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepare import prepare
-from sstcast.scores.heatwaves import STEPS, HeatwaveTables, reliability, scores
+from sstcast.scores.heatwaves import BRIER, STEPS, HeatwaveTables, reliability, scores
 from sstcast.scores.truth import Truth
 
 
@@ -147,3 +147,29 @@ def test_scores_are_those_of_whole_fields(data: Truth, margin: np.ndarray) -> No
         ):
             brier = ((probability - occurred) ** 2 * area).sum((-1, -2))
             np.testing.assert_allclose(found.sel(kind=kind, warning=name), brier, atol=1e-5)
+
+
+def test_cells_and_days_without_a_defined_event_do_not_count(data: Truth, margin: np.ndarray) -> None:
+    limits = limits_of(data.data)
+    threshold = limits["heatwave_threshold"]
+    threshold[:, 5, 7] = np.nan  # one cell on all days, and a row of cells on some
+    threshold[150:260, 3, :] = np.nan
+    ahead = data.ahead(threshold)
+    defined = np.isfinite(ahead) & data.ocean
+    assert 0.5 < defined.sum() / (data.ocean & (ahead == ahead)).size < 0.99
+    wrong = (data.ahead(data.sst) - ahead + 0.3).astype(np.float32)
+    spread = np.full_like(wrong, 0.5)
+    tables = HeatwaveTables(data, limits, ["some"], {"some": np.eye(8)})
+    tables.add("some", slice(0, 348), wrong[None], spread)
+    tables.add_references(slice(0, 348))
+    found = tables.dataset().sel(kind="exceedance")
+    assert np.isfinite(found["heatwave_brier_by_date"].isel(init_time=slice(None, None, 3))).all()
+    weights = np.where(defined, data.area, 0)[::3]
+    occurred, probability = (margin > 0)[::3], norm.cdf(wrong / 0.5)[::3]
+    expected = (np.where(weights > 0, probability - occurred, 0) ** 2 * weights).sum() / weights.sum()
+    brier = found["heatwave_brier_by_date"].sel(warning="some").mean()
+    share = found["heatwave_defined_by_date"].isel(init_time=slice(None, None, 3)).mean()
+    assert float(share) == pytest.approx(weights.sum() / len(weights) / 8, rel=1e-5)
+    assert float(BRIER.from_means({"brier": brier, "defined": share})) == pytest.approx(expected, rel=1e-4)
+    observed = scores(found["heatwave_cases_by_lead"].sel(warning="some").sum("lead"))["observed"]
+    assert float(observed) == pytest.approx((occurred * weights).sum() / weights.sum(), rel=1e-4)

@@ -18,7 +18,7 @@ from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.saved import Scored
-from sstcast.storage.artefacts import write_json
+from sstcast.storage.artefacts import noted, write_json
 
 
 def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
@@ -34,7 +34,8 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     with Scored(run.folder).open() as tables:
         altered = tables.load()
     altered["mse_by_date"].loc[{"system": "model"}] *= error**2
-    altered.to_netcdf(Scored(copied.folder).tables, engine="netcdf4")
+    with noted(Scored(copied.folder).tables, metrics["recipe"]) as temporary:
+        altered.to_netcdf(temporary, engine="netcdf4")
     write_json(copied.metrics, metrics)
     return copied
 

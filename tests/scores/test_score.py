@@ -9,13 +9,16 @@ import pytest
 import xarray as xr
 import yaml
 from other_conventions import climpred
+from scores.probability import crps_for_ensemble
 from small_files import SPLITS
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
+from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import on_cells
+from sstcast.ocean.heatwaves import limits_of
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
@@ -271,12 +274,59 @@ def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_fil
     assert (found.variable, found.box.lon, found.box.tile) == ("b", (171, 173), (8, 8))
 
 
+def test_each_date_is_scored_by_the_members_that_it_has(
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    """Hindcasts with two members, joined with forecasts of five, by `scores` and NumPy."""
+    offsets = xr.DataArray([0.3, -0.1, 0.8, -0.5, 0.2], dims="member", coords={"member": np.arange(5)})
+    early = sparse["init_time"] < np.datetime64("2004-06-01")
+    members = (sparse["sst"] + offsets).where(~early | (offsets["member"] < 2)).transpose("member", ...)
+    members[4, -1] = np.nan  # the last date has four
+    path = write(xr.Dataset({"sst": members.assign_attrs(units="degC")}), tmp_path / "joined.nc")
+    said: list[str] = []
+    found, saved, _ = score(path, str(sst_file), say=said.append)
+    count = int(early.sum())
+    assert found["forecasts"] == 49
+    note = f"{count} forecasts with 2 members, 1 forecast with 4 members, {48 - count} forecasts with 5"
+    assert any(note in line and "the fair CRPS does not" in line for line in said)
+    valid = members["init_time"] + members["lead"] * np.timedelta64(1, "D")
+    truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"].sel(time=valid).drop_vars("time")
+    area = area_weights(members["lat"])
+
+    def mean(field: xr.DataArray) -> float:
+        return float(field.weighted(area).mean(("lat", "lon")).mean())
+
+    ensemble = found["ensemble"]["model"]
+    for key, method in (("crps", "ecdf"), ("crps_fair", "fair")):
+        expected = crps_for_ensemble(
+            members, truth, "member", method=method, preserve_dims=["init_time", "lead", "lat", "lon"]
+        )
+        assert ensemble[key] == pytest.approx(mean(expected.where(truth.notnull())), rel=1e-4)
+    error = members.mean("member") - truth
+    assert found["scores"]["model"]["degC"]["mse"] == pytest.approx(mean(error**2), rel=1e-4)
+    assert ensemble["spread"] == pytest.approx(mean(members.var("member", ddof=1).where(truth.notnull())) ** 0.5)
+    threshold = limits_of(data_of(read_forecasts(path), str(sst_file), (), None, 8), "heatwave_threshold")
+    above = (members > on_days(threshold["heatwave_threshold"], valid)).where(members.notnull()).mean("member")
+    case = (truth > on_days(threshold["heatwave_threshold"], valid)).where(truth.notnull())
+    brier = found["heatwaves"]["exceedance"]["model"]["brier"]
+    assert brier == pytest.approx(mean((above - case) ** 2), rel=1e-4)
+    tables = saved.open()
+    own = tables["member_mse_by_date"].sel(system="model")
+    expected = ((members - truth) ** 2).weighted(area).mean(("lat", "lon"))
+    np.testing.assert_allclose(own.transpose("member", "init_time", "lead"), expected, rtol=1e-3)
+    ratios = found["ratios"]["mse"]["model"]["persistence"]["over_seeds"]
+    reference = tables["mse_by_date"].sel(system="persistence", units="degC")
+    for ratio, errors in zip(ratios, expected, strict=True):
+        assert ratio == pytest.approx(float(errors.mean() / reference.where(errors.notnull()).mean()), rel=1e-4)
+
+
 def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
     sst = sparse["sst"].expand_dims("member").copy()
     ocean = sst[0, 0, 0].notnull()
     sst[0, 5] = np.nan
     sst[0, 7, 2, 6, 5] = np.nan
-    dates, known = complete_forecasts(sst, ocean, Path("f.nc"))
+    dates, known, members = complete_forecasts(sst, ocean, Path("f.nc"))
     np.testing.assert_array_equal(dates, np.delete(sst["init_time"], 5))
+    assert members.tolist() == [1] * 48
     assert not known[6, 5]
     assert int(known.sum()) == int(ocean.sum()) - 1

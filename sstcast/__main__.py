@@ -1,0 +1,5 @@
+"""Runs the command line by `python -m sstcast`."""
+
+from sstcast.cli import main
+
+main()

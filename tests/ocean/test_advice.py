@@ -1,0 +1,146 @@
+"""Files that cannot be read as they are: each refusal names what would help."""
+
+import gzip
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from refusals import refused
+from small_files import Write, folder_of, netcdf
+from small_ocean import make_sst
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.reading import open_sst
+from sstcast.scores.indices import thirds
+
+OCEAN = make_sst(1)
+SST = OCEAN["sst"]
+
+
+def content(name: str, data: bytes) -> Write:
+    def write(folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        return folder / name
+
+    return write
+
+
+def zipped(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "store.zarr.zip", "w") as archive:
+        archive.writestr(".zgroup", '{"zarr_format": 2}')
+    return folder / "store.zarr.zip"
+
+
+def counted(**attributes: str) -> xr.Dataset:
+    """Days as MATLAB counts them; 730852 is 2001-01-01."""
+    return OCEAN.assign_coords(time=("time", 730852.0 + np.arange(OCEAN.sizes["time"]), attributes))
+
+
+GRIB = content("era5.grib", b"GRIB" + bytes(40))
+ADVICE: dict[str, tuple[Write, list[str]]] = {
+    "GRIB": (GRIB, ["it is GRIB, and sstcast reads NetCDF and Zarr: convert it with `cdo"]),
+    "a folder of GRIB": (folder_of(GRIB), ["neither NetCDF files nor Zarr stores", "(era5.grib: it is GRIB"]),
+    "gzip": (content("a.nc.gz", gzip.compress(b"CDF")), ["it is compressed", "gunzip"]),
+    "R": (content("a.Rds", gzip.compress(b"X")), ["it is R data", "write NetCDF from R"]),
+    "zip": (zipped, ["it is a zip archive", "unpack it"]),
+    "kerchunk": (content("a.json", json.dumps({"version": 1, "refs": {}}).encode()), ["JSON", "kerchunk"]),
+    "ERDDAP": (content("a.csv", b"time,latitude,longitude,sst\n"), ["from ERDDAP, download .nc instead of .csv"]),
+    "TIFF": (content("a.tif", b"II*\0" + bytes(40)), ["TIFF", "gdal_translate -of netCDF"]),
+    "a page of an outage": (content("a.nc", b"<html>down</html>"), ["download it again, or check data.source"]),
+    "hours": (
+        netcdf(
+            OCEAN.isel(time=slice(48))
+            .assign_coords(time=pd.date_range("2001-01-01", periods=48, freq="1h"))
+            .rename(time="valid_time")
+        ),
+        ["2001-01-01 twice", 'ds.resample(valid_time="1D").mean()'],
+    ),
+    "datenum": (netcdf(counted(long_name="datenum")), ["does not hold dates", "n is n - 719529 'days since 1970"]),
+    "year 0": (
+        netcdf(counted(units="days since 0000-01-01")),
+        ["cannot decode its time, 'days since 0000-01-01'", "n - 719529 'days since 1970-01-01'"],
+    ),
+    "no calendar": (
+        netcdf(counted(units="days since 2001-01-01", calendar="none")),
+        ["cannot decode its time", "calendar 'none'", "write CF units and a standard calendar"],
+    ),
+    "a mask in a folder": (
+        folder_of(
+            netcdf(OCEAN, "sst.day.mean.2001.nc"),
+            netcdf(SST[:1].notnull().astype("f4").to_dataset(name="lsmask"), "lsmask.nc"),
+        ),
+        ["lsmask.nc: holds lsmask, not the sst of ", "move it out of the folder"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ADVICE)
+def test_what_cannot_be_read_is_refused_with_a_remedy(tmp_path: Path, case: str) -> None:
+    write, words = ADVICE[case]
+    path = write(tmp_path)
+    with refused(path, *words):
+        open_sst(path)
+
+
+def test_matlab_s_day_is_that_of_the_advice() -> None:
+    assert np.datetime64("1970-01-01") + np.timedelta64(730852 - 719529, "D") == np.datetime64("2001-01-01")
+
+
+@pytest.mark.parametrize("west", [0.0, -180.0])
+def test_a_repeated_meridian_is_left_out(tmp_path: Path, west: float, capsys: pytest.CaptureFixture[str]) -> None:
+    lon = west + 30.0 * np.arange(12)
+    globe = OCEAN.assign_coords(lon=("lon", lon, {"units": "degrees_east"}))
+    again = globe.isel(lon=[0]).assign_coords(lon=[west + 360])
+    cyclic = xr.concat([globe, again], "lon").transpose("time", "lat", "lon")
+    opened = open_sst(netcdf(cyclic)(tmp_path))
+    np.testing.assert_allclose(opened, SST, atol=1e-4)
+    np.testing.assert_allclose(opened["lon"], lon)
+    assert "without its last column, which repeats the first one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("units", "zeros"), [("degC", True), ("K", False)])
+def test_a_fill_value_of_0_must_not_be_a_temperature(tmp_path: Path, units: str, zeros: bool) -> None:
+    """Zarr 2 has it by default. Land at 0 is read as before, and no sea is at 0 K."""
+    values = (SST - SST.mean()).round(1) if zeros else SST + 273.15
+    values = values.assign_attrs(units=units)
+    land = values.fillna(0) if zeros else values.fillna(0).where(SST.time != SST.time[3], 0)
+
+    def store(field: xr.DataArray, name: str) -> Path:
+        field.to_dataset(name="sst").drop_encoding().to_zarr(
+            tmp_path / name, zarr_format=2, encoding={"sst": {"_FillValue": 0.0}}
+        )
+        return tmp_path / name
+
+    assert bool((values == 0).any()) is zeros
+    path = store(land, "a.zarr")
+    if zeros:
+        with refused(path, "sst has the fill value 0", "mask_and_scale=False", "{'sst': {'_FillValue': nan}}"):
+            open_sst(path)
+        warm = land.where(SST.isnull(), land + 20)
+        np.testing.assert_allclose(open_sst(store(warm, "b.zarr")), values + 20, atol=1e-4)
+    else:
+        assert int(open_sst(path)[3].notnull().sum()) == 0
+
+
+def test_a_table_of_months_in_columns_is_refused_with_its_form(tmp_path: Path) -> None:
+    table = tmp_path / "nina34.data"
+    table.write_text(" 1948 2026\n 1948 -99.99 24.1 24.6\n")
+    scores = xr.Dataset(coords={"box": ["region"], "init_time": pd.date_range("2001-01-01", periods=3)})
+    with pytest.raises(
+        SSTCastError, match=r"table of CPC or PSL, with months in columns, as lines of `1982-01-01"
+    ):
+        thirds(scores, str(table))
+
+
+def test_the_package_runs_as_a_module() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "sstcast", "--version"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.startswith("0.")

@@ -1,0 +1,126 @@
+"""A run forecasts with its own weights: those of another run, fold, seed or step are refused in one line."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from refusals import refused
+from runs_of_training import setup
+
+from sstcast.config import load_config
+from sstcast.forecasting.predictor import predictor_of
+from sstcast.runs import Run
+from sstcast.storage.artefacts import digest
+from sstcast.training.checkpoint import load_checkpoint, save_checkpoint, step_checkpoints
+from sstcast.training.data_record import record_of
+from sstcast.training.train import train
+
+LINEAR = ["model={name: multiscale-ridge}"]
+
+
+def trained(path: Path, *overrides: str) -> Run:
+    return train(*setup(path, *overrides))[0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["training.seed=1"], "training.seed differs"),
+        (["data.splits.validation=[2003-01-01, 2003-06-30]"], "data.splits.validation differs"),
+        (["model.dropout=0.1"], "model.dropout differs"),
+        (["training.epochs=1"], "training.epochs differs"),
+        ([], "holds other weights than the training ended with"),
+    ],
+)
+def test_weights_of_another_run_are_refused(run_yaml: Path, overrides: list[str], words: str) -> None:
+    run = trained(run_yaml, "training.epochs=2", "training.checkpoint_steps=4", "training.keep=9")
+    predictor_of(run)
+    assert record_of(run).weights == digest(run.best)
+    file = trained(run_yaml, "name=other", *overrides).best if overrides else step_checkpoints(run.checkpoints)[0]
+    run.best.write_bytes(file.read_bytes())
+    with refused(run.best, words):
+        predictor_of(run)
+    config = load_config(run.config_file)
+    with refused(run.best, words):
+        train(config, setup(run_yaml)[1])
+
+
+def test_each_member_has_its_own_seed_and_the_configuration_of_the_ensemble(ensemble: Run, tmp_path: Path) -> None:
+    predictor_of(ensemble)
+    copy = Run(tmp_path / "copy")
+    copy_tree(ensemble.folder, copy.folder)
+    first, second = copy.members
+    first.best.write_bytes(second.best.read_bytes())
+    with refused(first.best, "training.seed differs"):
+        predictor_of(copy)
+    copy_tree(ensemble.folder, copy.folder)
+    copy.config_file.write_text(copy.config_file.read_text().replace("width: 8", "width: 9"))
+    with refused(first.best, "model.width differs"):
+        predictor_of(copy)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+
+
+@pytest.mark.parametrize("model", [[], LINEAR])
+def test_a_kill_before_the_digest_is_recorded_refuses_nothing(
+    run_yaml: Path, model: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, windows = setup(run_yaml, *model)
+    with monkeypatch.context() as patch:
+        patch.setattr("sstcast.training.train.close_training", lambda run, config: None)
+        run, _ = train(config, windows)
+    predictor_of(run)
+    predictor_of(run)
+    assert capsys.readouterr().err.count("its weights are not checked") == 1
+    assert not train(config, windows)[1]
+    assert record_of(run).weights == digest(run.best)
+
+
+def test_training_again_after_its_checkpoints_are_gone(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, windows = setup(run_yaml, *LINEAR)
+    run, _ = train(config, windows)
+    run.best.unlink()
+    state = Run(run.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr("sstcast.training.train.close_training", lambda run, config: None)
+        train(config, windows)
+    assert record_of(state).weights is None
+    predictor_of(run)
+
+
+def test_data_may_move_and_later_keys_count_as_their_defaults(
+    run_yaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained(run_yaml)
+    state = load_checkpoint(run.best)
+    for change in ({"source": "elsewhere.nc", "directory": "elsewhere"}, {}):
+        moved = run.config.model_dump(mode="json")
+        moved["data"] |= change
+        moved |= {"name": "other", "runs": "others"}
+        moved["training"] |= {"device": "auto", "keep": 7, "checkpoint_minutes": 3.0}
+        del moved["training"]["cross_fit"], moved["data"]["gaps"], moved["also"]
+        torch.save(state | {"config": moved}, run.best)
+        load_checkpoint(run.best, run.config)
+    assert "base_period" not in run.config_file.read_text()
+
+
+def test_a_step_of_another_run_is_not_resumed(run_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["training.checkpoint_steps=4"]
+    run, other = trained(run_yaml, *options), trained(run_yaml, *options, "name=other", "training.seed=1")
+    ours, theirs = (step_checkpoints(one.checkpoints) for one in (run, other))
+    ours[-1].write_bytes(theirs[-1].read_bytes())
+    train(*setup(run_yaml, *options))
+    assert "(training.seed differs); trying the previous one" in capsys.readouterr().out
+
+
+def test_a_checkpoint_without_values_is_refused(run_yaml: Path) -> None:
+    run = trained(run_yaml)
+    state = load_checkpoint(run.best)
+    model = {name: weight.to("meta") for name, weight in state["model"].items()}
+    save_checkpoint(run.best, run.config, model=model)
+    with refused(run.best, "cannot be read (it holds no values)"):
+        predictor_of(run)
