@@ -147,7 +147,8 @@ def _score(
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
         held = [f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()]
         notes.append(
-            f"{', '.join(held)}; each is scored with its own, so the CRPS depends on their number; the fair CRPS does not"
+            f"{', '.join(held)}; each is scored with its own, so the CRPS depends on their number; the fair "
+            "CRPS does not"
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
     for note in notes:
