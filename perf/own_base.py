@@ -1,7 +1,7 @@
 """Compare the linear base of networks with the same linear system run alone: `python perf/own_base.py`.
 
-Both are local ridges with memory and stencil, fitted to the same years before each fold. The base does not choose the
-penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md.
+Both are local ridges with memory and stencil, fitted to the same years before each fold. The base does not choose
+the penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md.
 """
 
 import tempfile
