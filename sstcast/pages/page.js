@@ -126,7 +126,7 @@ async function main() {
     add("80 % interval", spread, (s) => `${round(sst - NORMAL[80] * s, 2)} to ${round(sst + NORMAL[80] * s, 2)} °C`);
     add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
     add("Climatology", at("climatology", row, cell), degrees);
-    add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
+    add(`Heatwave threshold${facts.years ? `, ${facts.years}` : ""}`, at("heatwave_threshold", row, cell), degrees);
     if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
     // Where no event is defined, as in a frozen sea, probabilities are missing.
     const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
@@ -134,8 +134,10 @@ async function main() {
     chance("Probability above the threshold", "exceedance_probability");
     add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
     chance("Probability of a cold spell", "cold_spell_probability");
-    const end = at("heatwave_end", 0, cell);
-    add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
+    const end = at("heatwave_end", 0, cell), any = at("heatwave_event_probability", 0, cell);
+    const chances = leads.map((_, day) => at("heatwave_probability", day, cell)), most = chances.indexOf(Math.max(...chances));
+    if (Number.isFinite(any)) lines.push([`A heatwave within ${leads.at(-1)} days`, any < 0.5 ? `less likely than not (${share(any)})` : `${share(any)}; most likely day ${spoken(leads[most])} (${share(chances[most])})`]);
+    add(Number.isFinite(any) ? "Median start and end" : "Heatwave expected", at("heatwave_start", 0, cell), (first) =>
       `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
