@@ -80,7 +80,8 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     references, predictor = baselines(days), predictor_of(run)
     model = System(predictor, calibrated(run, days=days), members)
     if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
-        references = {LINEAR_BASE: System(base)} | references
+        # With the spread of the run, probabilities differ only by what the network added.
+        references = {LINEAR_BASE: System(base, model.spread)} | references
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:

@@ -356,6 +356,7 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
         expected = evaluate(alone)[0]["scores"]["model"]["degC"][name]
         assert metrics["scores"]["linear base"]["degC"][name] == pytest.approx(expected, rel=1e-5)
         assert metrics["scores"]["model"]["degC"][name] != pytest.approx(expected, rel=1e-3)
+    assert {"model", "linear base"} <= set(metrics["probabilities"]) & set(metrics["heatwaves"]["event"])
     compared = metrics["ratios"]["mse"]["model"]["linear base"]
     mse = [metrics["scores"][name]["degC"]["mse"] for name in ("model", "linear base")]
     assert compared["ratio"] == pytest.approx(mse[0] / mse[1], rel=1e-4)
