@@ -88,15 +88,41 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
     if heading:
         console.print(heading, soft_wrap=True)
     for sheet in sheets:
-        table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("", no_wrap=True)
-        for name in sheet.header:
-            table.add_column(name, justify="right", overflow="fold")
-        for name, cells in sheet.rows:
-            table.add_row(printable(name), *cells, style="bold" if name == bold else None)
-        console.print(table)
+        title = printable(sheet.title)
+        for part in _parts_that_fit(sheet, console.width):
+            table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+            table.add_column("", no_wrap=True)
+            for column in part:
+                width = _least_width(sheet, column)
+                table.add_column(sheet.header[column], justify="right", overflow="fold", min_width=width)
+            for name, cells in sheet.rows:
+                row = [cells[column] for column in part]
+                table.add_row(printable(name), *row, style="bold" if name == bold else None)
+            console.print(table)
+            title = ""
     if note:
         console.print(note, soft_wrap=True)
+
+
+def _least_width(sheet: Sheet, column: int) -> int:
+    """Return the width in characters at which no number or word of a column is broken."""
+    words = [*sheet.header[column].split(), *(cells[column] for _, cells in sheet.rows)]
+    return max(map(len, words), default=1)
+
+
+def _parts_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
+    """Divide the columns of a table into parts at most `width` characters wide, which break no number."""
+    first = 3 + max((len(printable(name)) for name, _ in sheet.rows), default=0)
+    parts: list[list[int]] = [[]]
+    used = first
+    for column in range(len(sheet.header)):
+        wide = 2 + _least_width(sheet, column)
+        if parts[-1] and used + wide > width:
+            parts.append([])
+            used = first
+        parts[-1].append(column)
+        used += wide
+    return parts
 
 
 def summary(metrics: Scores) -> str:

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ import torch
 from bs4 import BeautifulSoup
 from chrome import DESK, PHONE, Chrome
 from PIL import Image
+from rich.console import Console
 
-from sstcast.pages import report
+from sstcast.pages import report, tables
 from sstcast.pages.images import minus
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
@@ -205,3 +207,15 @@ def test_it_prints(chrome: Chrome, report_file: Path) -> None:
         assert chrome.run(f"{boxes}.every(box => box.querySelector('table').checkVisibility())")
     finally:
         chrome.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_no_number_is_broken_at_a_hundred_columns(
+    evaluated: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "Console", partial(Console, width=100, force_terminal=True, color_system=None))
+    sheets = tables.errors(json.loads(evaluated.metrics.read_text()), "small")
+    tables.print_sheets(sheets)
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 100
+    for sheet in sheets:
+        assert all(cell in said for _, cells in sheet.rows for cell in cells)
