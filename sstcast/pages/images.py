@@ -65,7 +65,8 @@ def darken(figure: Figure) -> None:
         plain = ax.patch.get_facecolor()[:3] == (1, 1, 1)
         ax.patch.set_facecolor(GROUND if plain else ax.patch.get_facecolor())
         for grid in ax.findobj(Gridliner):
-            grid.xlabel_style["color"] = grid.ylabel_style["color"] = INK  # it draws its labels anew
+            for label in grid.label_artists:  # which findobj does not find
+                label.set_color(INK)
     for text in figure.findobj(Text):
         text.set_color(INK)
     for line in figure.findobj(Line2D):

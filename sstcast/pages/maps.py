@@ -37,6 +37,7 @@ NO_DATA: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.7", "hatch": ".
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
 GAP = 0.5  # inches around a panel for its title, degree labels and part of the colour bar
+TITLE = 12.0  # points of the titles above columns
 PAD = 0.12  # inches above and below a panel, because matplotlib underestimates the height of maps with titles
 NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
 WIDE = 0.6  # largest height / width of a map that counts as wide
@@ -183,7 +184,9 @@ def draw_forecast(
         left = {"xytext": (-42, 0), "textcoords": "offset points", "rotation": 90, "ha": "right", "va": "center"}
         axes[row, 0].annotate(name, (0, 0.5), xycoords="axes fraction", size="large", **left)
     for ax, day, valid in zip(axes[0], days, forecast["valid_time"].values, strict=True):
-        ax.set_title(f"Day {day}\n{np.datetime_as_string(valid, unit='D')}")
+        # A date has ten characters of 0.65 of the font's size: titles of narrow maps must not overlap.
+        size = min(TITLE, 72 * width / (10 * 0.65))
+        ax.set_title(f"Day {day}\n{np.datetime_as_string(valid, unit='D')}", fontsize=size)
     _bar(figure, meshes[0], list(axes[:2].flat), label, "right")
     _bar(figure, meshes[-1], list(axes[2]), difference_label, "right")
     _frame(figure, title, credit)

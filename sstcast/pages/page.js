@@ -4,6 +4,7 @@ const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the
 const DEEPEST = 5; // zoom steps; each halves the width of the map's range
 const PACE = 350; // milliseconds per day of the animation
 const BESIDE_MAP = 78; // pixels for the degree labels beside the map
+const NARROWEST = 300; // pixels of the map's width, if the screen has them
 const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefers-color-scheme: dark)");
 
 async function main() {
@@ -148,11 +149,12 @@ async function main() {
   }
 
   function fit() {
-    // The frame has the shape of the box. It fills its column unless it would be taller than the screen. With two
-    // columns, the left one becomes as wide as the map.
+    // The frame has the shape of the box. It fills its column unless it would be taller than the screen, but a map of a
+    // tall box is never narrower than NARROWEST. With two columns, the left one becomes as wide as the map.
     const panes = byId("map").closest(".panes"), beside = panes.matches(".tall") && TWO_COLUMNS.matches;
     const room = beside ? panes.clientWidth * 0.55 : byId("map").parentElement.clientWidth;
-    const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, (innerHeight * (beside ? 0.7 : 0.85)) / shape)));
+    const high = (innerHeight * (beside ? 0.7 : 0.85)) / shape;
+    const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, Math.max(NARROWEST, high))));
     panes.style.setProperty("--map", `${width + BESIDE_MAP}px`);
     map.setv({ frame_width: width, frame_height: Math.round(width * shape), width: width + BESIDE_MAP });
     showRange();
