@@ -337,7 +337,9 @@ def _updated(done: Update, _: Given) -> None:
 
 @verb("evaluate", "Score", "run", several=True)
 def _evaluated(result: Result[dict[str, Any]], given: Given) -> None:
-    _scores(result, result.path.parent.name, [_name(given["against"])])
+    from sstcast.runs import Run
+
+    _scores(result, Run(result.path.parent).label, [_name(given["against"])])
     _next(f"report {result.path.parent}")
 
 

@@ -63,6 +63,8 @@ class Results:
     @property
     def name(self) -> str:
         """The name of the run, the file or the hindcast."""
+        if self.run:
+            return self.run.label
         return Path(self.metrics["file"]).name if "file" in self.metrics else self.scored.folder.name
 
     @property
