@@ -1,4 +1,4 @@
-# make demo   the main job on real data: prepare, train, evaluate, maps, report
+# make demo   the main job on real data: the recommended linear system and a graph network on it, scores, maps, report
 # make test   format, lint, types, tests (notebooks first: they take longest, and must not come last, one by one)
 # make docs   the documentation site, in site/
 # make notebooks, make images   execute the notebooks and draw the pictures of the documentation again
@@ -13,10 +13,11 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
 	$(BIN)/sstcast train configs/demo.yaml
-	$(BIN)/sstcast train configs/demo.yaml --set name=local-ridge --set 'model={name: local-ridge}'
-	$(BIN)/sstcast evaluate runs/demo --against runs/local-ridge
-	$(BIN)/sstcast map runs/demo > /dev/null
-	$(BIN)/sstcast report runs/demo
+	$(BIN)/sstcast train configs/demo-network.yaml
+	$(BIN)/sstcast evaluate runs/demo > /dev/null
+	$(BIN)/sstcast evaluate runs/demo-network --against runs/demo
+	$(BIN)/sstcast map runs/demo runs/demo-network > /dev/null
+	$(BIN)/sstcast report runs/demo-network
 
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .

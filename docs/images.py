@@ -19,7 +19,9 @@ from PIL import Image  # noqa: E402
 from sstcast.pages.heatwave_case import heatwave_case  # noqa: E402
 from sstcast.pages.results import Results  # noqa: E402
 
-MADE = {"forecast.png": "runs/demo/maps/forecast.png", "skill.png": "runs/demo/maps/skill.png"}
+DEMO = "runs/demo-network"
+MADE = {name: f"{DEMO}/maps/{name}" for name in ("forecast.png", "added.png", "skill.png")}
+HEIGHT = 900  # pixels of the picture of the front page
 LONG = {
     "hindcast-ratio.png": "runs/hindcast-1997-2016/maps/ratio-by-lead.png",
     "hindcast-skill.png": "runs/hindcast-1997-2016/maps/skill-tfnet-share.png",
@@ -70,28 +72,44 @@ def photograph(
     print(to)
 
 
+def beside(left: Path, right: Path, to: Path) -> None:
+    """Write two pictures side by side, of one height."""
+    pictures = [Image.open(path).convert("RGB") for path in (left, right)]
+    pictures = [picture.resize((picture.width * HEIGHT // picture.height, HEIGHT)) for picture in pictures]
+    sheet = Image.new("RGB", (sum(picture.width for picture in pictures), HEIGHT), "white")
+    sheet.paste(pictures[0], (0, 0))
+    sheet.paste(pictures[1], (pictures[0].width, 0))
+    sheet.quantize(128).save(to, optimize=True)
+    print(to)
+
+
 def main() -> None:
     """Make the demo if it is not there, and draw."""
-    for verb, what in (("train", "configs/demo.yaml"), ("evaluate", "runs/demo"), ("map", "runs/demo")):
+    for verb, what in (
+        ("train", "configs/demo-network.yaml"),
+        ("evaluate", DEMO),
+        ("map", DEMO),
+        ("report", DEMO),
+    ):
         sstcast(verb, what)
-    sstcast("report", "runs/demo")
     for name, path in (MADE | LONG).items():
         if (ROOT / path).exists():
             shutil.copyfile(ROOT / path, IMAGES / name)
             print(IMAGES / name)
         else:
             print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
-    (case,) = heatwave_case(Results(ROOT / "runs/demo"))
+    (case,) = heatwave_case(Results(ROOT / DEMO))
     case.figure.savefig(IMAGES / "heatwave.png")
     print(case.alt)
-    forecast = ROOT / "runs/demo/forecast-2015-12-20.nc"
-    sstcast("forecast", "runs/demo", "--date", "2015-12-20", "--out", str(forecast))
+    forecast = ROOT / DEMO / "forecast-2015-12-20.nc"
+    sstcast("forecast", DEMO, "--date", "2015-12-20", "--out", str(forecast))
     sstcast("page", str(forecast))
     view = "#layer=heatwave_probability&day=7&lat=-41.125&lon=150.875"
     drawn = "'ready' in document.documentElement.dataset"
     page = forecast.with_suffix(".html")
     photograph(page, IMAGES / "page.png", (1265, 1093, "body"), fragment=view, ready=drawn)
-    photograph(ROOT / "runs/demo/report.html", IMAGES / "report.png", (1200, 840, "#errors"), (390, 840, "body"))
+    photograph(ROOT / DEMO / "report.html", IMAGES / "report.png", (1300, 1000, "body"), (390, 1000, "body"))
+    beside(IMAGES / "forecast.png", IMAGES / "page.png", IMAGES / "front.png")
 
 
 if __name__ == "__main__":

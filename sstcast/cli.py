@@ -79,6 +79,8 @@ def main() -> None:
         if debug:
             raise
         code, text = explain(error)
+        if not sys.argv[1:]:
+            _next("train configs/demo.yaml, or, for your own data, sstcast init FILE")
         if text and FIRST_PROCESS:
             print(f"sstcast: {shorten(printable(' '.join(text.split())), LONGEST)}", file=sys.stderr)
     try:
@@ -225,6 +227,12 @@ def _name(against: str) -> str:
     return found if isinstance(found, str) else found.folder.name
 
 
+def _next(command: str) -> None:
+    """Name the next command on standard error, if a person reads it in a terminal."""
+    if sys.stderr.isatty() and FIRST_PROCESS:
+        print(f"next: sstcast {printable(command)}", file=sys.stderr)
+
+
 def _file(result: Result[Any], _: object = None) -> None:
     print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
 
@@ -249,6 +257,7 @@ def _fetched(report: FetchReport, _: Given) -> None:
     print(*report.lines(), sep="\n")
     if not report.complete:
         raise typer.Exit(INCOMPLETE)
+    _next(f"init {report.path}")
 
 
 @verb("status", "Data", "folder")
@@ -261,7 +270,11 @@ def _stores(stores: list[RawContents], given: Given) -> None:
 
 
 verb("init", "Data", "source")(_lines)
-verb("prepare", "Data", "config")(_nothing)
+
+
+@verb("prepare", "Data", "config")
+def _prepared(_: object, given: Given) -> None:
+    _next(f"train {given['config']}")
 
 
 @app.command(rich_help_panel="Data")
@@ -282,7 +295,9 @@ def models() -> None:
         print(f"{name:20}{entry.about}")
 
 
-verb("train", "Train", "config")(_nothing)
+@verb("train", "Train", "config")
+def _trained(run: Run, _: Given) -> None:
+    _next(f"evaluate {run.folder}")
 
 
 @verb("hindcast", "Train", "configs")
@@ -305,7 +320,12 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     list_runs(folder)
 
 
-verb("forecast", "Forecast", "run")(_file)
+@verb("forecast", "Forecast", "run")
+def _forecast(result: Result[Any], _: Given) -> None:
+    _file(result)
+    _next(f"page {result.path}")
+
+
 verb("page", "Forecast", "forecast")(_file)
 
 
@@ -317,7 +337,10 @@ def _updated(done: Update, _: Given) -> None:
 
 @verb("evaluate", "Score", "run", several=True)
 def _evaluated(result: Result[dict[str, Any]], given: Given) -> None:
-    _scores(result, result.path.parent.name, [_name(given["against"])])
+    from sstcast.runs import Run
+
+    _scores(result, Run(result.path.parent).label, [_name(given["against"])])
+    _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file")

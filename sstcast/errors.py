@@ -58,6 +58,11 @@ def shorten(text: str, length: int = LONGEST) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """Escape control characters, line breaks and surrogates, which terminals interpret or reject."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

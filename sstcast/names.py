@@ -14,6 +14,7 @@ BASELINES = {  # name: `model.name`
     "ridge": "ridge",
     DEFAULT_REFERENCE: "multiscale-ridge",
 }
+LINEAR_BASE = "linear base"  # of the run's network: the linear system whose forecast the network changes
 BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # references for heatwave probabilities
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")

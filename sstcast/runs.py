@@ -79,6 +79,15 @@ class Run:
         return str(self.folder)
 
     @property
+    def label(self) -> str:
+        """The name of the run in tables: its folder's, or `RUN @ SOURCE` (or region) on another ocean."""
+        if self.trained == self:
+            return self.folder.name
+        home, there = self.trained.config.data, self.config.data
+        place = there.place if there.source == home.source else Path(there.source).stem
+        return f"{self.trained.folder.name} @ {place}"
+
+    @property
     def members(self) -> list["Run"]:
         """The members of an ensemble in order of seed. A single run has one member, itself."""
         run = self.trained

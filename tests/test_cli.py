@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, and how it ends."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -198,3 +199,16 @@ def test_home_is_found_where_the_shell_leaves_the_tilde(
     for opened in (api.load_config, api.load, api.evaluate, api.forecast):
         with pytest.raises(SSTCastError, match=f"^{tmp_path}/absent"):
             opened("~/absent")
+
+
+def test_only_a_terminal_names_the_next_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, writes = os.openpty()
+    subprocess.run([sys.executable, "-m", "sstcast.cli"], stdout=subprocess.DEVNULL, stderr=writes, check=False)
+    assert b"next: sstcast train configs/demo.yaml" in os.read(reads, 10_000)
+    cli._trained(Run(Path("runs/mine")), {})
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    cli._trained(Run(Path("runs/mine")), {})
+    assert capsys.readouterr().err == "next: sstcast evaluate runs/mine\n"

@@ -228,6 +228,7 @@ class LoadedRun:
             data=data,
             region=self.data.place,
             recipe=as_text(self.recipe(history, members)),
+            heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
 

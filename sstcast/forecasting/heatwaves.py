@@ -22,6 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.spread import Spread
+from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, UNDEFINED, events, multiples
 
@@ -128,7 +129,9 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         `cold_spell_category`, the most likely category. `heatwave_start` and `heatwave_end(init_time, lat, lon)`,
         the medians of the first and last day of the first event with a day in the forecast, if such an event has a
         probability of at least 0.5. It may have begun on any day of `sst_past`. An end on the last lead means
-        that day or later.
+        that day or later. `heatwave_event_probability(init_time, lat, lon)` of such an event.
+        `heatwave_area(init_time, lead)` and `heatwave_area_now(init_time)`, the expected share of the sea in a
+        heatwave, over the cells where an event is defined.
     """
     days, past = fields["valid_time"], fields["init_time"] + fields["past"] * np.timedelta64(1, "D")
     ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
@@ -141,7 +144,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
         beyond = probability(sign * _at(fields["sst"], ocean) - bounds, width)
         observed = sign * _at(fields["sst_past"], ocean) > sign * _at(before, ocean)
-        in_event, category, likely, first, last = _event_fields(trajectories, beyond, observed)
+        in_event, category, any_day, now, first, last = _event_fields(trajectories, beyond, observed)
         result[f"{event}_probability"] = _on_map(in_event, ocean, days.dims)
         result[f"{event}_category"] = _on_map(category, ocean, days.dims)
         if event == "heatwave":
@@ -149,8 +152,14 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
             result["exceedance_probability"] = _on_map(beyond[0], ocean, days.dims)
             for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
-                date = np.where(likely, date, np.datetime64("NaT"))
+                date = np.where(any_day >= 0.5, date, np.datetime64("NaT"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
+            result["heatwave_event_probability"] = _on_map(any_day, ocean, days.dims[:1])
+            areas = {"heatwave_area": result["heatwave_probability"]}
+            areas["heatwave_area_now"] = _on_map(now, ocean, days.dims[:1])
+            for name, share in areas.items():
+                area = share.weighted(area_weights(fields["lat"])).mean(["lat", "lon"])
+                result[name] = area.astype(np.float32)
     return result
 
 
@@ -162,9 +171,9 @@ def _event_fields(
     `beyond [category, lead, cell]` is the probability of a day beyond the lower limit of each category.
     `observed [past, cell]` marks the past days that were beyond the threshold.
 
-    Returns the probability of a day in an event and the most likely category, `[lead, cell]`, whether the
-    probability of any event in the forecast is at least 0.5, and the medians of its first and last day, `[cell]`.
-    Day 0 is the first lead.
+    Returns the probability of a day in an event and the most likely category, `[lead, cell]`, the probabilities of
+    any event in the forecast and of an event on the initial date, and the medians of the first and last day of the
+    first event, `[cell]`. Day 0 is the first lead.
     """
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
@@ -195,7 +204,9 @@ def _of_cells(
     first = (begun >= half).argmax(0) - past
     probability = np.where(undefined, np.float32(np.nan), share(ahead))
     category = np.where(undefined, np.float32(UNDEFINED), shares.argmax(0).astype(np.float32))
-    return probability, category, begun[-1] >= 0.5, first, last
+    never = undefined.all(0)
+    now = np.where(never, np.float32(np.nan), share(inside[past - 1]))
+    return probability, category, np.where(never, np.float32(np.nan), begun[-1]), now, first, last
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
@@ -115,7 +115,8 @@ class Normals:
         if short.size:
             first = np.datetime_as_string(short[0], unit="D")
             raise SSTCastError(
-                f"history: {short.size} day(s) lack values at ocean cells, the first {first}; fill them"
+                f"history: {counted(short.size, 'day')} without values at ocean cells, the first {first}; "
+                "fill them"
             )
         data = self.data.model_copy(update={"region": region})
         return standardise(native, coarse, ocean, self.statistics, data)

@@ -76,6 +76,8 @@ class Models(Predictor):
     With `wraps`, a tile that spans 360 degrees has no west and east edge.
     """
 
+    change = True  # whether networks add their change to their linear base
+
     def __init__(
         self,
         region: Region,
@@ -88,6 +90,15 @@ class Models(Predictor):
         super().__init__(region, history, horizon)
         self.wraps = wraps
         self.models, self.device = [model.eval().to(device) for model in models], device
+
+    def linear_base(self) -> "Models | None":
+        """Return the linear base of the networks, which forecasts without their change, or None without one."""
+        first = self.models[0]  # all members have the same base
+        if isinstance(first, LinearSystem) or first.linear is None:
+            return None
+        base = Models(self.region, self.history, self.horizon, [first], self.device)
+        base.change = False
+        return base
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast from each day on which `history` days are complete (see `Predictor.predict`)."""
@@ -114,7 +125,7 @@ class Models(Predictor):
         members = np.zeros((len(self.models), past.starts, self.horizon, tiles, nodes), np.float32)
         for member, model in zip(members, self.models, strict=True):
             base = model if isinstance(model, LinearSystem) else model.linear
-            if base is not model:
+            if base is not model and self.change:
                 network = model if base is None else model.scaled_change
                 batches = map(past.batch, torch.arange(len(past), device=self.device).split(at_once))
                 out = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])

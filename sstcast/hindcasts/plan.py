@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
@@ -78,7 +78,7 @@ class Protocol:
             raise SSTCastError("hindcast: --fold and --validation must be at least 1 year, --every 1 to 366 days")
         if fold > (count := last - first + 1):
             raise SSTCastError(
-                f"--fold {fold}: is longer than the {count} year(s) of --years {years}; choose fewer"
+                f"--fold {fold}: is longer than the {counted(count, 'year')} of --years {years}; choose fewer"
             )
         return cls(first, last, fold, validation, every)
 

@@ -92,7 +92,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
                 count = short.any((1, 2)).sum()
                 where = _describe_first(sst, short, day)
                 raise SSTCastError(
-                    f"{path}: ocean cells lack values on {count} or more day(s), the first {where}, longer "
+                    f"{path}: ocean cells lack values on {count} or more days, the first {where}, longer "
                     f"than data.gaps: {gaps}; raise it to fill them linearly in time, or use a gap-free "
                     "(level 4) analysis"
                 )

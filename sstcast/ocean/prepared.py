@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import open_region, source_path
 from sstcast.storage.artefacts import check_intact, fingerprint, made_of
@@ -161,7 +161,7 @@ def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False)
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
             f"{source_path(data.source)}: has changed since {Prepared.of(data).cube} was made from it, on "
-            f"{days.size} day(s), the first {first}; {remedy}"
+            f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
 
 

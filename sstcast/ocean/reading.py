@@ -16,7 +16,7 @@ import zarr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError, counted, warn
 from sstcast.geo import step
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
@@ -317,8 +317,8 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
     if (longest := longest_gap(days)) > gaps:
         missing = calendar.difference(days)
         raise SSTCastError(
-            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
-            f"a row; fetch them, or fill them with data.gaps: {longest}"
+            f"{path}: {counted(len(missing), 'missing day')} in time, the first {missing[0]:%Y-%m-%d}, up to "
+            f"{longest} in a row; fetch them, or fill them with data.gaps: {longest}"
         )
     if not gaps:
         return sst

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sstcast.config import folder_name, load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
 from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
@@ -72,6 +72,7 @@ def start(
             check_places(sst, str(path))
         sst = sst.isel(lat=true).drop_vars(MISPLACED)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)  # a short record is told first
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     values = sst.isel(time=some).values
     present = np.isfinite(values)
@@ -85,7 +86,6 @@ def start(
             f"{path}: holds {wrong[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     rows, cols, tile, skip = choose_area(ocean)
-    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     whole, region = (box.yaml for box in (Box.of(sst), box_of(lat, rows, lon, cols)))
@@ -117,7 +117,6 @@ def start(
     lines = [
         f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
-        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
     ]
     if left_out:
         lines.append(
@@ -126,8 +125,11 @@ def start(
         )
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
+    if gap:
+        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     lines += [
-        f"  region: {region}, {tiles} tile(s) of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
+        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
+        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
@@ -136,14 +138,14 @@ def start(
             f"  days: those of the labels; {sst.attrs['averages']} does not tell whether a label is the start or "
             "the end of its day: if it is the end, add time bounds or subtract a day"
         )
-    if gap:
-        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
+    remedy = ""
     if longest > gap:
-        lines.append(f"  the gap of {longest} days in a row is too long to fill; add these days before you train")
+        lines.append(f"  the gap of {longest} days in a row is too long to fill")
+        remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
     run = config.folder.parent / folder_name(out.stem, UNNAMED)
     return [
         *lines,
-        f"{out}: written; next: sstcast train {out}",
+        f"{out}: written; next: {remedy}sstcast train {out}",
         f"then: sstcast evaluate {run}, and sstcast forecast {run}",
     ]
 

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, SEASONS, STATE, TRUTH
+from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
 from sstcast.pages.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
 from sstcast.pages.heatwave_case import heatwave_case
-from sstcast.pages.maps import draw_forecast, draw_weeks
+from sstcast.pages.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.pages.results import Results
 from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.scores.metrics import METRICS
@@ -24,6 +24,7 @@ WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = 
     ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
     ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
 )
+GLANCE = PanelArea(6.4, 5.2)  # of a map beside a chart
 CASES = {"median": "median", "best": "lowest", "worst": "highest"}  # forecasts shown, and the rank of their error
 
 
@@ -79,6 +80,18 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
             bands = interval if metric.name == "rmse" else {}
             figure, alt = draw_curves(curves, up, bands=bands, styles=results.styles)
             yield Picture(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
+
+
+def skill_by_lead(results: Results) -> Iterator[Picture]:
+    """Draw the skill of the first system over the reference, and over the linear base of a network, by lead."""
+    found = results.metrics["ratios"].get("mse", {}).get(results.system, {})
+    bases = [name for name in (results.reference, LINEAR_BASE) if name in found and name != results.system]
+    if not bases:
+        return
+    against = {f"over {name}": found[name] for name in bases}
+    figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
+    about = f"Skill of {_the(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is better."
+    yield Picture(figure, alt, f"{about} {_about_bands(results)}")
 
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:
@@ -238,10 +251,10 @@ def rank_histogram(results: Results) -> Iterator[Picture]:
         yield Picture(*draw_curves(curves, "Share of cases", across=across, x=x), caption)
 
 
-def weekly_maps(results: Results) -> Iterator[Map]:
-    """Make maps of the RMSE and bias of the first system by lead week."""
+def weekly_maps(results: Results, shown: str) -> Iterator[Map]:
+    """Make maps of the first system by lead week, of `rmse` or `bias`."""
     weekly = results.weekly(results.system)
-    for name, title, label, about, kind in WEEKLY:
+    for name, title, label, about, kind in (one for one in WEEKLY if one[0] == shown):
         caption = f"{about} of {_the(results)} by lead week."
         draw = partial(draw_weeks, weekly[name], label=label, kind=kind)
         yield Map(name, title, _about_weeks(weekly[name], label), caption, draw)
@@ -249,58 +262,81 @@ def weekly_maps(results: Results) -> Iterator[Map]:
 
 def skill_maps(results: Results) -> Iterator[Map]:
     """Make maps of each model's skill over the reference by lead week, hatched where it is not significant."""
-    base = results.reference
-    label = f"1 − MSE / MSE of {base} (positive: better)"
     for system in results.models:
-        compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system)
-        shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
-        told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
-        caption = (
-            f"Skill of {_the(results, system)} over {base} by lead week. Positive skill means a smaller error. "
-            "Hatched cells are not significant by a Diebold-Mariano test with a false discovery rate of "
-            f"{FDR:.0%}."
-        )
-        if told:
-            caption += f" It is significantly better and worse in these shares of cells: {', '.join(told)}."
-        hatch = f"not significant (false discovery rate {FDR:.0%})"
-        hatched = weekly["hatched"]
-        draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", hatched=hatched, hatch_label=hatch)
-        many = results.metrics["kind"] == "hindcast"
-        name, title = (
-            (f"skill-{system}", f"Skill of {system} over {base}") if many else ("skill", f"Skill over {base}")
-        )
-        yield Map(name, title, _about_weeks(weekly["skill"], label), caption, draw)
+        yield _skill_map(results, system, results.reference)
+
+
+def added_maps(results: Results) -> Iterator[Map]:
+    """Make maps of the forecast of a network, of its linear base and of their difference, and of the skill."""
+    base = results.base_fields(results.case("median"))
+    if base is None:
+        return
+    network, _ = results.fields(results.case("median"))
+    change = (network["sst"] - base["sst"]).isel(lead=-1)
+    text = (
+        f"{describe_case(results, 'median')} Above: the forecast of the network. Middle: that of its own linear "
+        "base. Below: what the network added."
+    )
+    alt = f"{text} On the last day it added {float(change.min()):.2f} to {float(change.max()):.2f} °C."
+    names = ("Network", "Linear base", "Added")
+    how: dict[str, Any] = {"names": names, "difference_label": "Network −\nbase (°C)", "kind": "difference"}
+    draw = partial(draw_forecast, network["anomaly"], base["anomaly"], label=ANOMALY, **how)
+    yield Map("added", "What the network added", alt, text, draw)
+    yield _skill_map(results, results.system, LINEAR_BASE)
+
+
+def _skill_map(results: Results, system: str, base: str) -> Map:
+    """Make maps of the skill of a system over `base` by lead week."""
+    label = f"1 − MSE / MSE of {base} (positive: better)"
+    compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system, base)
+    shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
+    told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
+    caption = (
+        f"Skill of {_the(results, system)} over {base} by lead week. Positive skill means a smaller error. "
+        "Hatched cells are not significant by a Diebold-Mariano test with a false discovery rate of "
+        f"{FDR:.0%}."
+    )
+    if told:
+        caption += f" It is significantly better and worse in these shares of cells: {', '.join(told)}."
+    hatch = f"not significant (false discovery rate {FDR:.0%})"
+    hatched = weekly["hatched"]
+    draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", hatched=hatched, hatch_label=hatch)
+    many = results.metrics["kind"] == "hindcast"
+    own = "skill" if base == results.reference else f"skill-over-{base.replace(' ', '-')}"
+    name, title = (f"skill-{system}", f"Skill of {system} over {base}") if many else (own, f"Skill over {base}")
+    return Map(name, title, _about_weeks(weekly["skill"], label), caption, draw)
 
 
 def case_maps(results: Results) -> Iterator[Map]:
     """Make maps of the forecasts with the median, lowest and highest error beside the observations."""
     for which in CASES if results.metrics["kind"] != "hindcast" else ():
-        name, field = ("forecast", "sst") if which == "median" else (which, "anomaly")
-        forecast, truth = (fields[field] for fields in results.fields(results.case(which)))
+        name = "forecast" if which == "median" else which
+        forecast, truth = (fields["anomaly"] for fields in results.fields(results.case(which)))
         last = (forecast - truth).isel(lead=-1)
         text = describe_case(results, which)
         alt = (
             f"{text} Forecast, observation and their difference by lead. On the last day the difference ranges "
             f"from {float(last.min()):.1f} to {float(last.max()):.1f} °C."
         )
-        how: dict[str, Any] = {} if field == "sst" else {"label": ANOMALY, "kind": "difference"}
-        yield Map(
-            name, f"{which.capitalize()} forecast", alt, text, partial(draw_forecast, forecast, truth, **how)
-        )
+        draw = partial(draw_forecast, forecast, truth, label=ANOMALY, kind="difference")
+        yield Map(name, f"{which.capitalize()} forecast", alt, text, draw)
 
 
 Draw = Callable[[Results], Iterable[Picture | Map]]  # yields nothing if its figure does not apply to the results
 # The keys are sections of the report (`report.SECTIONS`).
 FIGURES: dict[str, list[Draw]] = {
+    "glance": [skill_by_lead, heatwave_case],
     "errors": [error_by_lead, ratio_by_lead],
     "indices": [indices],
     "probabilities": [crps_skill, coverage, pit],
-    "heatwaves": [heatwaves, reliability, heatwave_case],
+    "heatwaves": [heatwaves, reliability],
     "ensemble": [spread, rank_histogram],
     "training": [training],
 }
 MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
-    "maps": [weekly_maps, skill_maps],
+    "glance": [partial(weekly_maps, shown="rmse"), skill_maps],
+    "added": [added_maps],
+    "maps": [partial(weekly_maps, shown="bias")],
     "cases": [case_maps],
 }
 

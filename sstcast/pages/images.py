@@ -3,15 +3,21 @@
 import base64
 import datetime as dt
 import io
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from cartopy.mpl.gridliner import Gridliner
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from PIL import Image as Pillow
 
 from sstcast._version import __version__
@@ -22,8 +28,10 @@ from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map
+REPORT_DPI = 120  # dots per inch of maps in pages
 MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
+INK, GROUND = "#e6e6e6", "#16181b"  # of dark pages, as in base.html
 DAY, LAST_DAY = 350, 1800  # duration of a frame, in milliseconds
 
 
@@ -36,6 +44,42 @@ class Image:
     caption: str
     narrow: str = ""
     still: str = ""
+    dark: str = ""
+    narrow_dark: str = ""
+
+
+def in_both_schemes(figure: Figure, encode: Callable[[Figure], str]) -> tuple[str, str]:
+    """Encode a figure for light and for dark pages. The figure stays dark."""
+    light = encode(figure)
+    darken(figure)
+    return light, encode(figure)
+
+
+def darken(figure: Figure) -> None:
+    """Recolour frame, text and grey lines of a figure for a dark page. The colours of the data stay."""
+    figure.patch.set_facecolor(GROUND)
+    for ax in figure.axes:
+        for spine in ax.spines.values():
+            spine.set_edgecolor(INK)
+        ax.tick_params(colors=INK, which="both")
+        plain = ax.patch.get_facecolor()[:3] == (1, 1, 1)
+        ax.patch.set_facecolor(GROUND if plain else ax.patch.get_facecolor())
+        for grid in ax.findobj(Gridliner):
+            for label in grid.label_artists:  # which findobj does not find
+                label.set_color(INK)
+    for text in figure.findobj(Text):
+        text.set_color(INK)
+    for line in figure.findobj(Line2D):
+        line.set_color(_on_dark(line.get_color()))
+    for legend in figure.legends:
+        for patch in legend.get_patches():
+            patch.set(facecolor="none", edgecolor=INK)
+
+
+def _on_dark(colour: Any) -> Any:
+    """Return a grey of the opposite lightness for a grey, and any other colour as it is."""
+    red, green, blue = to_rgb(colour)
+    return (max(1 - red, 0.25),) * 3 if red == green == blue else colour
 
 
 def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
@@ -47,11 +91,17 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     # The order of keys matters in Bokeh's JSON.
+    environment.filters["minus"] = minus
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
     doctype, rest = environment.get_template(template).render(values).split("\n", 1)
     with atomic(path) as temporary:
         temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{rest}", encoding="utf-8")
+
+
+def minus(text: str) -> str:
+    """Replace the hyphens before numbers by minus signs. Those in dates and between words stay."""
+    return re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text)
 
 
 def write_png(figure: Figure, path: Path, recipe: Any) -> None:
@@ -63,14 +113,14 @@ def write_png(figure: Figure, path: Path, recipe: Any) -> None:
 def png_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    _draw(figure, COLOURS, **TIGHT).save(buffer, "PNG", compress_level=6)
+    _draw(figure, COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", compress_level=6)
     return _data_uri(buffer, "image/png")
 
 
 def svg_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of an SVG. The same figure gives the same text."""
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "sstcast"}):
+    with rc_context({"svg.hashsalt": "sstcast", "svg.fonttype": "none"}):  # letters as text: a third of the size
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return _data_uri(buffer, "image/svg+xml")
 

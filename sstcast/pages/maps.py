@@ -37,6 +37,7 @@ NO_DATA: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.7", "hatch": ".
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
 GAP = 0.5  # inches around a panel for its title, degree labels and part of the colour bar
+TITLE = 12.0  # points of the titles above columns
 PAD = 0.12  # inches above and below a panel, because matplotlib underestimates the height of maps with titles
 NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
 WIDE = 0.6  # largest height / width of a map that counts as wide
@@ -135,12 +136,14 @@ def draw_forecast(
     *,
     label: str = "Sea surface temperature (°C)",
     kind: Literal["temperature", "difference"] = "temperature",
+    names: tuple[str, str, str] = ("Forecast", "Observed", "Difference"),
+    difference_label: str = "Forecast −\nobserved (°C)",
     title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
     area: PanelArea = TALL,
 ) -> Figure:
-    """Draw a forecast, the observations and their difference.
+    """Draw a forecast, the observations (or another forecast) and their difference.
 
     The columns are the last days of the lead weeks and the last lead. If `area` is narrow, only the last of these
     are drawn.
@@ -150,6 +153,8 @@ def draw_forecast(
             `valid_time(lead)`.
         label: the label of the colour bar, with units.
         kind: `temperature`, or `difference` for anomalies.
+        names: the names of the three rows.
+        difference_label: the label of the colour bar of the differences.
         title, credit, projection, area: as in `draw_weeks`.
 
     Raises:
@@ -163,24 +168,27 @@ def draw_forecast(
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
     warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
     error = colour_norm((forecast - truth).values, "difference")
-    rows = {
-        "Forecast": (forecast, warmth, kind),
-        "Observed": (truth, warmth, kind),
-        "Difference": (forecast - truth, error, "difference"),
-    }
+    fields: tuple[tuple[xr.DataArray, BoundaryNorm, Kind], ...] = (
+        (forecast, warmth, kind),
+        (truth, warmth, kind),
+        (forecast - truth, error, "difference"),
+    )
+    rows = dict(zip(names, fields, strict=True))
     figure, axes, width = _panels(view, 3, len(days), area)
     meshes = []
-    for row, (name, (fields, norm, colours)) in enumerate(rows.items()):
+    for row, (name, (values, norm, colours)) in enumerate(rows.items()):
         for column, day in enumerate(days):
             ax = axes[row, column]
-            meshes.append(_draw(ax, view, fields.sel(lead=day), norm, colours))
+            meshes.append(_draw(ax, view, values.sel(lead=day), norm, colours))
             view.label(ax, left=column == 0, bottom=row == 2, width=width)
         left = {"xytext": (-42, 0), "textcoords": "offset points", "rotation": 90, "ha": "right", "va": "center"}
         axes[row, 0].annotate(name, (0, 0.5), xycoords="axes fraction", size="large", **left)
     for ax, day, valid in zip(axes[0], days, forecast["valid_time"].values, strict=True):
-        ax.set_title(f"Day {day}\n{np.datetime_as_string(valid, unit='D')}")
+        # A date has ten characters of 0.65 of the font's size: titles of narrow maps must not overlap.
+        size = min(TITLE, 72 * width / (10 * 0.65))
+        ax.set_title(f"Day {day}\n{np.datetime_as_string(valid, unit='D')}", fontsize=size)
     _bar(figure, meshes[0], list(axes[:2].flat), label, "right")
-    _bar(figure, meshes[-1], list(axes[2]), "Forecast −\nobserved (°C)", "right")
+    _bar(figure, meshes[-1], list(axes[2]), difference_label, "right")
     _frame(figure, title, credit)
     return figure
 

@@ -4,6 +4,7 @@ const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the
 const DEEPEST = 5; // zoom steps; each halves the width of the map's range
 const PACE = 350; // milliseconds per day of the animation
 const BESIDE_MAP = 78; // pixels for the degree labels beside the map
+const NARROWEST = 300; // pixels of the map's width, if the screen has them
 const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefers-color-scheme: dark)");
 
 async function main() {
@@ -126,7 +127,7 @@ async function main() {
     add("80 % interval", spread, (s) => `${round(sst - NORMAL[80] * s, 2)} to ${round(sst + NORMAL[80] * s, 2)} °C`);
     add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
     add("Climatology", at("climatology", row, cell), degrees);
-    add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
+    add(`Heatwave threshold${facts.years ? `, ${facts.years}` : ""}`, at("heatwave_threshold", row, cell), degrees);
     if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
     // Where no event is defined, as in a frozen sea, probabilities are missing.
     const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
@@ -134,8 +135,10 @@ async function main() {
     chance("Probability above the threshold", "exceedance_probability");
     add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
     chance("Probability of a cold spell", "cold_spell_probability");
-    const end = at("heatwave_end", 0, cell);
-    add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
+    const end = at("heatwave_end", 0, cell), any = at("heatwave_event_probability", 0, cell);
+    const chances = leads.map((_, day) => at("heatwave_probability", day, cell)), most = chances.indexOf(Math.max(...chances));
+    if (Number.isFinite(any)) lines.push([`A heatwave within ${leads.at(-1)} days`, any < 0.5 ? `less likely than not (${share(any)})` : `${share(any)}; most likely day ${spoken(leads[most])} (${share(chances[most])})`]);
+    add(Number.isFinite(any) ? "Median start and end" : "Heatwave expected", at("heatwave_start", 0, cell), (first) =>
       `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
@@ -146,11 +149,12 @@ async function main() {
   }
 
   function fit() {
-    // The frame has the shape of the box. It fills its column unless it would be taller than the screen. With two
-    // columns, the left one becomes as wide as the map.
+    // The frame has the shape of the box. It fills its column unless it would be taller than the screen, but a map of a
+    // tall box is never narrower than NARROWEST. With two columns, the left one becomes as wide as the map.
     const panes = byId("map").closest(".panes"), beside = panes.matches(".tall") && TWO_COLUMNS.matches;
     const room = beside ? panes.clientWidth * 0.55 : byId("map").parentElement.clientWidth;
-    const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, (innerHeight * (beside ? 0.7 : 0.85)) / shape)));
+    const high = (innerHeight * (beside ? 0.7 : 0.85)) / shape;
+    const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, Math.max(NARROWEST, high))));
     panes.style.setProperty("--map", `${width + BESIDE_MAP}px`);
     map.setv({ frame_width: width, frame_height: Math.round(width * shape), width: width + BESIDE_MAP });
     showRange();

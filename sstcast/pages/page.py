@@ -72,6 +72,7 @@ STORED = {
     "sst_past": DEGREE,
     "climatology_past": DEGREE,
     "heatwave_threshold_past": DEGREE,
+    "heatwave_event_probability": PROBABILITY,
     "heatwave_start": 1,
     "heatwave_end": 1,
 }
@@ -165,6 +166,23 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
     return fields
 
 
+def chance(share: float) -> str:
+    """Format a probability or share in per cent, where neither 0 nor 1 is certain."""
+    return "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
+
+
+def _area(forecast: xr.Dataset) -> str:
+    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells."""
+    if "heatwave_area" not in forecast:
+        return ""
+    shares = {"now": float(forecast["heatwave_area_now"])}
+    for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
+        if lead in forecast["lead"]:
+            shares[f"in {when}"] = float(forecast["heatwave_area"].sel(lead=lead))
+    told = [f"{chance(share)} {when}" for when, share in shares.items() if np.isfinite(share)]
+    return f"Expected share of the sea in a marine heatwave: {', '.join(told)}." if told else ""
+
+
 def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
     """Return the layers that these fields provide, each with its values `(lead, lat, lon)`."""
     known = fields
@@ -254,6 +272,7 @@ def _write(
         "init": str(first),
         "leads": leads,
         "thresholds": short,
+        "years": attributes.get("heatwave_years", "").replace("..", " to "),
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,
@@ -270,6 +289,7 @@ def _write(
         recipe,
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
+        area=_area(forecast),
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),

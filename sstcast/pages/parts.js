@@ -31,7 +31,7 @@ function removeTabStops(element) {
 const round = (number, digits) => number.toFixed(digits).replace("-", "−");
 const compass = (number, [plus, minus]) => `${+Math.abs(number).toFixed(3)}° ${number < 0 ? minus : plus}`;
 const east = (x) => ((x + 180) % 360 + 360) % 360 - 180;
-const share = (number) => `${Math.round(number * 100)} %`;
+const share = (number) => (number < 0.01 ? "< 1 %" : number > 0.99 ? "> 99 %" : `${Math.round(number * 100)} %`);
 
 function ticks(axis, low, high, most, text) {
   const step = STEPS.find((s) => (high - low) / s <= most) ?? 90, found = [];

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.errors import reading
-from sstcast.names import BASE_RATE, DEGREES, MODEL
+from sstcast.errors import counted, reading
+from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
 from sstcast.pages import figures, tables
-from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page, write_png
+from sstcast.pages.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.pages.maps import PHONE
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.results import Results
@@ -23,14 +23,16 @@ from sstcast.storage.artefacts import is_made_of, locked
 from sstcast.training.listing import describe
 
 SECTIONS = {
-    "scores": "Scores",
+    "glance": "At a glance",
+    "added": "What the network added",
+    "cases": "Cases",
     "errors": "Error by lead",
-    "maps": "Maps by lead week",
+    "maps": "Bias by lead week",
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
     "indices": "Box means",
     "ensemble": "Ensemble",
-    "cases": "Cases",
+    "scores": "Tables of scores",
     "data": "Data",
     "training": "Training",
     "configuration": "Configuration",
@@ -44,6 +46,7 @@ class Section:
 
     id: str
     title: str
+    text: str = ""
     charts: list[Image] = field(default_factory=list)
     maps: list[Image] = field(default_factory=list)
     tables: list[Sheet] = field(default_factory=list)
@@ -116,13 +119,20 @@ def _sections(results: Results) -> list[Section]:
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
-                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(area=PHONE))
-                sections[name].maps.append(Image(wide, drawn.alt, drawn.caption, narrow))
+                beside = {"area": figures.GLANCE} if name == "glance" else {}
+                (wide, dark), (narrow, narrow_dark) = (
+                    in_both_schemes(figure, png_uri) for figure in (drawn.draw(**beside), drawn.draw(area=PHONE))
+                )
+                shown = Image(wide, drawn.alt, drawn.caption, narrow, dark=dark, narrow_dark=narrow_dark)
+                sections[name].maps.append(shown)
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
                 note = f" The base period has only {short}." if name == "heatwaves" and short else ""
-                sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption + note))
+                light, dark = in_both_schemes(drawn.figure, svg_uri)
+                sections[name].charts.append(Image(light, drawn.alt, drawn.caption + note, dark=dark))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
+    if sections["added"].maps:
+        sections["added"].text = tables.added(results.metrics)
     return list(sections.values())
 
 
@@ -162,15 +172,20 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
 
 def _data(results: Results) -> Sheet:
     """Return the table that describes the data, the forecasts and the scoring."""
-    metrics, block = results.metrics, results.metrics["block_days"]
+    metrics, block, every = results.metrics, results.metrics["block_days"], results.metrics["every"]
+    read = metrics["history"]
+    if results.run:
+        from sstcast.forecasting.predictor import days_read  # here, because no other table needs PyTorch
+
+        read = days_read(results.run)
     known = {
         "Source": metrics["source"],
         "Region": metrics["region"],
         "Ocean": f"{metrics['ocean_cells']} cells",
         "Protocol": metrics["protocol"],
-        "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",
+        "History and horizon": f"{counted(read, 'day')} read, {counted(metrics['horizon'], 'day')} forecast",
         "Test": " to ".join(metrics["test"]),
-        "Forecasts": f"{metrics['forecasts']}, {metrics['every']} day(s) apart",
+        "Forecasts": f"{metrics['forecasts']}, {counted(every, 'day')} apart",
         "Intervals": f"moving-block bootstrap with blocks of {block} days" if block else "none: too few dates",
     }
     if results.run:
@@ -241,7 +256,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     last, name = results.metrics["horizon"], results.reference
 
     def degrees(value: float | None) -> str:
-        return tables.number(value, unit=" °C")
+        return tables.number(value, unit="\u00a0°C")
 
     def at(score: dict[str, Any], lead: int) -> str:
         return degrees(score["by_lead"]["rmse"][lead - 1])
@@ -249,6 +264,13 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     first = []
     if results.metrics["kind"] == "hindcast":
         first = [("Best system", results.system, f"best linear system: {name}")]
+    compared = results.metrics["ratios"].get("mse", {}).get(results.system, {}).get(LINEAR_BASE)
+    if compared and compared["ratio"] is not None:
+        low, high = compared["interval"]
+        interval = "" if low is None else f", 95 % {low:.3f} to {high:.3f}"
+        first = [
+            ("With the network", f"{compared['ratio']:.3f}", f"of the squared error of its linear base{interval}")
+        ]
     return [
         *first,
         ("RMSE, all leads", degrees(best["rmse"]), f"{name} {degrees(base['rmse'])}"),

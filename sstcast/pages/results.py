@@ -11,7 +11,7 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.files import DAY, read_forecasts
-from sstcast.names import DEGREES
+from sstcast.names import DEGREES, LINEAR_BASE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
@@ -63,6 +63,8 @@ class Results:
     @property
     def name(self) -> str:
         """The name of the run, the file or the hindcast."""
+        if self.run:
+            return self.run.label
         return Path(self.metrics["file"]).name if "file" in self.metrics else self.scored.folder.name
 
     @property
@@ -89,16 +91,17 @@ class Results:
         """The systems that are neither baselines nor the reference."""
         return [name for name, of in self.metrics["systems"].items() if of["model"] and name != self.reference]
 
-    def weekly(self, system: str) -> xr.Dataset:
-        """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill`, and `hatched`.
+    def weekly(self, system: str, reference: str | None = None) -> xr.Dataset:
+        """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill` over a reference, and `hatched`.
 
         `hatched` is a mask of the cells in which the skill is not significant. Raises SSTCastError if the
         forecasts do not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = select_region(tables, self.region)
-        error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, self.reference))
-        p_value = cells["p_fdr"].sel(compared=system, reference=self.reference, drop=True)
+        reference = reference or self.reference
+        error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, reference))
+        p_value = cells["p_fdr"].sel(compared=system, reference=reference, drop=True)
         return xr.Dataset(
             {
                 "rmse": error**0.5,
@@ -145,6 +148,21 @@ class Results:
             xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
         )
         return select_region(forecast, self.region), select_region(observed, self.region)
+
+    def base_fields(self, date: int) -> xr.Dataset | None:
+        """Return the forecast of the linear base of the run's network, as in `fields`, or None if it has none."""
+        if self.run is None or LINEAR_BASE not in self.metrics["systems"]:
+            return None
+        # Imported here because these modules need PyTorch, which few figures do.
+        from sstcast.forecasting.predictor import Models, in_degrees, predictor_of
+        from sstcast.scores.truth import Truth
+
+        truth, predictor = Truth.of(self.run), predictor_of(self.run)
+        base = predictor.linear_base() if isinstance(predictor, Models) else None
+        assert base is not None
+        found = in_degrees(base.predict(*truth.histories(slice(date, date + 1))), truth.statistics)
+        found = found.isel(init_time=0).rename(sst_anomaly="anomaly")
+        return select_region(found, self.region)
 
     @cached_property
     def _of_file(self) -> xr.DataArray:

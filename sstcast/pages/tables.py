@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS, THIRDS
+from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, LINEAR_BASE, MODEL, REGION, SEASONS, THIRDS
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
 from sstcast.scores.significance import p_text
@@ -33,7 +33,8 @@ PARTS = {  # the ways in which scores are split, with their names in titles and 
     "by_season": "season of the day forecast",
     "by_fold": "fold",
 }
-NOTE = "* the 95 % interval of the ratio excludes 1. Skill is 1 minus a ratio."
+ASTERISK = "* the 95 % interval of the ratio excludes 1."
+NOTE = f"{ASTERISK} Skill is 1 minus a ratio."
 VARY = "The last digits vary between machines, because processors and versions of PyTorch round differently."
 
 
@@ -45,6 +46,11 @@ class Sheet:
     header: list[str]
     rows: list[tuple[str, list[str]]]
 
+    @property
+    def note(self) -> str:
+        """The meaning of the asterisk, if the table has one."""
+        return ASTERISK if any("*" in cell for _, cells in self.rows for cell in cells) else ""
+
 
 def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
     """Print the scores of a run, a scored file or a hindcast called `label`.
@@ -55,7 +61,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
     name = system if hindcast else label
     sheets = [
         *errors(metrics, label),
-        *(versus(metrics, name, other) for other in against or [metrics["reference"]] if other != system),
+        *(versus(metrics, name, other) for other in bases(metrics, against) if other != system),
         *(ratios(metrics, label) if hindcast else []),
         *by_index(metrics, label),
         *probabilities(metrics, label),
@@ -63,7 +69,12 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensembles(metrics, label),
     ]
-    print_sheets(sheets, f"{printable(label)}: {summary(metrics)}", name, f"{NOTE}\n{VARY}")
+    print_sheets(
+        sheets,
+        f"{printable(label)}: {summary(metrics)}",
+        name,
+        "\n".join(filter(None, [added(metrics), NOTE, VARY])),
+    )
 
 
 def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
@@ -77,15 +88,41 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
     if heading:
         console.print(heading, soft_wrap=True)
     for sheet in sheets:
-        table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("", no_wrap=True)
-        for name in sheet.header:
-            table.add_column(name, justify="right", overflow="fold")
-        for name, cells in sheet.rows:
-            table.add_row(printable(name), *cells, style="bold" if name == bold else None)
-        console.print(table)
+        title = printable(sheet.title)
+        for part in _parts_that_fit(sheet, console.width):
+            table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+            table.add_column("", no_wrap=True)
+            for column in part:
+                width = _least_width(sheet, column)
+                table.add_column(sheet.header[column], justify="right", overflow="fold", min_width=width)
+            for name, cells in sheet.rows:
+                row = [cells[column] for column in part]
+                table.add_row(printable(name), *row, style="bold" if name == bold else None)
+            console.print(table)
+            title = ""
     if note:
         console.print(note, soft_wrap=True)
+
+
+def _least_width(sheet: Sheet, column: int) -> int:
+    """Return the width in characters at which no number or word of a column is broken."""
+    words = [*sheet.header[column].split(), *(cells[column] for _, cells in sheet.rows)]
+    return max(map(len, words), default=1)
+
+
+def _parts_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
+    """Divide the columns of a table into parts at most `width` characters wide, which break no number."""
+    first = 3 + max((len(printable(name)) for name, _ in sheet.rows), default=0)
+    parts: list[list[int]] = [[]]
+    used = first
+    for column in range(len(sheet.header)):
+        wide = 2 + _least_width(sheet, column)
+        if parts[-1] and used + wide > width:
+            parts.append([])
+            used = first
+        parts[-1].append(column)
+        used += wide
+    return parts
 
 
 def summary(metrics: Scores) -> str:
@@ -124,6 +161,45 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
     title = f"All leads, °C, MSE °C² (std: standardised; ratio: MSE / MSE of {metrics['reference']})"
     everything = _sheet(title, header, metrics, metrics["scores"], label, cells)
     return [everything, by("by_lead"), by("by_season")]
+
+
+def bases(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
+    """Return `against`, by default the reference, after the linear base of the run's network if it has one."""
+    own = [LINEAR_BASE] if LINEAR_BASE in metrics["systems"] else []
+    return list(dict.fromkeys([*own, *(against or [metrics["reference"]])]))
+
+
+def added(metrics: Scores) -> str:
+    """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
+    compared = metrics["ratios"].get("mse", {}).get(MODEL, {}).get(LINEAR_BASE)
+    if compared is None or compared["ratio"] is None:
+        return ""
+    by_lead = compared["by_lead"]["ratio"]
+    days = ", ".join(
+        f"{'day ' if lead == 1 else ''}{lead}: {by_lead[lead - 1]:.3f}"
+        for lead in week_ends(len(by_lead))
+        if by_lead[lead - 1] is not None
+    )
+    low, high = compared["interval"]
+    verdict = "lowers" if compared["ratio"] < 1 else "raises"
+    doubt = ""
+    if low is None:
+        ends = ", too few dates for an interval"
+    else:
+        ends = f", 95 % interval {low:.3f} to {high:.3f}"
+        doubt = "" if high < 1 or low > 1 else ", which may be chance"
+    share = metrics["systems"][MODEL].get("share")
+    told = (
+        "All of its change is added"
+        if share is None
+        else "The share of its change that other years support, and that is added, is "
+        + ", ".join(f"{of:.2f} in week {week}" for week, of in enumerate(share, 1))
+    )
+    return (
+        f"What the network added: it changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the "
+        f"same days. The change {verdict} the mean squared error to {compared['ratio']:.3f} times that of the "
+        f"base{ends}{doubt} ({days}). {told}."
+    )
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:

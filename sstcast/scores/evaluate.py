@@ -9,7 +9,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
@@ -39,6 +39,8 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
         check_source(run.config.data, CHANGED, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
+    if _has_linear_base(run):
+        recipe |= {"linear_base": True}
     if (known := _known(run, recipe)) is not None:
         return known, False
     with locked(run.forecasts):
@@ -58,26 +60,39 @@ def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
     return known
 
 
+def _has_linear_base(run: Run) -> bool:
+    from sstcast.models import LINEAR, LINEAR_BASES, base_of
+
+    model = run.trained.config.model
+    return model.name not in LINEAR and base_of(model.options)[0] in LINEAR_BASES
+
+
 def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
-    from sstcast.forecasting.predictor import predictor_of, trained_elsewhere
+    from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
-    from sstcast.scores.summary import finish, metadata, summarise
+    from sstcast.scores.summary import finish, json_numbers, metadata, summarise
     from sstcast.scores.truth import Truth, forecast_file
-    from sstcast.scores.verify import System, baselines, join, verify
+    from sstcast.scores.verify import System, baselines, join, verify, week_starts
 
     config, truth = run.config.data, Truth.of(run)
     members, label, days = len(run.members), run.folder.name, ValidationDays(config)
-    references, model = baselines(days), System(predictor_of(run), calibrated(run, days=days), members)
+    references, predictor = baselines(days), predictor_of(run)
+    model = System(predictor, calibrated(run, days=days), members)
+    if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
+        # With the spread of the run, probabilities differ only by what the network added.
+        references = {LINEAR_BASE: System(base, model.spread)} | references
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
         found = verify({MODEL: model}, truth, references, write=write, label=label)
     tables = finish(join([found]), [MODEL], list(references))
+    share = predictor.models[0].share if isinstance(predictor, Models) else None
     own = {
         "model": run.config.model.name,
         "members": members,
         "trained_on": trained_elsewhere(run.config),
+        "share": None if share is None else json_numbers(share[week_starts(truth.leads)].cpu().numpy()),
     }
     metrics = {
         "kind": "run",
@@ -91,7 +106,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
 
 
-BASELINE = {"model": None, "members": 1, "trained_on": None}
+BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
 
 
 def reference(name: str) -> str | Run:

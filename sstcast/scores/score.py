@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
@@ -139,15 +139,16 @@ def _score(
     notes = [
         forecasts.note,
         how,
-        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
-        f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for {data.horizon} "
+        f"days, can be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
         f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
+        held = [f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()]
         notes.append(
-            f"{' and '.join(f'{n} forecasts have {size} member(s)' for size, n in sizes.items())}; each is scored "
-            "with its own, so the CRPS depends on their number; the fair CRPS does not"
+            f"{', '.join(held)}; each is scored with its own, so the CRPS depends on their number; the fair "
+            "CRPS does not"
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
     for note in notes:

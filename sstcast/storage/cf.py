@@ -82,6 +82,15 @@ VARIABLES: dict[str, dict[str, Any]] = {
         **_CATEGORY,
     },
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
+    "heatwave_event_probability": {
+        "long_name": f"probability of any day of the forecast in a marine heatwave, {_EVENT}",
+        "units": "1",
+    },
+    "heatwave_area": {"long_name": "expected share of the sea in a marine heatwave, by area", "units": "1"},
+    "heatwave_area_now": {
+        "long_name": "expected share of the sea in a marine heatwave on the last day of history, by area",
+        "units": "1",
+    },
     "heatwave_start": {
         "long_name": "median first day of the heatwave",
         "comment": "where a heatwave is as likely as not; the first known day means then or earlier",

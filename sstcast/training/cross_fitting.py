@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, lead_weeks
 
@@ -31,7 +31,8 @@ def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWi
     known = np.unique(np.concatenate(years))
     if len(known) < count:
         raise SSTCastError(
-            f"training.cross_fit: {len(known)} year(s) of training windows for {count} blocks; choose fewer blocks"
+            f"training.cross_fit: {counted(len(known), 'year')} of training windows for {count} blocks; "
+            "choose fewer blocks"
         )
     for block in np.array_split(known, count):
         inside, outside = [], []

@@ -87,6 +87,8 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
     lead = np.arange(LEADS + AROUND)
     factor = np.linalg.cholesky(0.9 ** np.abs(np.subtract.outer(lead, lead)))
     draws = 4000
+    area = found["heatwave_probability"].weighted(np.cos(np.radians(found["lat"]))).mean(["lat", "lon"])
+    np.testing.assert_allclose(found["heatwave_area"], area, rtol=1e-5)
     for row, col in ((1, 3), (2, 17), (3, 8)):
         drawn = mean[:, row, col, None] + 0.8 * factor @ RANDOM.normal(size=(len(lead), draws))
         before = np.repeat(fields["sst_past"][0, :, row, col].values[:, None] - 20, draws, axis=1)
@@ -97,6 +99,7 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
         np.testing.assert_allclose(
             cell["exceedance_probability"], norm.sf(1, mean[:LEADS, row, col], 0.8), atol=1e-5
         )
+        assert float(cell["heatwave_event_probability"]) == pytest.approx(inside.any(0).mean(), abs=0.06)
         shares = np.stack([(degree == number).mean(1) for number in range(5)])
         chosen = cell["heatwave_category"].values.astype(int)
         assert (shares.max(0) - shares[chosen, lead[:LEADS]]).max() < 0.1  # it is the most likely, or nearly

@@ -298,7 +298,7 @@ def test_a_source_replaced_since_is_named(
         assert hindcast(systems(), say=quiet) == (found, False)
         told = capsys.readouterr().err
         assert told.count("\n") == 1
-        for words in ("small.nc: has changed since", "on 366 day(s), the first 2008-01-01", "--out"):
+        for words in ("small.nc: has changed since", "on 366 days, the first 2008-01-01", "--out"):
             assert words in told
         Path("hindcast/metrics.json").unlink()
         with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):

@@ -111,7 +111,7 @@ def test_no_scores_no_report(here: Path) -> None:
         (["--years", "2005:2008"], "CONFIG"),
         *((["a.yaml", "--years", years], f"--years {years}: write the first and the last year forecast")
           for years in ("2008:2005", "2005", "a:b", "9000:9999")),
-        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: is longer than the 4 year(s)"),
+        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: is longer than the 4 years"),
         *((["a.yaml", "--years", "2005:2008", *wrong.split()], wrong.split()[0])
           for wrong in ("--fold 0", "--validation 0", "--every 0", "--every 367")),
         (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),

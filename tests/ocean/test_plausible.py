@@ -25,7 +25,7 @@ REFUSED: dict[str, tuple[xr.Dataset, dict[str, object], list[str]]] = {
     "a gap": (
         OCEAN.isel(time=[*range(50), *range(53, 365)]),
         {"gaps": 2},
-        ["3 missing day(s)", "2001-02-20", "data.gaps: 3"],
+        ["3 missing days", "2001-02-20", "data.gaps: 3"],
     ),
     "a region off the edges": (
         OCEAN,

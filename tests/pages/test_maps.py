@@ -12,13 +12,14 @@ import xarray as xr
 from cartopy.crs import PlateCarree
 from cartopy.mpl.feature_artist import FeatureArtist
 from cartopy.mpl.geoaxes import GeoAxes
+from cartopy.mpl.gridliner import Gridliner
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from refusals import refused
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.pages.images import write_png
+from sstcast.pages.images import INK, darken, write_png
 from sstcast.pages.maps import PHONE, colour_norm, draw_forecast, draw_weeks
 from sstcast.pages.projection import View, projections
 from sstcast.storage.artefacts import made_of
@@ -262,3 +263,40 @@ def test_fields_without_values_are_refused():
     empty = field("tasman", "week", [1]) * np.nan
     with pytest.raises(SSTCastError, match="nothing to draw"):
         draw_weeks(empty, title="T", label="°C", kind="error")
+
+
+def test_a_dark_figure_has_light_text_and_the_same_data() -> None:
+    field = xr.DataArray(
+        np.linspace(0, 1, 36).reshape(1, 6, 6),
+        {"week": [1], "lat": np.arange(6) - 44.0, "lon": np.arange(6) + 148.0},
+        ("week", "lat", "lon"),
+    )
+    figure = draw_weeks(field, label="RMSE (°C)", kind="error")
+    figure.draw_without_rendering()
+    (mesh,) = figure.axes[0].findobj(QuadMesh)
+    before = mesh.get_facecolors().copy()
+    darken(figure)
+    figure.draw_without_rendering()
+    np.testing.assert_array_equal(mesh.get_facecolors(), before)
+    (grid,) = figure.axes[0].findobj(Gridliner)
+    texts = [*grid.label_artists, figure.axes[0].title, *figure.axes[1].get_xticklabels()]
+    assert {text.get_color() for text in texts} == {INK}
+
+
+def test_titles_of_narrow_columns_do_not_overlap() -> None:
+    lead = np.arange(1, 29)
+    field = xr.DataArray(
+        np.random.default_rng(0).normal(size=(28, 60, 10)),
+        {
+            "lead": lead,
+            "lat": np.arange(60) * 0.5,
+            "lon": 180 + np.arange(10) * 0.5,
+            "valid_time": ("lead", np.datetime64("2016-01-31", "ns") + lead * np.timedelta64(1, "D")),
+        },
+        ("lead", "lat", "lon"),
+    )
+    figure = draw_forecast(field, field + 0.5)
+    figure.draw_without_rendering()
+    titles = [ax.title.get_window_extent() for ax in figure.axes if ax.get_title()]
+    assert len(titles) == 4
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(titles))

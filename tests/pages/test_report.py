@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ import torch
 from bs4 import BeautifulSoup
 from chrome import DESK, PHONE, Chrome
 from PIL import Image
+from rich.console import Console
 
-from sstcast.pages import report
+from sstcast.pages import report, tables
+from sstcast.pages.images import minus
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run
@@ -44,6 +47,8 @@ def test_every_part_is_there(page: BeautifulSoup) -> None:
     ids = [one["id"] for one in page.find_all(id=True)]
     assert sections | {"configuration", "provenance"} <= set(ids)
     assert len(ids) == len(set(ids))
+    assert page.find("h2").text == "At a glance"
+    assert all(table.find_parent("details") for table in page.find_all("table"))
     links = {link["href"] for link in page.find_all("a")}
     assert {f"#{name}" for name in sections} <= links <= {f"#{name}" for name in ids}
 
@@ -67,7 +72,7 @@ def test_it_needs_nothing_else(html: str, page: BeautifulSoup) -> None:
             assert one.get(name, "data:").startswith("data:")
         assert one.get("href", "#").startswith("#")
     assert not re.search(r"https?:|@import|url\(|<script|<link", html)
-    assert len(html) < 5_000_000
+    assert len(html) < 4_000_000
 
 
 def test_it_can_be_read_by_ear(page: BeautifulSoup) -> None:
@@ -96,10 +101,11 @@ def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Beau
         image.load()
         if getattr(image, "is_animated", False):
             assert image.n_frames == evaluated.config.data.horizon
-    assert kinds["image/png"] == 2 * (3 + 3)  # maps and cases, for desks and phones
+    assert kinds["image/png"] == 4 * (3 + 3)  # maps and cases, for desks and phones, light and dark
     assert kinds["image/webp"] == 2
     (moving,) = [image for image in page.find_all("img") if "image/webp" in image["src"]]
     still = next(one for one in page.find_all("source") if "image/webp" in one["srcset"])
+    assert len(page.find_all("source", media=re.compile("dark"))) >= len(page.find_all("img")) - 1
     assert "prefers-reduced-motion" in still["media"]
     assert np.datetime_as_string(Results(evaluated.folder).error["init_time"].values[0], unit="Y") in moving["alt"]
 
@@ -136,13 +142,14 @@ def test_a_phone_scrolls_tables_and_not_the_page(chrome: Chrome, report_file: Pa
     chrome.screen(*PHONE, mobile=True)
     chrome.open(report_file)
     assert chrome.run("document.documentElement.scrollWidth") == PHONE[0]
+    chrome.run("document.querySelectorAll('details').forEach(one => one.open = true)")
     boxes = "[...document.querySelectorAll('.scroll')]"
     assert chrome.run(f"{boxes}.filter(box => box.scrollWidth > box.clientWidth).length") > 0
     assert chrome.run(f"{boxes}.every(box => box.getBoundingClientRect().right <= innerWidth)")
     wide = "[...document.images].filter(image => image.getBoundingClientRect().right > innerWidth).length"
     assert chrome.run(wide) == 0
     # Maps come in a version made for it.
-    narrow = "[...document.querySelectorAll('.maps img')].every(image => image.currentSrc != image.src)"
+    narrow = "[...document.querySelectorAll('.maps img[src*=png]')].every(image => image.currentSrc != image.src)"
     assert chrome.run(narrow)
 
 
@@ -169,6 +176,22 @@ def test_text_stands_out_from_its_ground(chrome: Chrome, report_file: Path, sche
     chrome.call("Emulation.setEmulatedMedia", features=[])
 
 
+def test_the_first_map_is_on_the_first_screen(chrome: Chrome, report_file: Path) -> None:
+    chrome.screen(1300, 1000)
+    chrome.open(report_file)
+    assert chrome.run("document.querySelector('.glance img[src*=png]').getBoundingClientRect().bottom") < 1100
+
+
+def test_minus_signs_are_minus_signs() -> None:
+    told = {
+        "-0.095": "−0.095",
+        "2015-01-01": "2015-01-01",
+        "-5 % to -.3": "−5 % to −.3",
+        "a 7-day mean": "a 7-day mean",
+    }
+    assert {text: minus(text) for text in told} == told
+
+
 def test_it_prints(chrome: Chrome, report_file: Path) -> None:
     chrome.screen(*DESK)
     chrome.open(report_file)
@@ -181,5 +204,18 @@ def test_it_prints(chrome: Chrome, report_file: Path) -> None:
         chrome.screen(794 - 113, 1123)  # A4 less its margins, in CSS pixels
         boxes = "[...document.querySelectorAll('.scroll')]"
         assert chrome.run(f"{boxes}.every(box => box.querySelector('table').offsetWidth <= innerWidth)")
+        assert chrome.run(f"{boxes}.every(box => box.querySelector('table').checkVisibility())")
     finally:
         chrome.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_no_number_is_broken_at_a_hundred_columns(
+    evaluated: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "Console", partial(Console, width=100, force_terminal=True, color_system=None))
+    sheets = tables.errors(json.loads(evaluated.metrics.read_text()), "small")
+    tables.print_sheets(sheets)
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 100
+    for sheet in sheets:
+        assert all(cell in said for _, cells in sheet.rows for cell in cells)

@@ -96,6 +96,7 @@ def test_what_is_written_says_what_was_trained_where(
 ) -> None:
     own, config = run.config, there.config
     assert there.folder.name.startswith("elsewhere-other_ocean-")
+    assert (run.label, there.label) == ("small", "small @ other ocean")
     assert (config.trained_on, config.model) == (own.data, own.model)
     assert config.data.source.endswith("other ocean.nc")
     assert str(config.data.splits.train[0]) == "2001-01-02"

@@ -1,5 +1,6 @@
 """The verb on the small ocean: what it writes is what whole labelled fields give, whatever the blocks."""
 
+import io
 import shutil
 from functools import cache
 from pathlib import Path
@@ -9,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import torch
 import xarray as xr
 from scored_runs import OTHER_DAYS, configure, make_run, metrics_of, retrain
 from scores.probability import crps_for_ensemble, rank_histogram
+from untrained import replace_weights
 from whole_fields import forecast_of, truth_of
 
 import sstcast
@@ -21,7 +24,9 @@ from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import limits
+from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.tables import added
 from sstcast.runs import Run
 from sstcast.scores import truth as forecasts_module
 from sstcast.scores.evaluate import compare_runs, evaluate, reference
@@ -31,6 +36,7 @@ from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
 from sstcast.scores.truth import Truth
 from sstcast.storage import scratch
+from sstcast.training.train import train, training_windows
 
 
 @pytest.fixture(scope="module")
@@ -333,3 +339,36 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
     like_a_baseline = Path(shutil.copytree(ensemble.folder, tmp_path / "ridge"))
     with pytest.raises(SSTCastError, match=r"--against .*ridge: is named like a baseline; rename the folder"):
         sstcast.evaluate(ensemble, against=like_a_baseline)
+
+
+def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_file: Path) -> None:
+    """The base forecasts as the same run does once the last layer of its network is zero."""
+    steps = {"epochs": 1, "windows_per_epoch": 40, "batch_size": 20, "compile": False}
+    model = {"name": "mpnn", "width": 8, "layers": 1, "base": "linear"}
+    config = configure(tmp_path, sst_file, model=model, training=steps)
+    prepare(config.data, say=str)
+    run, _ = train(config, training_windows(config))
+    metrics, _ = evaluate(run)
+    alone = Run(Path(shutil.copytree(run.folder, tmp_path / "alone")))
+    state = torch.load(alone.best, weights_only=True)
+    for name in ("head.2.weight", "head.2.bias"):
+        state["model"][name].zero_()
+    torch.save(state, buffer := io.BytesIO())
+    replace_weights(alone, buffer.getvalue())
+    for name in ("mse", "bias"):
+        expected = evaluate(alone)[0]["scores"]["model"]["degC"][name]
+        assert metrics["scores"]["linear base"]["degC"][name] == pytest.approx(expected, rel=1e-5)
+        assert metrics["scores"]["model"]["degC"][name] != pytest.approx(expected, rel=1e-3)
+    assert {"model", "linear base"} <= set(metrics["probabilities"]) & set(metrics["heatwaves"]["event"])
+    compared = metrics["ratios"]["mse"]["model"]["linear base"]
+    mse = [metrics["scores"][name]["degC"]["mse"] for name in ("model", "linear base")]
+    assert compared["ratio"] == pytest.approx(mse[0] / mse[1], rel=1e-4)
+    assert f"{compared['ratio']:.3f} times that of the base" in added(metrics)
+    assert "All of its change is added" in added(metrics)
+    metrics["systems"]["model"]["share"] = [0.4, 0.0]
+    assert "is 0.40 in week 1, 0.00 in week 2" in added(metrics)
+
+
+def test_runs_without_a_linear_base_have_none(scored: Run) -> None:
+    assert "linear base" not in metrics_of(scored)["systems"]
+    assert added(metrics_of(scored)) == ""

@@ -287,7 +287,7 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     found, saved, _ = score(path, str(sst_file), say=said.append)
     count = int(early.sum())
     assert found["forecasts"] == 49
-    note = f"{count} forecasts have 2 member(s) and 1 forecasts have 4 member(s) and {48 - count} forecasts have 5"
+    note = f"{count} forecasts with 2 members, 1 forecast with 4 members, {48 - count} forecasts with 5"
     assert any(note in line and "the fair CRPS does not" in line for line in said)
     valid = members["init_time"] + members["lead"] * np.timedelta64(1, "D")
     truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"].sel(time=valid).drop_vars("time")

@@ -1,0 +1,51 @@
+"""Compare the linear base of networks with the same linear system run alone: `python perf/own_base.py`.
+
+Both are local ridges with memory and stencil, fitted to the same years before each fold. The base does not choose
+the penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md.
+"""
+
+import tempfile
+
+import numpy as np
+import torch
+
+import sstcast
+from sstcast.forecasting.predictor import Models, TrainingDays
+from sstcast.hindcasts.plan import Protocol
+from sstcast.models import build_forecaster
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import lead_weeks
+from sstcast.scores.combine import error_products
+from sstcast.scores.truth import Truth
+from sstcast.training.forecast_task import fit
+from sstcast.training.train import training_windows
+
+SYSTEM = {"memory": True, "stencil": True}
+
+
+def main() -> None:
+    """Print the ratio of each fold, then of all folds."""
+    protocol, totals = Protocol.parse("1997:2016", 4, 2, 3), []
+    with tempfile.TemporaryDirectory() as folder:
+        for fold in protocol.folds:
+            config = sstcast.load_config("configs/linear-base/mpnn-vn-share.yaml", [f"data.directory={folder}"])
+            data = fold.split(config.data)
+            config = config.model_copy(update={"data": data})
+            sstcast.prepare(config, say=str)
+            windows = training_windows(config)["train"]
+            sizes = {"history": data.history, "horizon": data.horizon, "shape": windows.shape}
+            base = build_forecaster("local-ridge", **sizes, **SYSTEM)
+            fit(base, windows, None)
+            alone = TrainingDays(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
+            predictors = [Models(data.box, data.history, data.horizon, [base], torch.device("cpu")), alone]
+            truth = Truth.open(data, every=protocol.every)
+            days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))
+            products = np.einsum("w,wij->ij", days / days.sum(), error_products(predictors, truth))
+            totals.append(np.diag(products) * truth.windows.starts)
+            print(f"from {fold.first}: {totals[-1][0] / totals[-1][1]:.4f}", flush=True)
+    ours, theirs = np.sum(totals, 0)
+    print(f"all folds: {ours / theirs:.4f}")
+
+
+if __name__ == "__main__":
+    main()
