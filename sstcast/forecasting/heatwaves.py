@@ -149,7 +149,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
             result["exceedance_probability"] = _on_map(beyond[0], ocean, days.dims)
             for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
-                date = np.where(likely, date, np.datetime64("NaT"))
+                date = np.where(likely, date, np.datetime64("NaT", "ns"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
     return result
 
