@@ -177,6 +177,8 @@ class TrainingConfig(Strict):
       then cannot be selected on these days, so `epochs` must be 1.
     - With `cross_fit: K`, a network on a linear base adds only a share of its correction. The share is estimated
       by training again K times (at least 2), each time without one of K blocks of years.
+    - With `weights`, a network begins with the weights of a run, of a checkpoint, or of `pretrained`. Its linear
+      base is fitted as usual.
     - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if set. The newest `keep`
       checkpoints stay on disk.
     """
@@ -197,6 +199,7 @@ class TrainingConfig(Strict):
     ema: float | None = Field(default=None, gt=0, lt=1)
     include_validation: bool = False
     cross_fit: int = Field(default=0, ge=0, le=20)
+    weights: Place | None = added()
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
@@ -217,6 +220,10 @@ class TrainingConfig(Strict):
             raise ValueError("include_validation: weights cannot be selected on training days; set epochs to 1")
         if self.cross_fit == 1:
             raise ValueError("cross_fit: a single block leaves nothing to train on; give 0, or 2 or more")
+        if self.cross_fit and self.weights is not None:
+            raise ValueError(
+                "weights: may have seen the years that cross_fit leaves out; leave out one of the two"
+            )
         if self.schedule == "one-cycle" and self.warmup:
             raise ValueError("warmup: one-cycle includes a rise; leave it at 0")
         return self

@@ -129,12 +129,12 @@ class GraphPredictor(Model):
         self.readout = Readout(config.readout, backbone) if graph_level else None
         sizes = last, outputs, config.head_layers
         self.head = perceptron(*sizes, config.head_activation) if config.head else nn.Sequential()
-        self.untrained_head = {name: value.clone() for name, value in self.head.state_dict().items()}
+        self.initial_head = {name: value.clone() for name, value in self.head.state_dict().items()}
 
     def enter(self, stage: str | None) -> None:
-        """Use only the part trained in `stage` (all if None), with a new head: each stage has its own head."""
+        """Use only the part trained in `stage` (all if None), with the initial head: each stage has its own."""
         self.backbone.enter(stage)
-        self.head.load_state_dict(self.untrained_head)
+        self.head.load_state_dict(self.initial_head)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return `[graphs, outputs]`, or `[rows, outputs]` for the requested nodes."""

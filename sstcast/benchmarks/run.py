@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -24,16 +25,18 @@ from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
-from sstcast.storage.yaml_files import JsonRecord, read_config, save_config
+from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
+from sstcast.training.initial_weights import InitialWeights
 
 
 class DataDigest(JsonRecord):
-    """The SHA-256 of the graphs and splits."""
+    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any."""
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    initial_weights: str | None = added()
 
     def check(self, run: Run) -> None:
         """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
@@ -80,8 +83,9 @@ def run_benchmark(
     `seeds` is 0 by default, or the number of every fold of a split into folds. `loaded` holds data in memory.
     Otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even if there
     is a score already. With `trust`, use classes and raw files that may run code. Raises SSTCastError if raw files
-    are damaged, cannot be downloaded or have changed since the training, or a folder holds another run. Raises
-    Interrupted after Ctrl-C or SIGTERM. The same call then resumes.
+    are damaged, cannot be downloaded or have changed since the training, a folder holds another run, or
+    `training.weights` do not fit the model or may have learnt from test samples. Raises Interrupted after Ctrl-C
+    or SIGTERM. The same call then resumes.
     """
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
@@ -109,9 +113,13 @@ def run_benchmark(
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, because options may be wrong
+        initial = None if evaluate else _begin(ours, run, loaded, task, model)
+        record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data
+        if initial is not None and run.config_file.exists():
+            initial.check_recorded(run, DataDigest.load(run.data, "delete the run's folder").initial_weights)
         with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                Run.create(ours, folder=run.folder, data=data)
+                Run.create(ours, folder=run.folder, data=record)
                 if grown and not evaluate:
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:
@@ -168,6 +176,30 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
     return kind(*common), model
+
+
+def _begin(
+    config: BenchmarkConfig, run: Run, loaded: Loaded, task: BenchmarkTask, model: GraphPredictor
+) -> InitialWeights | None:
+    """Load the weights that a training begins from. Return None if there are none, or the training has begun.
+
+    Raises SSTCastError if they do not fit the model, or learnt from samples that the run is tested on.
+    """
+    if config.training.weights is None or any(run.folder.glob("**/step-*.pt")):
+        return None
+    initial = InitialWeights.read(config.training.weights)
+    before = initial.config_as(BenchmarkConfig)
+    if before.dataset == config.dataset:
+        same = before.declaration.split == config.declaration.split
+        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, before.training.seed)
+        if not same or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
+            raise SSTCastError(
+                f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "
+                f"{before.training.seed}); choose weights with this run's seed and split"
+            )
+    initial.put_into(model)
+    model.initial_head = deepcopy(model.head.state_dict())  # `enter` returns to it
+    return initial
 
 
 def _fit_and_score(

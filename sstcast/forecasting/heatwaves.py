@@ -152,7 +152,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
             result["exceedance_probability"] = _on_map(beyond[0], ocean, days.dims)
             for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
-                date = np.where(any_day >= 0.5, date, np.datetime64("NaT"))
+                date = np.where(any_day >= 0.5, date, np.datetime64("NaT", "ns"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
             result["heatwave_event_probability"] = _on_map(any_day, ocean, days.dims[:1])
             areas = {"heatwave_area": result["heatwave_probability"]}

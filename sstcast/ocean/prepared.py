@@ -102,7 +102,8 @@ class Record(JsonRecord):
 
     `cube` covers the days from the first day used for training or statistics to the last test day, `test` the test
     days, and `statistics` the statistics of the base period. `source` is `data.source` from the configuration.
-    `weights` is the SHA-256 of the best checkpoint, once training has ended.
+    `weights` is the SHA-256 of the best checkpoint, once training has ended, and `initial_weights` that of the
+    checkpoint that training began from, if any.
     """
 
     source: str
@@ -110,6 +111,7 @@ class Record(JsonRecord):
     test: str
     statistics: str
     weights: str | None = added()
+    initial_weights: str | None = added()
 
     def check(self, data: DataConfig, done: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores of `data` hold the recorded data.

@@ -1,5 +1,6 @@
 """The command `train`, which trains a forecaster on the windows of a prepared ocean."""
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,6 +30,7 @@ from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import check_data, record_of
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask, fit
+from sstcast.training.initial_weights import InitialWeights
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -40,7 +42,7 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
     A linear system is solved directly. It chooses its options on the validation windows and is then fitted to both
     splits. The linear base of a network is fitted only to the windows that train the network, so that the
     validation error can tell when to stop. With `training.cross_fit`, the share of the network's change is
-    computed first.
+    computed first. With `training.weights`, the network begins with these, and only its base is fitted.
 
     An interrupted run resumes where it stopped. On a CPU it ends with the same weights, bit for bit, as an
     uninterrupted one. If another process trains the run, this one waits, and takes over if the other one dies.
@@ -48,8 +50,9 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
     Returns:
         The run, and whether there was anything to do.
 
-    Raises SSTCastError if the folder of the run holds another configuration, the device is not available or the
-    loss is not finite. Raises Interrupted after Ctrl-C or SIGTERM, once a checkpoint is saved.
+    Raises SSTCastError if the folder of the run holds another configuration, the device is not available, the
+    loss is not finite, or `training.weights` do not fit the model or may have learnt from test days. Raises
+    Interrupted after Ctrl-C or SIGTERM, once a checkpoint is saved.
     """
     choose_device(config.training.device)  # raises before anything is written
     if config.model.name == COMBINATION:
@@ -60,15 +63,20 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
+    initial = _begin(config, model)
     run = Run.create(config, write=FIRST_PROCESS)
     # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and record_of(run) is None:
             records = [Prepared.of(data).record() for data in config.oceans]
+            if initial is not None:
+                records[0] = records[0].model_copy(update={"initial_weights": initial.digest})
             for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
                 records[number - 1].save(run.data_of(number))
         else:
             check_data(run, config.oceans)
+            if initial is not None and (record := record_of(run)) is not None:
+                initial.check_recorded(run, record.initial_weights)
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 close_training(run, config)  # a kill may have come before
@@ -91,6 +99,29 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
         if FIRST_PROCESS:
             close_training(run, config)
         return run, new
+
+
+def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
+    """Load the weights that a training begins from. Return None if there are none, or the training has begun.
+
+    Raises SSTCastError if they do not fit the model, or learnt from days that the run is tested on.
+    """
+    if config.training.weights is None or step_checkpoints(Run(config.folder).checkpoints):
+        return None
+    if isinstance(model, LinearSystem):
+        raise SSTCastError(f"training.weights: {config.model.name} is solved in one step; leave them out")
+    initial = InitialWeights.read(config.training.weights)
+    before = initial.config_as(RunConfig)
+    last = max(max(ocean.splits.validation[1], ocean.splits.base[1]) for ocean in before.oceans)
+    if before.training.weights is not None:  # which ended before the test days of that run
+        last = max(last, before.data.splits.test[0] - dt.timedelta(1))
+    if last >= (test := config.data.splits.test[0]):
+        raise SSTCastError(
+            f"{initial.key}: may have learnt from days up to {last}, but this run is tested from {test}; choose "
+            "weights of earlier days, or later test days"
+        )
+    initial.put_into(model, fitted=("linear.", "share"))
+    return initial
 
 
 def _train_network(

@@ -1,0 +1,82 @@
+"""The weights that training begins from (`training.weights`): those of a run, or of a checkpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from torch import Tensor, nn
+
+from sstcast.errors import SSTCastError
+from sstcast.runs import PRETRAINED, Run
+from sstcast.storage.artefacts import digest, packaged
+from sstcast.storage.yaml_files import Model, validate
+from sstcast.training.checkpoint import load_checkpoint, load_weights
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """A checkpoint whose weights another training begins from.
+
+    `key` is `training.weights` with its value, for messages. `weights` holds tensors by name, and `config` the
+    configuration that trained them, as plain values. `digest` is the SHA-256 of the file.
+    """
+
+    key: str
+    weights: Mapping[str, Tensor]
+    config: Any
+    digest: str
+
+    @classmethod
+    def read(cls, place: str) -> Self:
+        """Read the best weights of a run, those that ship with sstcast (`pretrained`), or a checkpoint file.
+
+        Raises SSTCastError if `place` is none of these, an ensemble, or damaged.
+        """
+        key, path = f"training.weights: {place}", Path(place)
+        if place == PRETRAINED and not path.exists():
+            path = packaged(f"data/{PRETRAINED}")
+        if path.is_dir():
+            if (first := Run(path).members[0]).folder != path:
+                raise SSTCastError(f"{key}: has several members; name one of them, for instance {first.folder}")
+            path = first.best
+        if not path.exists():
+            raise SSTCastError(f"{key}: no {path}; name a trained run, its checkpoint or {PRETRAINED}")
+        try:
+            saved = load_checkpoint(path)
+        except SSTCastError as error:
+            raise SSTCastError(f"training.weights: {error}") from None
+        return cls(key, saved["model"], saved.get("config"), digest(path))
+
+    def config_as(self, kind: type[Model]) -> Model:
+        """Return the configuration that trained them. Raises SSTCastError if it is not of this kind."""
+        if isinstance(self.config, dict) and ("dataset" in self.config) != ("dataset" in kind.model_fields):
+            trained, wanted = (
+                ("a benchmark", "an ocean") if "dataset" in self.config else ("an ocean", "a benchmark")
+            )
+            raise SSTCastError(f"{self.key}: was trained on {trained}; name weights trained on {wanted}")
+        return validate(kind, self.config, self.key)
+
+    def put_into(self, model: nn.Module, fitted: tuple[str, ...] = ()) -> None:
+        """Load the weights into `model`, except those whose names begin with one of `fitted`.
+
+        Raises SSTCastError if names or shapes differ, or a weight is not finite.
+        """
+        theirs = {name: weight for name, weight in self.weights.items() if not name.startswith(fitted)}
+        whole = model.state_dict()
+        ours = {name: weight for name, weight in whole.items() if not name.startswith(fitted)}
+        for name in [*ours, *(name for name in theirs if name not in ours)]:
+            there, here = (list(one[name].shape) if name in one else "absent" for one in (theirs, ours))
+            if there != here:
+                raise SSTCastError(
+                    f"{self.key}: do not fit this model: {name} is {there} there and {here} here; give this model "
+                    "their options, history and horizon, or choose other weights"
+                )
+        load_weights(model, {"model": whole | theirs}, Path(self.key))
+
+    def check_recorded(self, run: Run, recorded: str | None) -> None:
+        """Raise SSTCastError unless `recorded`, the digest in the record of an interrupted run, is theirs."""
+        if recorded != self.digest:
+            raise SSTCastError(
+                f"{self.key}: has other weights than {run.folder} began with; restore them or delete that folder"
+            )

@@ -1,0 +1,160 @@
+"""Training begins from the weights of another run, and the first loss is theirs."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+import yaml
+from refusals import refused
+from runs_of_training import setup
+
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import Interrupted
+from sstcast.models import build_forecaster
+from sstcast.runs import Run
+from sstcast.storage.artefacts import digest, packaged
+from sstcast.training.checkpoint import load_checkpoint, save_checkpoint
+from sstcast.training.data_record import record_of
+from sstcast.training.devices import start
+from sstcast.training.engine import Trainer
+from sstcast.training.forecast_task import ForecastTask
+from sstcast.training.initial_weights import InitialWeights
+from sstcast.training.train import train
+
+ONE_STEP = ["training.epochs=1", "training.windows_per_epoch=20", "training.batch_size=20"]
+
+
+def begun_from(place: object, *overrides: str) -> list[str]:
+    return ["name=later", f"training.weights={place}", *overrides]
+
+
+@pytest.mark.parametrize("base", ["persistence", "linear"])
+def test_the_first_loss_is_that_of_the_weights(run_yaml: Path, base: str) -> None:
+    """It equals the mean squared error that the other run's network has on the windows of the first step."""
+    first, _ = train(*setup(run_yaml, f"model.base={base}"))
+    config, windows = setup(run_yaml, *begun_from(first.folder, f"model.base={base}", *ONE_STEP))
+    network = build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), base=base, width=16, layers=2)
+    network.load_state_dict(load_checkpoint(first.best)["model"])
+    task = ForecastTask(windows, config.training, start(config.training))
+    batch = task.batch(task.order(0, 0)[0])
+    with torch.no_grad():
+        expected = task.loss(network.train(), batch) / task.weight(batch)
+    later, new = train(config, windows)
+    assert new
+    assert float(pd.read_csv(later.history)["train_loss"][0]) == pytest.approx(float(expected), rel=1e-6)
+    assert record_of(later).initial_weights == digest(first.best)
+    assert yaml.safe_load(later.config_file.read_text())["training"]["weights"] == str(first.folder)
+    # Once it is trained, it no longer needs them.
+    first.best.unlink()
+    assert not train(config, windows)[1]
+
+
+def test_without_weights_files_and_recipes_stay_as_they_were(run_yaml: Path) -> None:
+    run, _ = train(*setup(run_yaml, *ONE_STEP))
+    assert "weights" not in yaml.safe_load(run.config_file.read_text())["training"]
+    assert "initial_weights" not in run.data.read_text()
+    assert "weights" not in run.config.experiment()["training"]
+
+
+def test_a_checkpoint_and_an_average_begin_with_the_weights(run_yaml: Path) -> None:
+    first, _ = train(*setup(run_yaml, "training.ema=0.9"))
+    saved = load_checkpoint(first.best)["model"]
+    config, windows = setup(run_yaml, *begun_from(first.best, "training.ema=0.9", "training.learning_rate=1e-30"))
+    later, _ = train(config, windows)
+    for name, weight in load_checkpoint(later.best)["model"].items():
+        torch.testing.assert_close(weight, saved[name])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["model.width=8"], "encoder.weight is [16, 10] there and [8, 10] here"),
+        (["model.layers=3"], "is absent there and"),
+        (["data.horizon=4"], "head.2.weight is [5, 32] there and [4, 32] here"),
+        (["model={name: multiscale-ridge}"], "multiscale-ridge is solved in one step"),
+        (
+            ["data.splits.test=[2003-07-01, 2004-12-31]", "data.splits.validation=[2003-01-01, 2003-06-30]"],
+            "2003-12-31",
+        ),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_before_anything_is_written(
+    run_yaml: Path, overrides: list[str], words: str
+) -> None:
+    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    config, windows = setup(run_yaml, *begun_from(first.folder, *overrides))
+    with refused("training.weights", words):
+        train(config, windows)
+    assert not config.folder.exists()
+
+
+def test_weights_of_weights_that_learnt_from_the_test_days_are_refused(run_yaml: Path) -> None:
+    """The second run learns only from 2001 and 2002, but begins from weights that learnt from 2001-2003."""
+    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    early = ["data.splits.train=[2001, 2001]", "data.splits.validation=[2002-01-01, 2002-06-30]"]
+    second, _ = train(*setup(run_yaml, "name=second", f"training.weights={first.folder}", *early, *ONE_STEP))
+    late = [
+        "data.splits.validation=[2002, 2002]",
+        "data.splits.train=[2001, 2001]",
+        "data.splits.test=[2003, 2003]",
+    ]
+    config, windows = setup(run_yaml, *begun_from(second.folder, *late))
+    with refused("training.weights", "2003-12-31"):
+        train(config, windows)
+
+
+@pytest.mark.parametrize("place", ["nowhere", "empty", "notes.txt", "ensemble"])
+def test_places_without_weights_are_refused(run_yaml: Path, tmp_path: Path, ensemble: Run, place: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("no weights")
+    path = ensemble.folder if place == "ensemble" else tmp_path / place
+    config, windows = setup(run_yaml, *begun_from(path))
+    with refused("training.weights", "seed-0" if place == "ensemble" else str(path)):
+        train(config, windows)
+    assert not config.folder.exists()
+
+
+def test_weights_and_cross_fitting_exclude_each_other(run_yaml: Path) -> None:
+    with refused("training", "weights", "cross_fit"):
+        load_config(run_yaml, ["training.weights=pretrained", "training.cross_fit=2", "model.base=linear"])
+
+
+def test_pretrained_are_the_weights_that_ship(
+    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They learnt from days up to 2014. Nothing is copied to runs/."""
+    monkeypatch.chdir(tmp_path)
+    config, windows = setup(run_yaml, *begun_from("pretrained"))
+    with refused("training.weights: pretrained", "2014-12-31"):
+        train(config, windows)
+    monkeypatch.setattr(InitialWeights, "config_as", lambda *_: RunConfig(**yaml.safe_load(run_yaml.read_text())))
+    with refused("training.weights: pretrained", "do not fit this model"):
+        train(config, windows)
+    weights = load_checkpoint(packaged("data/pretrained/checkpoints/best.pt"))["model"]
+    shipped = RunConfig(**yaml.safe_load(packaged("data/pretrained/config.yaml").read_text()))
+    model = build_forecaster(history=42, horizon=28, shape=(30, 30), **shipped.model.model_dump())
+    InitialWeights.read("pretrained").put_into(model, ("linear.", "share"))
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, weights[name])
+    assert not any(tmp_path.glob("runs/pretrained*"))
+
+
+def test_other_weights_are_refused_before_the_first_checkpoint(
+    run_yaml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    config, windows = setup(run_yaml, *begun_from(first.folder, *ONE_STEP))
+    with monkeypatch.context() as patch:  # a kill before the first step
+        patch.setattr(Trainer, "fit", stop)
+        with pytest.raises(Interrupted):
+            train(config, windows)
+    state = load_checkpoint(first.best)
+    state["model"]["encoder.weight"] += 1
+    save_checkpoint(first.best, first.config, model=state["model"])
+    with refused("training.weights", "began with"):
+        train(config, windows)
+
+
+def stop(trainer: Trainer) -> None:
+    raise Interrupted(15)
