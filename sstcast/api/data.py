@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch_geometric.data import Data
 
-    from sstcast.config import RunConfig
+    from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -121,7 +121,7 @@ def init(
     """
     from sstcast.ocean.starting import start
 
-    return start(str(at_home(source)), given_path(out), variable, units)
+    return start(field_source(source, variable=variable, units=units), given_path(out))
 
 
 def prepare(
@@ -283,9 +283,13 @@ def given_path(path: PathLike[str] | str | None) -> Path | None:
     return None if path is None else at_home(path)
 
 
-def given_source(source: Path | str | None) -> str | None:
-    """Expand `~` in the path of a source, and pass None through."""
-    return None if source is None else str(at_home(source))
+def field_source(source: Path | str | None = None, **keys: str | int | None) -> FieldSource:
+    """Describe where days come from, with the region and how to read them, by the keys that are not None."""
+    from sstcast.config import FieldSource
+    from sstcast.storage.yaml_files import validate
+
+    given = {key: value for key, value in {"source": source, **keys}.items() if value is not None}
+    return validate(FieldSource, given, ", ".join(f"--{key} {value}" for key, value in given.items()))
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:

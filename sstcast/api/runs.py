@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, listed, quiet, seeds_of
+from sstcast.api.data import Result, Say, Seeds, as_config, field_source, given_path, listed, quiet, seeds_of
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
@@ -186,7 +186,7 @@ def evaluate(
     if isinstance(other, Run) and other.folder.name in (MODEL, *BASELINES):
         raise SSTCastError(f"--against {other.folder}: is named like a baseline; rename the folder")
     if source is not None or region is not None:
-        run = transferred_run(run, given_source(source), region, say)
+        run = transferred_run(run, field_source(source, region=region), say)
     metrics, new = evaluate(run)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
@@ -273,8 +273,7 @@ def load(
     """
     from sstcast.forecasting.forecast import load_run
 
-    place = given_source(source)
-    return load_run(at_home(run), region=region, source=place, variable=variable, units=units, gaps=gaps)
+    return load_run(at_home(run), field_source(source, region=region, variable=variable, units=units, gaps=gaps))
 
 
 def forecast(
@@ -307,9 +306,8 @@ def forecast(
     from sstcast.forecasting.forecast import forecast
     from sstcast.storage.stores import open_netcdf, open_zarr
 
-    place = given_source(source)
-    other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, **other)
+    days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -349,8 +347,8 @@ def score(
     from sstcast.scores.score import score
 
     runs = [other for each in listed(against) if isinstance(other := _reference(each), Run)]
-    place = given_source(truth)
-    metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
+    days = field_source(truth, region=region)
+    metrics, scored, new = score(at_home(file), days, runs, given_path(out), variable, units, leads, say)
     return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
 
 

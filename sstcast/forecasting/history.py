@@ -16,7 +16,7 @@ from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, oce
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import open_region
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
@@ -44,7 +44,7 @@ def last_days(
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
     exist, lacks days that cannot be fetched, or does not cover the region.
     """
-    path, count = source_path(data.source), count or data.history
+    path, count = data.path, count or data.history
     bring_up_to_date(data, date, today, say, count)
     with open_region(data) as sst:
         held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
@@ -75,7 +75,7 @@ def bring_up_to_date(
     None if nothing was fetched, for instance because the source gets no new days. Raises SSTCastError if the store
     is unusable.
     """
-    path = source_path(data.source)
+    path = data.path
     if not is_raw_store(path):
         return None
     held = open_raw_store(path)

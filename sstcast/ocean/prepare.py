@@ -30,7 +30,7 @@ from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
-from sstcast.ocean.reading import gaps_filled, open_region, source_path
+from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
@@ -87,7 +87,7 @@ class _Preparation:
 
     def __init__(self, prepared: Prepared, say: Say) -> None:
         self.data, self.prepared, self.say = prepared.data, prepared, say
-        self.path, self.region = source_path(self.data.source), self.data.box
+        self.path, self.region = self.data.path, self.data.box
         self.recipe: Recipe = {
             "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import open_region
 from sstcast.storage.artefacts import check_intact, fingerprint, made_of
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
@@ -132,7 +132,7 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     The source is read only if its files have changed. If the source is gone, no days count as changed, because the
     stores made from it still exist.
     """
-    path, prepared = source_path(data.source), Prepared.of(data)
+    path, prepared = data.path, Prepared.of(data)
     cube = prepared.open_cube()
     if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
         return np.array([], "datetime64[ns]")
@@ -160,7 +160,7 @@ def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False)
     elif (days := changed_days(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
-            f"{source_path(data.source)}: has changed since {Prepared.of(data).cube} was made from it, on "
+            f"{data.path}: has changed since {Prepared.of(data).cube} was made from it, on "
             f"{days.size} day(s), the first {first}; {remedy}"
         )
 
