@@ -138,9 +138,10 @@ class Region(Strict):
 class FieldSource(Strict):
     """Where the days of a field come from, and how they are read.
 
-    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either. Set
-    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
-    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`.
+    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, or
+    `object:TOKEN` for an xarray object (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
+    state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
+    name in `configs/regions.yaml` or a `Region`.
     """
 
     source: Place = "sample"

@@ -25,7 +25,7 @@ from sstcast.forecasting.predictor import (
     predictor_of,
 )
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
-from sstcast.forecasting.transfer import OWN, newest_data, transferred_data
+from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
@@ -65,6 +65,7 @@ def forecast(
     if out is not None:
         _check_out(out)
     run = Run.open(folder)
+    days = continued(run, days)
     other = days.given
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
@@ -234,10 +235,10 @@ class LoadedRun:
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
     """Load a run for its own ocean or, if `days` give another region or source, for that, which is prepared."""
-    data = None
-    if days.given:
+    data, run = None, Run.open(folder)
+    if (days := continued(run, days)).given:
         with options_for_keys():
-            data = transferred_data(Run.open(folder), days, to_forecast=True)
+            data = transferred_data(run, days, to_forecast=True)
             prepare(data, say=lambda line: None)
     return LoadedRun(folder, data)
 

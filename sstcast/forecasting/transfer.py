@@ -10,8 +10,9 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
+from sstcast.ocean.objects import hold, is_object, open_object, release
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, Record, source_name
+from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
 from sstcast.ocean.reading import open_region, open_sst
 from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
@@ -20,6 +21,7 @@ from sstcast.storage.yaml_files import save_config
 from sstcast.training.data_record import record_of
 
 OWN = FieldSource()  # gives no key, so a run keeps its own days
+OTHER_DAYS = "give the object that the run was trained on, or a region as well, to use it as another ocean's"
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
@@ -38,7 +40,7 @@ def transferred_data(
     Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
     requires another shape of tile.
     """
-    data, given = run.config.data, dict(days.given)
+    data, given = run.config.data, days.given
     region, source = given.pop("region", None), given.pop("source", None)
     place: Region | str = data.region if region is None else region
     if region is not None and "," in region:
@@ -64,6 +66,30 @@ def transferred_data(
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, to_forecast, date)
+
+
+def continued(run: Run, days: FieldSource) -> FieldSource:
+    """Let an object in `days` stand for that of the run, if the run has one. Returns what else `days` give.
+
+    With a region, the object is another ocean's. Raises SSTCastError if a day in the run's splits is lost or
+    differs.
+    """
+    own, given = run.config.data, days.given
+    if "region" in given or not (is_object(own.path) and is_object(days.path)):
+        return days
+    del given["source"]
+    if own.source != days.source:
+        before = release(own.source)
+        hold(open_object(days.path), own.source)
+        try:
+            if Prepared.of(own).exist:
+                check_source(own, OTHER_DAYS)
+        except SSTCastError:
+            release(own.source)
+            if before is not None:
+                hold(before, own.source)
+            raise
+    return FieldSource(**given)
 
 
 def newest_data(run: Run, last: dt.date) -> DataConfig:
@@ -125,7 +151,7 @@ def _of_source(data: DataConfig, days: FieldSource, known: Sequence[DataConfig])
     for ocean in known:  # a source that the run was trained on is read with the same options
         if ocean.path == days.path:
             reading = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    if not days.source or not days.path.exists():
+    if not days.source or not (is_object(days.path) or days.path.exists()):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
     return data.model_copy(update=reading | days.given | {"region": data.region})
 

@@ -21,6 +21,7 @@ from sstcast.geo import step
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
+from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
@@ -112,10 +113,12 @@ def open_sst(days: FieldSource) -> xr.DataArray:
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to a file, to a store, or to all files and stores in a folder and its subfolders.
+    """Apply `read` to a file, a store or an object, or to all files and stores in a folder and its subfolders.
 
     Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
+    if is_object(path):
+        return [read(path, open_object(path))]
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):

@@ -12,6 +12,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
 from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
+from sstcast.ocean.objects import is_object
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst
@@ -139,6 +140,9 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     if longest > gap:
         lines.append(f"  the gap of {longest} days in a row is too long to fill; add these days before you train")
     run = config.folder.parent / folder_name(out.stem, UNNAMED)
+    if is_object(path):
+        train = f"sstcast.train({str(out)!r}, source=...)"
+        return [*lines, f"{out}: written; next: {train} with this object, then: sstcast evaluate {run}"]
     return [
         *lines,
         f"{out}: written; next: sstcast train {out}",

@@ -15,11 +15,12 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
-from sstcast.forecasting.transfer import OWN, transferred_data
+from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
+from sstcast.ocean.objects import is_object
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
@@ -197,7 +198,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
     Raises SSTCastError if any of these is unusable, the runs have different oceans, or no forecast has two years
     of truth before it and truth on all its days.
     """
-    given = dict(truth.given)
+    truth = continued(against[0], truth) if against else truth
+    given = truth.given
     configured = "source" in given and truth.source.endswith((".yaml", ".yml"))
     if not against:
         if "source" not in given:
@@ -224,7 +226,7 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
 
 def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> DataConfig:
     path = truth.path
-    if not path.exists():
+    if not (is_object(path) or path.exists()):
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values
