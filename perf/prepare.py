@@ -22,7 +22,7 @@ import yaml
 from simulated import Simulator, canonical_name, write_day
 
 from sstcast import __version__
-from sstcast.config import load_config
+from sstcast.config import FieldSource, load_config
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_sst
 from sstcast.sources.fetch import fetch
@@ -32,12 +32,12 @@ FIRST = dt.date(1982, 1, 1)
 CHILD = """
 import re, sys, time
 from pathlib import Path
-from sstcast.config import load_config
+from sstcast.config import FieldSource, load_config
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.prepare import prepare
 data = load_config(Path(sys.argv[1])).data
 started = time.perf_counter()
-open_sst(Path(data.source)).data.map_blocks(lambda block: block[:1, :1, :1].copy()).compute()
+open_sst(data).data.map_blocks(lambda block: block[:1, :1, :1].copy()).compute()
 only_open = time.perf_counter() - started
 started = time.perf_counter()
 prepare(data, say=lambda line: None)
@@ -94,7 +94,9 @@ def against_files(folder: Path, count: int) -> None:
         print(f"| fetch from the folder + prepare, {protocol} | {both:.2f} | {both / only_open:.2f} |")
         print(f"| of it, prepare | {both - fetched:.2f} | {(both - fetched) / only_open:.2f} |")
     started = time.perf_counter()
-    open_sst(home / "store.zarr").data.map_blocks(lambda block: block[:1, :1, :1].copy()).compute()
+    open_sst(FieldSource(source=home / "store.zarr")).data.map_blocks(
+        lambda block: block[:1, :1, :1].copy()
+    ).compute()
     print(f"| open and decompress what fetch made of them | {time.perf_counter() - started:.2f} | |")
 
 

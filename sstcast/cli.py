@@ -180,7 +180,7 @@ def _parameters(function: Callable[..., Any], argument: str, several: bool) -> I
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, given in inspect.signature(function).parameters.items():
-        if name == "say":
+        if name == "say" or given.annotation.startswith("xr."):  # only Python has objects
             continue
         many = given.annotation.startswith("Sequence[") or (several and name == argument)
         first = given.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")

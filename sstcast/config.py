@@ -36,11 +36,19 @@ from sstcast.storage.yaml_files import (
     validate,
 )
 
+
+def expanded(source: Any) -> Any:
+    """Return a path as text, with a leading `~` expanded, and anything else unchanged."""
+    home = isinstance(source, Path) or (isinstance(source, str) and source.startswith("~"))
+    return str(at_home(source)) if home else source
+
+
+SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
 Folder = Annotated[Path, AfterValidator(at_home)]
-Place = Annotated[str, AfterValidator(lambda text: str(at_home(text)) if text[:1] == "~" else text)]
+Place = Annotated[str, BeforeValidator(expanded)]
 Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
 
@@ -127,13 +135,13 @@ class Region(Strict):
         return lon
 
 
-class DataConfig(Strict):
-    """The SST data and how to prepare them.
+class FieldSource(Strict):
+    """Where the days of a field come from, and how they are read.
 
-    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either. Set
-    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
-    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
-    `directory`. `history` and `horizon` are in days.
+    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, or
+    `object:TOKEN` for an xarray object (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
+    state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
+    name in `configs/regions.yaml` or a `Region`.
     """
 
     source: Place = "sample"
@@ -144,6 +152,21 @@ class DataConfig(Strict):
         Annotated[str, Tag("name")] | Annotated[Region, Tag("box")],
         Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
     ] = "tasman"
+
+    @property
+    def path(self) -> Path:
+        """The path of `source`."""
+        return packaged(SAMPLE) if self.source == "sample" else Path(self.source)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The keys that were given, without those that have their defaults."""
+        return {key: getattr(self, key) for key in self.model_fields_set}
+
+
+class DataConfig(FieldSource):
+    """The SST data and how to prepare them, in `directory`. `history` and `horizon` are in days."""
+
     protocol: Literal["physical", "paper"] = "physical"
     directory: Folder = Path("data/prepared")
     history: Days = 42

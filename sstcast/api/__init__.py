@@ -10,7 +10,8 @@ Args:
     run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
     region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
     source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-        region if they contain it, else all of them.
+        region if they contain it, else all of them; in Python also an xarray object. If the run was made from one,
+        they must hold the same days, unless a region is given.
     variable: name of the SST variable, if it is not found automatically.
     units: units of SST, for instance `K`, in place of those that the file or store states.
     gaps: fill gaps of up to this many days. By default, as in the run's configuration.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch_geometric.data import Data
 
-    from sstcast.config import RunConfig
+    from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -105,12 +105,15 @@ def status(folder: Path | str = "data") -> list[RawContents]:
 
 
 def init(
-    source: str | Path, out: Path | str | None = None, variable: str | None = None, units: str | None = None
+    source: str | Path | xr.Dataset | xr.DataArray,
+    out: Path | str | None = None,
+    variable: str | None = None,
+    units: str | None = None,
 ) -> list[str]:
     """Examine SST data and write a configuration to train on them.
 
     Args:
-        source: a NetCDF file, a Zarr store, a folder of them, or `sample`.
+        source: a NetCDF file, a Zarr store, a folder of them, or `sample`; in Python also an xarray object.
         out: the YAML to write, by default named after the source.
 
     Returns:
@@ -121,13 +124,14 @@ def init(
     """
     from sstcast.ocean.starting import start
 
-    return start(str(at_home(source)), given_path(out), variable, units)
+    return start(field_source(source, variable=variable, units=units), given_path(out))
 
 
 def prepare(
     config: RunConfig | Path | str,
     overrides: Sequence[str] = (),
     scheduler: str | None = None,
+    source: xr.Dataset | xr.DataArray | None = None,
     say: Say = quiet,
 ) -> None:
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
@@ -141,7 +145,7 @@ def prepare(
     from sstcast.ocean.prepare import prepare_all
     from sstcast.workers import cluster
 
-    oceans = as_config(config, overrides).oceans
+    oceans = as_config(config, overrides, source).oceans
     with cluster(scheduler):
         prepare_all(oceans, say)
 
@@ -261,16 +265,30 @@ def benchmark(
     return results
 
 
-def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> RunConfig:
+def as_config(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+) -> RunConfig:
     """Return a configuration unchanged, or read it from a path with `overrides`.
 
-    Raises SSTCastError if overrides are given with a configuration.
+    An object as `source` stands for the one that the configuration names, or replaces its source. Raises
+    SSTCastError if overrides are given with a configuration.
     """
     if isinstance(config, (str, Path)):
-        return load_config(config, overrides)
-    if overrides:
+        config = load_config(config, overrides)
+    elif overrides:
         raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
-    return config
+    if source is None:
+        return config
+    from sstcast.ocean.objects import hold, is_object, name_of
+
+    name, old = name_of(source), config.data.source
+    if is_object(config.data.path) and not isinstance(source, (str, PathLike)):
+        name = hold(source, old)
+    also = [one.model_copy(update={"source": name}) if one.source == old else one for one in config.also]
+    data = config.data.model_copy(update={"source": name})
+    return config.model_copy(update={"data": data, "also": tuple(also)})
 
 
 def listed(values: Any) -> list[Any]:
@@ -283,9 +301,19 @@ def given_path(path: PathLike[str] | str | None) -> Path | None:
     return None if path is None else at_home(path)
 
 
-def given_source(source: Path | str | None) -> str | None:
-    """Expand `~` in the path of a source, and pass None through."""
-    return None if source is None else str(at_home(source))
+def field_source(
+    source: Path | str | xr.Dataset | xr.DataArray | None = None, **keys: str | int | None
+) -> FieldSource:
+    """Describe where days come from, with the region and how to read them, by the keys that are not None."""
+    from sstcast.config import FieldSource
+    from sstcast.storage.yaml_files import validate
+
+    given: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
+    if source is not None:
+        from sstcast.ocean.objects import name_of
+
+        given = {"source": name_of(source), **given}
+    return validate(FieldSource, given, ", ".join(f"--{key} {value}" for key, value in given.items()))
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:

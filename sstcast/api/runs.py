@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Say, Seeds, as_config, given_path, given_source, listed, quiet, seeds_of
+from sstcast.api.data import Result, Say, Seeds, as_config, field_source, given_path, listed, quiet, seeds_of
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
@@ -62,6 +62,7 @@ def train(
     strategy: str | None = None,
     precision: str | None = None,
     jobs: int = 1,
+    source: xr.Dataset | xr.DataArray | None = None,
     say: Say = quiet,
 ) -> Run:
     """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
@@ -98,7 +99,9 @@ def train(
         *listed(overrides),
         *(f"training.{key}={value}" for key, value in flags.items() if value is not None),
     ]
-    given = None if config is None else as_config(config, changes)
+    if source is not None and config is None:
+        raise SSTCastError("source: a resumed run goes on with its own days; leave it out")
+    given = None if config is None else as_config(config, changes, source)
     folder = given_path(resume)
     configs = plan(given, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
@@ -155,7 +158,7 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
 def evaluate(
     run: Run | Path | str,
     against: str | Run | Path = "multiscale",
-    source: str | Path | None = None,
+    source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
     say: Say = quiet,
@@ -177,7 +180,7 @@ def evaluate(
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
-    from sstcast.forecasting.transfer import transferred_run
+    from sstcast.forecasting.transfer import continued, transferred_run
     from sstcast.names import BASELINES, MODEL
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare_runs, evaluate
@@ -185,8 +188,9 @@ def evaluate(
     other, run = _reference(against), Run.open(at_home(run))
     if isinstance(other, Run) and other.folder.name in (MODEL, *BASELINES):
         raise SSTCastError(f"--against {other.folder}: is named like a baseline; rename the folder")
-    if source is not None or region is not None:
-        run = transferred_run(run, given_source(source), region, say)
+    days = field_source(source, region=region)
+    if days.given and (days := continued(run.trained, days)).given:
+        run = transferred_run(run, days, say)
     metrics, new = evaluate(run)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
@@ -211,6 +215,7 @@ def hindcast(
     overrides: Sequence[str] = (),
     jobs: int = 1,
     scheduler: str | None = None,
+    source: xr.Dataset | xr.DataArray | None = None,
     say: Say = print,
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
@@ -247,7 +252,7 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    systems = [as_config(config, overrides) for config in configs]
+    systems = [as_config(config, overrides, source) for config in configs]
     chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
     metrics, new = hindcast(plan, jobs, scheduler, say)
@@ -257,7 +262,7 @@ def hindcast(
 def load(
     run: Run | Path | str,
     region: str | None = None,
-    source: str | Path | None = None,
+    source: str | Path | xr.Dataset | xr.DataArray | None = None,
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
@@ -273,8 +278,7 @@ def load(
     """
     from sstcast.forecasting.forecast import load_run
 
-    place = given_source(source)
-    return load_run(at_home(run), region=region, source=place, variable=variable, units=units, gaps=gaps)
+    return load_run(at_home(run), field_source(source, region=region, variable=variable, units=units, gaps=gaps))
 
 
 def forecast(
@@ -282,7 +286,7 @@ def forecast(
     date: str = "latest",
     out: Path | str | None = None,
     region: str | None = None,
-    source: str | Path | None = None,
+    source: str | Path | xr.Dataset | xr.DataArray | None = None,
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
@@ -307,15 +311,14 @@ def forecast(
     from sstcast.forecasting.forecast import forecast
     from sstcast.storage.stores import open_netcdf, open_zarr
 
-    place = given_source(source)
-    other = {"region": region, "source": place, "variable": variable, "units": units, "gaps": gaps}
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, **other)
+    days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
 def score(
     file: Path | str,
-    truth: str | Path | None = None,
+    truth: str | Path | xr.Dataset | xr.DataArray | None = None,
     against: Sequence[str | Run | Path] = (),
     region: str | None = None,
     out: Path | str | None = None,
@@ -329,8 +332,8 @@ def score(
 
     Args:
         file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
-        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML. By default, the data of
-            the first run in `against`.
+        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an
+            xarray object. By default, the data of the first run in `against`.
         against: runs to score on the same days, or baselines to compare with. The baselines are always scored.
         region: a name in `configs/regions.yaml` or `W,E,S,N`. By default, the region of the first run in
             `against`, or the area where forecasts and observations overlap.
@@ -349,8 +352,8 @@ def score(
     from sstcast.scores.score import score
 
     runs = [other for each in listed(against) if isinstance(other := _reference(each), Run)]
-    place = given_source(truth)
-    metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
+    days = field_source(truth, region=region)
+    metrics, scored, new = score(at_home(file), days, runs, given_path(out), variable, units, leads, say)
     return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
 
 

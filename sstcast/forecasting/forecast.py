@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
@@ -25,7 +25,7 @@ from sstcast.forecasting.predictor import (
     predictor_of,
 )
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
-from sstcast.forecasting.transfer import newest_data, transferred_data
+from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
@@ -49,14 +49,14 @@ def forecast(
     out: Path | None = None,
     members: bool = False,
     say: Callable[[str], object] = print,
-    **other: Any,
+    days: FieldSource = OWN,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
     also holds the forecast of each ensemble member. `say` receives a line for each thing that is fetched or
-    prepared. `other` are arguments of `transferred_data`, to forecast another region or from another source, whose
-    statistics are prepared if necessary.
+    prepared. If `days` give another region or source, the statistics of that ocean are prepared if necessary (see
+    `transferred_data`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -65,10 +65,11 @@ def forecast(
     if out is not None:
         _check_out(out)
     run = Run.open(folder)
-    other = {key: value for key, value in other.items() if value is not None}
+    days = continued(run, days)
+    other = days.given
     named = options_for_keys() if "source" in other else nullcontext()
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
-        data = transferred_data(run, to_forecast=True, date=day, **other) if other else run.config.data
+        data = transferred_data(run, days, to_forecast=True, date=day) if other else run.config.data
         today = dt.date.today()
         history = last_days(data, day, today, say, days_read(run, data), PAST)
         if not other:
@@ -233,12 +234,12 @@ class LoadedRun:
         )
 
 
-def load_run(folder: Path, **other: Any) -> LoadedRun:
-    """Load a run for its own ocean or, with arguments of `transferred_data`, for another, which is prepared."""
-    data, other = None, {key: value for key, value in other.items() if value is not None}
-    if other:
+def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
+    """Load a run for its own ocean or, if `days` give another region or source, for that, which is prepared."""
+    data, run = None, Run.open(folder)
+    if (days := continued(run, days)).given:
         with options_for_keys():
-            data = transferred_data(Run.open(folder), to_forecast=True, **other)
+            data = transferred_data(run, days, to_forecast=True)
             prepare(data, say=lambda line: None)
     return LoadedRun(folder, data)
 

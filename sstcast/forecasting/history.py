@@ -13,10 +13,11 @@ from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
+from sstcast.ocean.objects import USE_PYTHON, is_object, is_there
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import open_region
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
@@ -44,16 +45,17 @@ def last_days(
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
     exist, lacks days that cannot be fetched, or does not cover the region.
     """
-    path, count = source_path(data.source), count or data.history
+    path, count = data.path, count or data.history
     bring_up_to_date(data, date, today, say, count)
-    with open_region(data) as sst:
+    from_stores = is_object(path) and not is_there(path) and data.protocol == "physical"
+    with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
         held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or held[1]
         first = date - (count - 1) * DAY
         if first < held[0] or date > held[1]:
             raise SSTCastError(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {held[0]}..{held[1]}; "
-                "choose another --date or fetch them"
+                f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
         first = max(held[0], min(first, date - (most - 1) * DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
@@ -75,7 +77,7 @@ def bring_up_to_date(
     None if nothing was fetched, for instance because the source gets no new days. Raises SSTCastError if the store
     is unusable.
     """
-    path = source_path(data.source)
+    path = data.path
     if not is_raw_store(path):
         return None
     held = open_raw_store(path)

@@ -19,7 +19,6 @@ from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import source_path
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
     WEEK,
@@ -214,7 +213,7 @@ class TrainedRun(Models):
             wraps = wraps and bool(state.get("wraps"))
             if model.linear is not None and data not in oceans:
                 before = days_before(config.name, config.options, data.history)
-                cells = [(source_path(ocean.source), ocean.box) for ocean in (data, *oceans)]
+                cells = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
                 _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)

@@ -2,41 +2,36 @@
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from sstcast.config import LONGEST_NAME, DataConfig, Region, RunConfig, parse_box
+from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
+from sstcast.ocean.objects import hold, is_object, open_object, release
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, Record, source_name
-from sstcast.ocean.reading import open_region, open_sst, source_path
+from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
+from sstcast.ocean.reading import open_region, open_sst
 from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
-from sstcast.storage.yaml_files import save_config, validate
+from sstcast.storage.yaml_files import save_config
 from sstcast.training.data_record import record_of
 
+OWN = FieldSource()  # gives no key, so a run keeps its own days
+OTHER_DAYS = "give the object that the run was trained on, or a region as well, to use it as another ocean's"
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
 def transferred_data(
-    run: Run,
-    region: str | None = None,
-    source: str | None = None,
-    to_forecast: bool = False,
-    variable: str | None = None,
-    units: str | None = None,
-    gaps: int | None = None,
-    date: dt.date | None = None,
+    run: Run, days: FieldSource, to_forecast: bool = False, date: dt.date | None = None
 ) -> DataConfig:
-    """Return the data configuration of a run for another region, another source, or both.
+    """Return the data configuration of a run for the region, the source, or both that were given in `days`.
 
-    `region` is a name in `configs/regions.yaml` or a box `W,E,S,N`, which is averaged in the same way as the run's
-    region. `source` is a file, folder or store of daily temperatures, read with `variable`, `units` and `gaps`
-    (see `config.DataConfig`). Graph models accept tiles of any shape. If the source does not contain the run's
-    region, they forecast all of the source.
+    A region `W,E,S,N` is averaged in the same way as the run's region. Graph models accept tiles of any shape. If
+    the source does not contain the run's region, they forecast all of the source.
 
     With `to_forecast`, no day is tested. The splits are from `splits.for_forecasts`, for a record that ends on the
     initial `date`, by default on its last day. Otherwise they are the run's, clipped to the days in the source. If
@@ -45,17 +40,16 @@ def transferred_data(
     Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
     requires another shape of tile.
     """
-    data = run.config.data
+    data, given = run.config.data, days.given
+    region, source = given.pop("region", None), given.pop("source", None)
     place: Region | str = data.region if region is None else region
     if region is not None and "," in region:
         place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
     models = [system.config.model for system in run.systems]
     transfers = {model.name: transfer_of(model.name, model.options) for model in models}
-    reading = {"variable": variable, "units": units, "gaps": gaps}
-    given = {key: value for key, value in reading.items() if value is not None}
     if source is not None:
-        other = _of_source(other, source, run.config.also, given)
+        other = _of_source(other, days, run.config.also)
     elif given:
         raise SSTCastError(f"--{next(iter(given))}: applies to another source; name it with --source")
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
@@ -71,7 +65,31 @@ def transferred_data(
                 f"--region {region}: model {name} needs tiles of {shapes[0]}, but the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return other if source is None else _of_days(other, source, to_forecast, date)
+    return other if source is None else _of_days(other, to_forecast, date)
+
+
+def continued(run: Run, days: FieldSource) -> FieldSource:
+    """Let an object in `days` stand for that of the run, if the run has one. Returns what else `days` give.
+
+    With a region, the object is another ocean's. Raises SSTCastError if a day in the run's splits is lost or
+    differs.
+    """
+    own, given = run.config.data, days.given
+    if "region" in given or not (is_object(own.path) and is_object(days.path)):
+        return days
+    del given["source"]
+    if own.source != days.source:
+        before = release(own.source)
+        hold(open_object(days.path), own.source)
+        try:
+            if Prepared.of(own).exist:
+                check_source(own, OTHER_DAYS)
+        except SSTCastError:
+            release(own.source)
+            if before is not None:
+                hold(before, own.source)
+            raise
+    return FieldSource(**given)
 
 
 def newest_data(run: Run, last: dt.date) -> DataConfig:
@@ -91,14 +109,14 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
     return data.model_copy(update={"splits": splits})
 
 
-def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
+def transferred_run(run: Run, days: FieldSource, say: Callable[[str], object] = print) -> Run:
     """Make or update the folder `RUN/elsewhere-NAME` of a run on another ocean, and prepare that ocean.
 
     In its configuration, `data` is the other ocean and `trained_on` is the run's own. `say` receives a line for
     each thing that is prepared. Raises SSTCastError in the same cases as `transferred_data` and `prepare`.
     """
     run = run.trained
-    data = transferred_data(run, region, source)
+    data = transferred_data(run, days)
     prepare(data, say)
     record = Prepared.of(data).record()
     there = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
@@ -127,17 +145,15 @@ def _cut_as(region: Region, box: Box) -> Region:
     return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
 
 
-def _of_source(
-    data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
-) -> DataConfig:
-    """Return `data` with another source. Raises SSTCastError if it does not exist."""
-    raw = data.model_dump() | {"source": source, "variable": None, "units": None}
+def _of_source(data: DataConfig, days: FieldSource, known: Sequence[DataConfig]) -> DataConfig:
+    """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
+    reading: dict[str, Any] = {"variable": None, "units": None}
     for ocean in known:  # a source that the run was trained on is read with the same options
-        if source_path(ocean.source) == source_path(source):
-            raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    if not source or not source_path(source).exists():
-        raise SSTCastError(f"--source {source}: no such file or folder")
-    return validate(DataConfig, raw | dict(given), f"--source {source}")
+        if ocean.path == days.path:
+            reading = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
+    if not days.source or not (is_object(days.path) or days.path.exists()):
+        raise SSTCastError(f"--source {days.source}: no such file or folder")
+    return data.model_copy(update=reading | days.given | {"region": data.region})
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
@@ -145,8 +161,8 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
 
     If `anywhere`, and the source does not contain the region, replace the region by the whole source.
     """
-    path = source_path(data.source)
-    with open_sst(path, data.variable, data.units) as sst:
+    path = data.path
+    with open_sst(data) as sst:
         if anywhere:
             try:
                 crop(sst, data.box, path)
@@ -170,16 +186,16 @@ def _side(cells: int, wanted: int) -> int:
     return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
 
 
-def _of_days(data: DataConfig, source: str, to_forecast: bool, date: dt.date | None) -> DataConfig:
+def _of_days(data: DataConfig, to_forecast: bool, date: dt.date | None) -> DataConfig:
     """Return `data` with splits that fit the days in its source (see `transferred_data`)."""
-    where = f"--source {source}"
+    where = f"--source {data.source}"
     with open_region(data) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     if to_forecast:
         splits = for_forecasts(data, first, min(last, date or last), where)
     elif first > data.splits.train[1]:
-        splits = for_training(first, last, source_path(source))[2]
+        splits = for_training(first, last, data.path)[2]
     else:
         splits = clipped(data.splits, first, last, where)
     other = data.model_copy(update={"splits": splits})

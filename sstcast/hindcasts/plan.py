@@ -14,7 +14,6 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
-from sstcast.ocean.reading import source_path
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
@@ -316,7 +315,7 @@ def _region(data: DataConfig) -> str:
 
 
 _SHARED: dict[str, Callable[[DataConfig], Any]] = {
-    "source": lambda data: str(source_path(data.source).resolve()),
+    "source": lambda data: str(data.path.resolve()),
     "variable": lambda data: data.variable,
     "units": lambda data: data.units,
     "gaps": lambda data: data.gaps,

@@ -28,13 +28,14 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
+from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
-from sstcast.ocean.reading import gaps_filled, open_region, source_path
+from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import as_text, clear_leftovers, fingerprint, is_made_of, locked, noted
+from sstcast.storage.artefacts import as_text, clear_leftovers, is_made_of, locked, made_of, noted
 from sstcast.storage.cf import describe, references, write_zarr
 from sstcast.storage.memory import trim
 
@@ -87,13 +88,15 @@ class _Preparation:
 
     def __init__(self, prepared: Prepared, say: Say) -> None:
         self.data, self.prepared, self.say = prepared.data, prepared, say
-        self.path, self.region = source_path(self.data.source), self.data.box
+        self.path, self.region = self.data.path, self.data.box
         self.recipe: Recipe = {
             "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
         }
-        self.of_cube = self.recipe | {"files": fingerprint(self.path)}
+        self.of_cube = self.recipe | {"files": state(self.path)}
+        if is_object(self.path) and not is_there(self.path) and (known := made_of(prepared.cube)):
+            self.of_cube = self.recipe | {"files": known.get("files")}  # the stores stand for an absent object
 
     @cached_property
     def source(self) -> xr.DataArray:

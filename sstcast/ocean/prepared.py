@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.reading import open_region, source_path
-from sstcast.storage.artefacts import check_intact, fingerprint, made_of
+from sstcast.ocean.objects import is_object, is_there, state
+from sstcast.ocean.reading import open_region
+from sstcast.storage.artefacts import check_intact, made_of
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import JsonRecord, added
@@ -134,9 +135,9 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     The source is read only if its files have changed. If the source is gone, no days count as changed, because the
     stores made from it still exist.
     """
-    path, prepared = source_path(data.source), Prepared.of(data)
+    path, prepared = data.path, Prepared.of(data)
     cube = prepared.open_cube()
-    if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
+    if not is_there(path) or (made_of(prepared.cube) or {}).get("files") == state(path):
         return np.array([], "datetime64[ns]")
     whole = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
@@ -162,7 +163,7 @@ def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False)
     elif (days := changed_days(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
-            f"{source_path(data.source)}: has changed since {Prepared.of(data).cube} was made from it, on "
+            f"{data.path}: has changed since {Prepared.of(data).cube} was made from it, on "
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
 
@@ -203,6 +204,8 @@ def digest_of_days(cube: xr.Dataset, first: dt.date | None = None, last: dt.date
 def source_name(data: DataConfig) -> str:
     """Name a source by its file name and a hash of its full path and the keys that control reading."""
     path, reading = Path(data.source), (data.variable, data.units, data.gaps)
+    if is_object(path):
+        return f"object-{_short(json.dumps([data.source, *reading]))}"
     if data.source == "sample" and reading == (None, None, 0):
         return "sample"
     return f"{path.stem[:40]}-{_short(json.dumps([str(path.resolve()), *reading]))}"

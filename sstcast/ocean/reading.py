@@ -15,19 +15,19 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig
+from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted, warn
 from sstcast.geo import step
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
+from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
-SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
@@ -65,11 +65,6 @@ class FieldInFile:
     close: Callable[[], None] = lambda: None
 
 
-def source_path(source: str) -> Path:
-    """Return the path of `data.source`. `sample` is the data set that ships with sstcast."""
-    return packaged(SAMPLE) if source == "sample" else Path(source)
-
-
 def open_region(data: DataConfig) -> xr.DataArray:
     """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
 
@@ -80,8 +75,7 @@ def open_region(data: DataConfig) -> xr.DataArray:
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
     """
-    path = source_path(data.source)
-    opened = open_sst(path, data.variable, data.units)
+    opened, path = open_sst(data), data.path
     sst = crop(opened, data.box, path)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
@@ -90,11 +84,10 @@ def open_region(data: DataConfig) -> xr.DataArray:
     return sst
 
 
-def open_sst(path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
-    """Open daily SST lazily, as dask arrays.
+def open_sst(days: FieldSource) -> xr.DataArray:
+    """Open daily SST lazily, as dask arrays, in its whole extent.
 
-    `path` is a NetCDF file, a Zarr store, or a folder of either, for instance with a file per day or year.
-    `variable` and `units` are as in `DataConfig`. The result is `sst(time, lat, lon)` in degC with ascending time
+    A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
     data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
     Close the result after use, as for `open_region`.
@@ -102,7 +95,8 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
     """
-    parts = read_parts(path, partial(_observations, variable=variable, units=units, known={}))
+    path = days.path
+    parts = read_parts(path, partial(_observations, variable=days.variable, units=days.units, known={}))
     _check_names(parts)
     sst = merge(parts, "time").rename("sst")
     if not is_raw_store(path):
@@ -119,10 +113,12 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to a file, to a store, or to all files and stores in a folder and its subfolders.
+    """Apply `read` to a file, a store or an object, or to all files and stores in a folder and its subfolders.
 
     Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
+    if is_object(path):
+        return [read(path, open_object(path))]
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):

@@ -7,14 +7,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from sstcast.config import folder_name, load_config
+from sstcast.config import FieldSource, folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
 from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
+from sstcast.ocean.objects import is_object
 from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
-from sstcast.ocean.reading import longest_gap, open_sst, source_path
+from sstcast.ocean.reading import longest_gap, open_sst
 from sstcast.ocean.splits import for_training
 from sstcast.storage.artefacts import atomic
 
@@ -48,21 +49,19 @@ model:
 """
 
 
-def start(
-    source: str, out: Path | None = None, variable: str | None = None, units: str | None = None
-) -> list[str]:
-    """Write a configuration for `source`, a path or `sample`, to `out`. Returns lines that describe the source.
+def start(days: FieldSource, out: Path | None = None) -> list[str]:
+    """Write a configuration for days of any region to `out`. Returns lines that describe their source.
 
     By default, `out` is in the current folder and named after the source.
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    path = source_path(source)
+    path = days.path
     out = out or Path(f"{folder_name(path.resolve().stem, UNNAMED)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = sorted_eastward(open_sst(path, variable, units))
+        sst = sorted_eastward(open_sst(days))
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     true = true_rows(sst)
@@ -71,9 +70,9 @@ def start(
         if true.stop - true.start < 2:
             check_places(sst, str(path))
         sst = sst.isel(lat=true).drop_vars(MISPLACED)
-    days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
-    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)  # a short record is told first
-    some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
+    time, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
+    history, horizon, splits = for_training(time[0].date(), time[-1].date(), path)  # a short record is told first
+    some = np.unique(np.linspace(0, time.size - 1, LOOKED_AT).astype(int))
     values = sst.isel(time=some).values
     present = np.isfinite(values)
     ocean = present.any(0)
@@ -86,15 +85,15 @@ def start(
             f"{path}: holds {wrong[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     rows, cols, tile, skip = choose_area(ocean)
-    longest = longest_gap(days)
+    longest = longest_gap(time)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     whole, region = (box.yaml for box in (Box.of(sst), box_of(lat, rows, lon, cols)))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),
-        source=json.dumps(source, ensure_ascii=False),
-        variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
-        units=f"\n  units: {json.dumps(units, ensure_ascii=False)}" if units else "",
+        source=json.dumps(days.source, ensure_ascii=False),
+        variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
+        units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=whole,
         cells=cells,
@@ -103,19 +102,19 @@ def start(
         skip=f", skip: {skip}" if skip else "",
         history=history,
         horizon=horizon,
-        first=f"{days[0]:%Y-%m-%d}",
-        last=f"{days[-1]:%Y-%m-%d}",
+        first=f"{time[0]:%Y-%m-%d}",
+        last=f"{time[-1]:%Y-%m-%d}",
         **splits.given,
     )
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit, so that nothing is written
-    missing = len(pd.date_range(days[0], days[-1])) - days.size
+    missing = len(pd.date_range(time[0], time[-1])) - time.size
     chosen = ocean[rows, cols]
     tiles = chosen.size // (tile[0] * tile[1]) - len(skip)
     lines = [
-        f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
+        f"{path}: {time.size} days, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
     ]
     if left_out:
@@ -143,6 +142,9 @@ def start(
         lines.append(f"  the gap of {longest} days in a row is too long to fill")
         remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
     run = config.folder.parent / folder_name(out.stem, UNNAMED)
+    if is_object(path):
+        train = f"sstcast.train({str(out)!r}, source=...)"
+        return [*lines, f"{out}: written; next: {train} with this object, then: sstcast evaluate {run}"]
     return [
         *lines,
         f"{out}: written; next: {remedy}sstcast train {out}",

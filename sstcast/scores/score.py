@@ -10,19 +10,20 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
+from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
+from sstcast.ocean.objects import is_object
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import open_sst, source_path
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.evaluate import BASELINE, check_same
@@ -48,9 +49,8 @@ Say = Callable[[str], object]
 
 def score(
     path: Path,
-    truth: str | None = None,
+    truth: FieldSource = OWN,
     against: Sequence[Run] = (),
-    region: str | None = None,
     out: Path | None = None,
     variable: str | None = None,
     units: str | None = None,
@@ -61,10 +61,10 @@ def score(
 
     Args:
         path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.forecasting.files`).
-        truth: a source of daily temperatures, or a YAML file that names one. By default, the first run's source.
+        truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
+            region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
+            how the data follow from `truth` and `against`.
         against: runs that forecast the same days, as further references.
-        region: a name or `W,E,S,N`. By default, the run's region, or all cells of the truth that the file covers.
-            `data_of` describes how the data follow from `truth`, `against` and `region`.
         out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
@@ -91,7 +91,7 @@ def score(
             f"{path}: the first lead is {ahead[0]} days, but only {horizon} days ahead are scored; increase "
             "--leads, or choose other forecasts"
         )
-    data = data_of(forecasts, truth, against, region, horizon)
+    data = data_of(forecasts, truth, against, horizon)
     prepare(data, say)
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
@@ -188,48 +188,48 @@ def _score(
     return scored.write(tables, metrics, recipe, data.protocol, **more)
 
 
-def data_of(
-    forecasts: Forecasts, truth: str | None, against: Sequence[Run], region: str | None, horizon: int
-) -> DataConfig:
+def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
     """Return the data configuration that forecasts are scored with, up to `horizon` days ahead.
 
-    With `against`, it is the first run's, transferred to the source `truth` or to `region` if given. If `truth` is
-    a YAML file, it is that file's. If `truth` is a source, the baselines have 42 days of history, and climatology
+    With `against`, it is the first run's, transferred to the source or region that `truth` gives. If `truth` is a
+    YAML file, it is that file's. If `truth` is a source, the baselines have 42 days of history, and climatology
     and baselines are fitted to all days before the history of the first forecast. Penalties are chosen on the last
     two years of these days, or on their last fifth if that is shorter.
 
     Raises SSTCastError if any of these is unusable, the runs have different oceans, or no forecast has two years
     of truth before it and truth on all its days.
     """
-    configured = truth is not None and truth.endswith((".yaml", ".yml"))
+    truth = continued(against[0], truth) if against else truth
+    given = truth.given
+    configured = "source" in given and truth.source.endswith((".yaml", ".yml"))
     if not against:
-        if truth is None:
+        if "source" not in given:
             raise SSTCastError("--truth: name the observations, a source of daily temperatures")
-        data = load_config(Path(truth)).data if configured else _data_of_file(forecasts, truth, region, horizon)
-        if configured and region is not None:
-            with open_sst(source_path(data.source), data.variable, data.units) as observed:
-                data = data.model_copy(update={"region": _place(forecasts, observed, region)})
+        data = load_config(truth.path).data if configured else _data_of_file(forecasts, truth, horizon)
+        if configured and "region" in given:
+            with open_sst(data) as observed:
+                data = data.model_copy(update={"region": _place(forecasts, observed, given["region"])})
     else:
         if configured:
             raise SSTCastError(
-                f"--truth {truth}: a run has its own configuration; name a source of observations instead"
+                f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
         first, *others = against
         keys = ("source", "region", "protocol", "history", "splits.train", "splits.validation", "splits.test")
         for run in others:
             check_same(first, run, keys, {}, "compare runs of one ocean")
         own = first.config.data
-        if truth is not None and source_path(truth).resolve() == source_path(own.source).resolve():
-            truth = None
-        data = own if truth is None and region is None else transferred_data(first, region, truth)
+        if "source" in given and truth.path.resolve() == own.path.resolve():
+            del given["source"]
+        data = transferred_data(first, FieldSource(**given)) if given else own
     return data.model_copy(update={"horizon": horizon})
 
 
-def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon: int) -> DataConfig:
-    path = source_path(truth)
-    if not path.exists():
-        raise SSTCastError(f"--truth {truth}: no such file or folder")
-    with open_sst(path) as observed:
+def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> DataConfig:
+    path = truth.path
+    if not (is_object(path) or path.exists()):
+        raise SSTCastError(f"--truth {truth.source}: no such file or folder")
+    with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values
     scored = _within(dates, days[0] + (DAYS_BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
@@ -240,13 +240,13 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
         )
     first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
     raw = {
-        "source": truth,
-        "region": _place(forecasts, observed, region),
+        "source": truth.source,
+        "region": _place(forecasts, observed, truth.given.get("region")),
         "history": HISTORY,
         "horizon": horizon,
         "splits": for_dates(first, initial, last, HISTORY, horizon),
     }
-    return validate(DataConfig, raw, f"--truth {truth}")
+    return validate(DataConfig, raw, f"--truth {truth.source}")
 
 
 def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> str | Region:

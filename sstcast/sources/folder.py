@@ -91,7 +91,7 @@ class Sample(Folder):
     end = dt.date(2016, 12, 31)
 
     def __init__(self, request: FetchRequest) -> None:
-        from sstcast.ocean.reading import source_path  # imported late: it takes a second
+        from sstcast.config import FieldSource
 
         super().__init__(request)
-        self.root = source_path("sample")
+        self.root = FieldSource().path

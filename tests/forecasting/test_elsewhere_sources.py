@@ -11,7 +11,7 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import Splits
+from sstcast.config import FieldSource, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
@@ -45,14 +45,14 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
-    data = transferred_data(run, source=str(years), to_forecast=True)
+    data = transferred_data(run, FieldSource(source=years), to_forecast=True)
     rows, cols = data.box.tile
     assert (14 % rows, 9 % cols) == (0, 0)
     spans = {name: tuple(map(str, span)) for name, span in data.splits.given.items()}
     assert spans["base_period"] == ("2009-01-01", "2015-12-31")
     assert spans["validation"] == ("2015-01-01", "2015-12-31")
     assert spans["test"] == ("2016-01-01", "2016-02-29")
-    splits = transferred_data(run, source=str(years)).splits  # to score it on the record's own last years
+    splits = transferred_data(run, FieldSource(source=years)).splits  # to score it on the record's own last years
     assert str(splits.train[0]) == "2009-01-01"
     assert splits.test[1].year == 2016
 
@@ -63,7 +63,7 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     with pytest.raises(
         SSTCastError, match=r"short.nc: has 2012.*, but a climatology needs 5 years before 2016-01-01"
     ):
-        forecast(run.folder, source=str(short), say=str)
+        forecast(run.folder, days=FieldSource(source=short), say=str)
     assert not list(run.folder.glob("*.nc"))
 
 
@@ -71,7 +71,9 @@ def test_a_forecast_from_a_past_day_is_of_the_days_up_to_it(run: Run, years: Pat
     known = tmp_path / "known.nc"
     xr.load_dataset(years).sel(time=slice(None, "2015-06-30")).to_netcdf(known, engine="netcdf4")
     past, now = (
-        xr.load_dataset(forecast(run.folder, date, out=tmp_path / f"{date}.nc", source=str(source), say=str)[0])
+        xr.load_dataset(
+            forecast(run.folder, date, out=tmp_path / f"{date}.nc", days=FieldSource(source=source), say=str)[0]
+        )
         for date, source in (("2015-06-30", years), ("latest", known))
     )
     for name in ("sst", "sst_anomaly", "sst_spread", "heatwave_probability"):
@@ -89,9 +91,9 @@ def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Pa
         ({"variable": "a"}, r"odd.nc: 2 missing day.*--gaps"),
     ):
         with pytest.raises(SSTCastError, match=words) as error:
-            forecast(run.folder, source=str(odd), say=str, **options)
+            forecast(run.folder, days=FieldSource(source=odd, **options), say=str)
         assert "data." not in str(error.value)
-    file, _ = forecast(run.folder, source=str(odd), variable="a", units="K", gaps=2, say=str)
+    file, _ = forecast(run.folder, days=FieldSource(source=odd, variable="a", units="K", gaps=2), say=str)
     filled = tmp_path / "filled.nc"
     held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
     ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled).value["sst"]
@@ -106,16 +108,16 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
     xr.load_dataset(years).isel(lat=slice(-rows, None), lon=slice(cols)).to_netcdf(small, engine="netcdf4")
     if rows < 6:
         with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 on each side$"):
-            transferred_data(run, source=str(small), to_forecast=True)
+            transferred_data(run, FieldSource(source=small), to_forecast=True)
     else:
-        assert transferred_data(run, source=str(small), to_forecast=True).box.tile == (rows, cols)
+        assert transferred_data(run, FieldSource(source=small), to_forecast=True).box.tile == (rows, cols)
 
 
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
-    file, new = forecast(run.folder, source=str(years), say=str)
+    file, new = forecast(run.folder, days=FieldSource(source=years), say=str)
     assert new
-    assert forecast(run.folder, source=str(years), say=str) == (file, False)
-    data = transferred_data(run, source=str(years), to_forecast=True)
+    assert forecast(run.folder, days=FieldSource(source=years), say=str) == (file, False)
+    data = transferred_data(run, FieldSource(source=years), to_forecast=True)
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
     fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"))

@@ -15,7 +15,7 @@ from small_ocean import make_sst
 from untrained import make_run, replace_weights
 
 import sstcast
-from sstcast.config import load_config
+from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import calibrated
@@ -169,7 +169,7 @@ def test_nothing_to_do_until_something_changes(run: Run) -> None:
 def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
     """Statistics of the paper's protocol are a cell's own: half of the region gives half of the forecast."""
     run = prepared_run(run_yaml, ("data.protocol=paper",))
-    west = read(run, "2004-03-03", region=WEST_TILE)
+    west = read(run, "2004-03-03", days=FieldSource(region=WEST_TILE))
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
     assert west.sizes["lon"] == 6
     whole = read(run, "2004-03-03")
@@ -185,10 +185,10 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
         ({"date": "1871-01-01"}, ["small.nc", "2001-01-01..2004-12-31"]),
         ({"date": "2135-01-01"}, ["small.nc", "2134-12-23..2135-01-01"]),
         ({"out": Path("a.csv")}, ["--out a.csv", ".nc or .zarr"]),
-        ({"region": "atlantis"}, ["atlantis", "tasman"]),
-        ({"region": "1,2"}, ["--region 1,2", "W,E,S,N"]),
-        ({"region": "10,11.5,-12,-10"}, ["small.nc", "lat: [-12, -10]"]),
-        ({"region": "170,171,-12,-10"}, ["small.nc", "8 x 4 cells are too few", "at least 6"]),
+        ({"days": FieldSource(region="atlantis")}, ["atlantis", "tasman"]),
+        ({"days": FieldSource(region="1,2")}, ["--region 1,2", "W,E,S,N"]),
+        ({"days": FieldSource(region="10,11.5,-12,-10")}, ["small.nc", "lat: [-12, -10]"]),
+        ({"days": FieldSource(region="170,171,-12,-10")}, ["small.nc", "8 x 4 cells are too few", "at least 6"]),
     ],
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:

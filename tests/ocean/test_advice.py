@@ -15,6 +15,7 @@ from refusals import refused
 from small_files import Write, folder_of, netcdf
 from small_ocean import make_sst
 
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.ocean.reading import open_sst
 from sstcast.scores.indices import thirds
@@ -86,7 +87,7 @@ def test_what_cannot_be_read_is_refused_with_a_remedy(tmp_path: Path, case: str)
     write, words = ADVICE[case]
     path = write(tmp_path)
     with refused(path, *words):
-        open_sst(path)
+        open_sst(FieldSource(source=path))
 
 
 def test_matlab_s_day_is_that_of_the_advice() -> None:
@@ -99,7 +100,7 @@ def test_a_repeated_meridian_is_left_out(tmp_path: Path, west: float, capsys: py
     globe = OCEAN.assign_coords(lon=("lon", lon, {"units": "degrees_east"}))
     again = globe.isel(lon=[0]).assign_coords(lon=[west + 360])
     cyclic = xr.concat([globe, again], "lon").transpose("time", "lat", "lon")
-    opened = open_sst(netcdf(cyclic)(tmp_path))
+    opened = open_sst(FieldSource(source=netcdf(cyclic)(tmp_path)))
     np.testing.assert_allclose(opened, SST, atol=1e-4)
     np.testing.assert_allclose(opened["lon"], lon)
     assert "without its last column, which repeats the first one" in capsys.readouterr().err
@@ -122,11 +123,11 @@ def test_a_fill_value_of_0_must_not_be_a_temperature(tmp_path: Path, units: str,
     path = store(land, "a.zarr")
     if zeros:
         with refused(path, "sst has the fill value 0", "mask_and_scale=False", "{'sst': {'_FillValue': nan}}"):
-            open_sst(path)
+            open_sst(FieldSource(source=path))
         warm = land.where(SST.isnull(), land + 20)
-        np.testing.assert_allclose(open_sst(store(warm, "b.zarr")), values + 20, atol=1e-4)
+        np.testing.assert_allclose(open_sst(FieldSource(source=store(warm, "b.zarr"))), values + 20, atol=1e-4)
     else:
-        assert int(open_sst(path)[3].notnull().sum()) == 0
+        assert int(open_sst(FieldSource(source=path))[3].notnull().sum()) == 0
 
 
 def test_a_table_of_months_in_columns_is_refused_with_its_form(tmp_path: Path) -> None:

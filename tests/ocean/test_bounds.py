@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from small_ocean import make_sst
 
+from sstcast.config import FieldSource
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.history import checked
 from sstcast.ocean.reading import open_sst
@@ -51,7 +52,7 @@ def test_bounds_that_span_a_day_decide(
     encoding = {"units": "hours since 2000-01-01", "calendar": calendar, "dtype": "f8"}
     ocean.to_netcdf(tmp_path / "a.nc", encoding={"time": encoding, "time_bnds": encoding}, engine="netcdf4")
     label = pd.DatetimeIndex(ocean["time"].values).normalize()
-    with open_sst(tmp_path / "a.nc") as sst:
+    with open_sst(FieldSource(source=tmp_path / "a.nc")) as sst:
         assert sst.indexes["time"].equals(label + moved * DAY)
         assert sst.attrs["averages"] == ""
     told = capsys.readouterr().err
@@ -75,9 +76,9 @@ def test_attributes_alone_never_move_observations(tmp_path: Path, attributes: di
     ocean["sst"].attrs |= attributes
     with xr.set_options(keep_attrs=True):
         ocean.resample(time="1D").mean().to_netcdf(tmp_path / "daily.nc", engine="netcdf4")
-    with open_sst(tmp_path / "daily.nc") as sst:
+    with open_sst(FieldSource(source=tmp_path / "daily.nc")) as sst:
         np.testing.assert_array_equal(sst["time"], ocean["time"])
-    lines = start(str(tmp_path / "daily.nc"), tmp_path / "a.yaml")
+    lines = start(FieldSource(source=tmp_path / "daily.nc"), tmp_path / "a.yaml")
     told = [line for line in lines if "does not tell whether a label is the start or the end" in line]
     assert len(told) == bool(attributes)
     assert all(" ".join(attributes) in line for line in told)
@@ -121,7 +122,9 @@ def test_forecasts_of_averages_are_of_the_day_before_their_label(tmp_path: Path,
     if kind == "avg":
         ocean.to_netcdf(tmp_path / "truth.nc", engine="netcdf4")
         lines: list[str] = []
-        metrics, _, _ = score(tmp_path / "forecasts.nc", str(tmp_path / "truth.nc"), say=lines.append)
+        metrics, _, _ = score(
+            tmp_path / "forecasts.nc", FieldSource(source=tmp_path / "truth.nc"), say=lines.append
+        )
         errors = metrics["scores"]["model"]["degC"]["by_lead"]
         np.testing.assert_allclose([errors["rmse"], errors["bias"]], 0.3, atol=1e-5)
         assert any("the first valid day is 2004-02-01" in line for line in lines)

@@ -13,7 +13,7 @@ from small_files import BOX, SPLITS, Write, data_of, folder_of, netcdf, zarr
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast.config import DataConfig, Region, RunConfig, load_config
+from sstcast.config import DataConfig, FieldSource, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
@@ -117,7 +117,7 @@ def test_observations_open_with_the_values_written(tmp_path: Path, case: str) ->
     values, ocean = checked(opened, tmp_path)
     np.testing.assert_array_equal(ocean, SST.notnull().all("time"))
     values.compute()
-    start(str(path), tmp_path / "a.yaml")
+    start(FieldSource(source=path), tmp_path / "a.yaml")
     config = load_config(tmp_path / "a.yaml").data
     np.testing.assert_allclose(open_region(config), crop(SST, config.box, path), atol=2e-4)
 
@@ -131,7 +131,10 @@ def across_the_date_line(west: float) -> xr.Dataset:
 def test_the_date_line(tmp_path: Path, west: float) -> None:
     path = netcdf(across_the_date_line(west))(tmp_path)
     region = Region(lon=(177, -177), lat=(-12, -10), coarsen=2, tile=(4, 12))
-    cells, expected = crop(open_sst(path), region, path), make_sst(1, cols=32)["sst"][:, :, 4:28]
+    cells, expected = (
+        crop(open_sst(FieldSource(source=path)), region, path),
+        make_sst(1, cols=32)["sst"][:, :, 4:28],
+    )
     np.testing.assert_allclose(cells, expected, atol=1e-4)
     np.testing.assert_allclose(cells["lon"], 177.125 + 0.25 * np.arange(24))
     means = coarsen(*checked(cells, path), region)
@@ -156,8 +159,8 @@ DIFFERENT = [
 def test_other_units_are_refused_with_the_attribute_to_edit(tmp_path: Path, units: str) -> None:
     path = netcdf(OCEAN.isel(time=slice(9)).assign(sst=SST[:9].assign_attrs(units=units)))(tmp_path)
     with refused(path, repr(units), "set data.units to degC or K, or ", "the attribute `units` of sst,"):
-        open_sst(path)
-    np.testing.assert_allclose(open_sst(path, units="degC"), SST[:9], atol=1e-4)
+        open_sst(FieldSource(source=path))
+    np.testing.assert_allclose(open_sst(FieldSource(source=path, units="degC")), SST[:9], atol=1e-4)
     spread = forecasts()["sst"].copy(data=np.full(forecasts()["sst"].shape, 0.4)).assign_attrs(units=units)
     path = netcdf(forecasts().assign(sst_spread=spread), "forecasts.nc")(tmp_path)
     with refused(path, repr(units), "; correct the attribute `units` of sst_spread"):
@@ -181,14 +184,14 @@ def test_a_spread_is_a_difference_of_temperatures(tmp_path: Path, units: str, fa
 )
 def test_the_data_have_a_title(tmp_path: Path, attributes: dict[str, str], title: str) -> None:
     path = netcdf(OCEAN.isel(time=slice(9)).assign_attrs(attributes))(tmp_path)
-    assert open_sst(path).attrs["title"] == title
+    assert open_sst(FieldSource(source=path)).attrs["title"] == title
 
 
 def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     odd = [netcdf(kelvin().isel(time=slice(n, n + 3)), f"{n}.nc") for n in (0, 3)]
     path = folder_of(*odd)(tmp_path)
     (path / "year.grib").touch()
-    open_sst(path)
+    open_sst(FieldSource(source=path))
     expected = [
         "skipped, because the names are not of NetCDF or Zarr: year.grib",
         "sst is read in K, because the file states no units and its values fit K",
@@ -199,7 +202,7 @@ def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_calendar_without_leap_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_sst(4)
     path = netcdf(data.convert_calendar("noleap", align_on="date"))(tmp_path)
-    opened = open_sst(path)
+    opened = open_sst(FieldSource(source=path))
     standard = data.sel(time=~((data.time.dt.month == 2) & (data.time.dt.day == 29)))
     assert opened.indexes["time"].equals(standard.indexes["time"])
     np.testing.assert_allclose(opened, standard["sst"], atol=1e-4)
@@ -207,14 +210,16 @@ def test_a_calendar_without_leap_days(tmp_path: Path, capsys: pytest.CaptureFixt
     filled = open_region(data_of(path, gaps=1)).sel(time="2004-02-29")
     around = data["sst"].sel(time=["2004-02-28", "2004-03-01"]).mean("time")
     np.testing.assert_allclose(filled, around, atol=1e-4)
-    assert any("gaps: up to 1 days in a row" in line for line in start(str(path), tmp_path / "a.yaml"))
+    assert any(
+        "gaps: up to 1 days in a row" in line for line in start(FieldSource(source=path), tmp_path / "a.yaml")
+    )
     assert load_config(tmp_path / "a.yaml").data.gaps == 1
 
 
 def test_scattered_missing_cells_are_too_many(tmp_path: Path) -> None:
     data, random = make_sst(4), np.random.default_rng(0)
     data["sst"] = data["sst"].where(random.random(data["sst"].shape) < 0.7)
-    lines = start(str(netcdf(data)(tmp_path)), tmp_path / "a.yaml")
+    lines = start(FieldSource(source=netcdf(data)(tmp_path)), tmp_path / "a.yaml")
     assert any("ocean cells lack values on 8 of 8 days examined" in line for line in lines)
     config = load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"])
     assert config.data.gaps == 3
@@ -228,10 +233,10 @@ def test_integers_without_fill_value_need_all_their_chunks(tmp_path: Path, versi
     packed = np.rint((whole - 15) * 100).astype("i2")
     packed.attrs = {"units": "degC", "scale_factor": 0.01, "add_offset": 15.0}
     path = zarr(packed.chunk(time=73).to_dataset(name="sst"), version)(tmp_path)
-    np.testing.assert_allclose(open_sst(path), whole, atol=0.01)
+    np.testing.assert_allclose(open_sst(FieldSource(source=path)), whole, atol=0.01)
     next((path / "sst").glob("**/2*0" if version == 2 else "**/2/0/0")).unlink()
     with pytest.raises(SSTCastError, match=r"a.zarr: sst lacks 1 of 10 chunks"):
-        open_sst(path)
+        open_sst(FieldSource(source=path))
 
 
 def curvilinear() -> xr.Dataset:
@@ -336,9 +341,9 @@ def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, r
     keys = {"directory": tmp_path / "p"}
     for use in (
         lambda: prepare(data_of(path, **keys), say=str),
-        lambda: start(str(path), tmp_path / "a.yaml"),
-        lambda: forecast(run.folder, source=str(path), say=str),
-        lambda: score(scored, str(path), say=str),
+        lambda: start(FieldSource(source=path), tmp_path / "a.yaml"),
+        lambda: forecast(run.folder, days=FieldSource(source=path), say=str),
+        lambda: score(scored, FieldSource(source=path), say=str),
     ):
         with refused(path.name, *(words if path.exists() else ["no such"])):
             use()
@@ -367,7 +372,7 @@ def test_nominal_axes_are_used_where_they_are_true(tmp_path: Path, names: dict[s
     for axis, letter, units in (("lat", "Y", "degrees_north"), ("lon", "X", "degrees_east")):
         data[names.get(axis, axis)].attrs = {"units": units, "axis": letter}
     path = netcdf(data)(tmp_path)
-    lines = start(str(path), tmp_path / "a.yaml")
+    lines = start(FieldSource(source=path), tmp_path / "a.yaml")
     assert any("3 rows are left out, because their true latitudes" in line for line in lines)
     box = load_config(tmp_path / "a.yaml").data.box
     assert box.lat == (-12, -10.75)  # the five southern rows
@@ -454,7 +459,7 @@ BAD: dict[str, Change] = {
 def test_forecasts_are_refused_in_one_line(message: str, tmp_path: Path) -> None:
     path = netcdf(BAD[message](forecasts()))(tmp_path)
     with pytest.raises(SSTCastError, match=rf"^{path}: .*{message}") as error:
-        score(path, str(path), say=str)
+        score(path, FieldSource(source=path), say=str)
     assert "\n" not in str(error.value)
 
 

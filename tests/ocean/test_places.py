@@ -8,7 +8,7 @@ from refusals import refused
 from small_files import data_of, netcdf
 from small_ocean import make_sst
 
-from sstcast.config import Region, load_config
+from sstcast.config import FieldSource, Region, load_config
 from sstcast.ocean.reading import open_region, open_sst
 from sstcast.ocean.starting import start
 
@@ -22,7 +22,7 @@ def test_rows_of_any_spacing_are_read_but_none_may_be_missing(
     rows = -12 + np.cumsum([0.1, 0.2, 0.2, 0.2, 0.4, 0.4, 0.4, 0.4])  # the spacing doubles, as in HYCOM's grids
     data = OCEAN.assign_coords(lat=("lat", rows, {"units": "degrees_north"}))
     path = netcdf(data)(tmp_path)
-    start(str(path), tmp_path / "a.yaml")
+    start(FieldSource(source=path), tmp_path / "a.yaml")
     box = load_config(tmp_path / "a.yaml").data.box
     assert box.lat == (pytest.approx(-12), pytest.approx(-9.5))
     np.testing.assert_allclose(open_region(data_of(path, region=box)), SST, atol=1e-4)
@@ -32,8 +32,8 @@ def test_rows_of_any_spacing_are_read_but_none_may_be_missing(
         open_region(data_of(path, region=box.model_copy(update={"coarsen": 2, "tile": (2, 3)})))
     reduced = data.assign_coords(lat_bnds=(("lat", "nv"), np.stack([rows - 0.05, rows + 0.35], 1)))
     reduced["lat"].attrs["bounds"] = "lat_bnds"
-    open_sst(netcdf(reduced, "bounds.nc")(tmp_path))
+    open_sst(FieldSource(source=netcdf(reduced, "bounds.nc")(tmp_path)))
     assert "with rows that meet halfway between their centres, unlike its bounds" in capsys.readouterr().err
     gap = netcdf(data.isel(lat=[0, 1, 2, 3, 4, 5, 7]), "gap.nc")(tmp_path)
     with refused("its lat lacks values after -10.5"):
-        open_sst(gap)
+        open_sst(FieldSource(source=gap))

@@ -10,7 +10,7 @@ from refusals import refused
 from small_files import SPLITS, Write, data_of, netcdf, zarr
 from small_ocean import make_sst
 
-from sstcast.config import DataConfig, Region, load_config
+from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
@@ -157,7 +157,7 @@ def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int
 def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     data = make_sst(4)
     path = netcdf(data.isel(time=[*range(500), *range(512, data.sizes["time"])]))(tmp_path)
-    lines = start(str(path), tmp_path / "a.yaml")
+    lines = start(FieldSource(source=path), tmp_path / "a.yaml")
     assert load_config(tmp_path / "a.yaml").data.gaps == 3
     assert any("the gap of 12 days in a row is too long" in line for line in lines)
     with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):

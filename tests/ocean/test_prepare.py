@@ -16,7 +16,7 @@ import xarray as xr
 from scored_runs import configure
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
-from sstcast.config import RunConfig, load_region
+from sstcast.config import FieldSource, RunConfig, load_region
 from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -107,7 +107,7 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     day = dt.date(2022, 2, 18)
     assert fetch(FetchRequest(day, day, str(mirror.parent), "pacific", store), say=str).complete
     region = load_region("pacific12")
-    native = crop(open_sst(store), region, store)
+    native = crop(open_sst(FieldSource(source=store)), region, store)
     assert float(native.min()) == pytest.approx(22.69, abs=0.001)
     assert float(native.max()) == pytest.approx(30.14, abs=0.001)
     ocean = ocean_cells(native)

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
-from sstcast.config import load_config
+from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.splits import for_training
@@ -65,7 +65,7 @@ SOURCES = {  # tiles, their shape, gaps, and days of history
 def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path], None]) -> None:
     write(tmp_path)
     out = tmp_path / "mine.yaml"
-    lines = start(str(tmp_path / "source"), out)
+    lines = start(FieldSource(source=tmp_path / "source"), out)
     assert f"sstcast train {out}" in lines[-2]
     config = load_config(out, [f"data.directory={tmp_path / 'prepared'}"])
     _, anomalies = prepare(config.data, say=str).open()
@@ -77,7 +77,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
         assert windows.ocean.shape == (tiles, shape[0] * shape[1])
     assert (config.data.box.tile, config.data.gaps, config.data.history) == (shape, gaps, history)
     with pytest.raises(SSTCastError, match=r"mine.yaml: exists already; .*--out"):
-        start(str(tmp_path / "source"), out)
+        start(FieldSource(source=tmp_path / "source"), out)
 
 
 @pytest.mark.parametrize("order", ["descending", "date line", "Greenwich"])
@@ -87,7 +87,7 @@ def test_longitudes_in_any_order_give_the_region_that_prepares(tmp_path: Path, o
     data = data.assign_coords(lon={"date line": (lon + 180) % 360 - 180, "Greenwich": lon % 360}.get(order, lon))
     data = data.sortby("lon", ascending=order != "descending")
     data.to_netcdf(tmp_path / "source.nc", engine="netcdf4")
-    start(str(tmp_path / "source.nc"), tmp_path / "mine.yaml")
+    start(FieldSource(source=tmp_path / "source.nc"), tmp_path / "mine.yaml")
     config = load_config(tmp_path / "mine.yaml", [f"data.directory={tmp_path / 'prepared'}"])
     assert config.data.box.lon == (west, west + 24)
     cube, _ = prepare(config.data, say=str).open()
@@ -98,7 +98,7 @@ def test_longitudes_in_any_order_give_the_region_that_prepares(tmp_path: Path, o
 def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
     ocean(380, 8, 8, 1.0).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
     with pytest.raises(SSTCastError, match=r"a.nc: 380 days, but training needs 445"):
-        start(str(tmp_path / "a.nc"), tmp_path / "a.yaml")
+        start(FieldSource(source=tmp_path / "a.nc"), tmp_path / "a.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
 
 
@@ -106,7 +106,7 @@ def test_kelvin_called_celsius_leaves_nothing(tmp_path: Path) -> None:
     data = ocean(800, 20, 20, 1.0)
     data.assign(sst=(data["sst"] + 273.15).assign_attrs(units="degC")).to_netcdf(tmp_path / "a.nc")
     with pytest.raises(SSTCastError, match=r"a.nc: holds 29\d.* degC; give its --units"):
-        start(str(tmp_path / "a.nc"), tmp_path / "a.yaml")
+        start(FieldSource(source=tmp_path / "a.nc"), tmp_path / "a.yaml")
     assert not (tmp_path / "a.yaml").exists()
 
 

@@ -8,6 +8,7 @@ import xarray as xr
 from small_files import netcdf
 from small_ocean import make_sst
 
+from sstcast.config import FieldSource
 from sstcast.ocean.reading import open_sst
 
 SST = make_sst(1)["sst"]
@@ -23,4 +24,4 @@ def test_units(tmp_path: Path, units: str) -> None:
     kind = next((letter for letter in "kf" if letter in units.lower()), "c")
     values = written[kind] * (1000 if units == "mK" else 1)
     path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
-    np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
+    np.testing.assert_allclose(open_sst(FieldSource(source=path)), SST[:9], atol=1e-4)

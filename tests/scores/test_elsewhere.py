@@ -11,7 +11,7 @@ from scored_runs import configure, make_run, retrain
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import load_config
+from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
@@ -51,7 +51,7 @@ def other_ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def there(run: Run, other_ocean: Path) -> Run:
-    made = transferred_run(run, str(other_ocean), None, str)
+    made = transferred_run(run, FieldSource(source=other_ocean), str)
     evaluate(made)
     return made
 
@@ -127,10 +127,12 @@ def test_what_is_written_says_what_was_trained_where(
 
 def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: Path, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
-    made = transferred_run(copy, str(other_ocean), None, pytest.fail)
+    made = transferred_run(copy, FieldSource(source=other_ocean), pytest.fail)
     assert made.folder == copy.folder / there.folder.name
     assert not evaluate(made)[1]
-    assert transferred_run(made, str(other_ocean), None, pytest.fail) == made  # it is the run that goes elsewhere
+    assert (
+        transferred_run(made, FieldSource(source=other_ocean), pytest.fail) == made
+    )  # it is the run that goes elsewhere
     before = json.loads(made.metrics.read_text())["scores"]
     retrain(copy)
     found, new = evaluate(made)
@@ -138,7 +140,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     assert found["scores"]["model"] != before["model"]
     assert found["scores"]["ridge"] == before["ridge"]
     made.config_file.write_text("a: [")
-    assert transferred_run(copy, str(other_ocean), None, str).config == made.config
+    assert transferred_run(copy, FieldSource(source=other_ocean), str).config == made.config
     write_json(made.data, json.loads(made.data.read_text()) | {"cube": "0"})
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score again"):
         evaluate(made)
@@ -148,24 +150,24 @@ def test_scores_go_when_the_ocean_changes(run: Run, other_ocean: Path, tmp_path:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
     lines: list[str] = []
-    made = transferred_run(copy, str(source), None, lines.append)
+    made = transferred_run(copy, FieldSource(source=source), lines.append)
     assert len(lines) == 3  # what was prepared
     made.metrics.write_text("{}")
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, str)
+    made = transferred_run(copy, FieldSource(source=source), str)
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, str)
+    made = transferred_run(copy, FieldSource(source=source), str)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
-    made = transferred_run(run, None, WEST, str)
+    made = transferred_run(run, FieldSource(region=WEST), str)
     metrics, _ = evaluate(made)
     assert metrics["ocean_cells"] == 8 * 6 - 6
     assert made.folder.name.endswith("-170_171.5_-12_-10")
     hindcast = xr.open_zarr(made.forecasts)["sst"].sel(init_time="2004-05-05")
-    one, _ = forecast(run.folder, "2004-05-05", region=WEST, say=str)
+    one, _ = forecast(run.folder, "2004-05-05", days=FieldSource(region=WEST), say=str)
     np.testing.assert_allclose(hindcast, xr.load_dataset(one)["sst"][0], atol=1e-4)
     same, _ = forecast(made.folder, "2004-05-05", say=str)  # a folder like any other
     np.testing.assert_allclose(hindcast, xr.load_dataset(same)["sst"][0], atol=1e-4)
@@ -180,11 +182,11 @@ def test_a_combination_goes_elsewhere_with_its_parts(
         for one, name in ((ensemble, "ensemble"), (run, "single"))
     ]
     both = combine(parts, tmp_path / "runs/both", say=str)
-    made = transferred_run(both, str(other_ocean), None, str)
+    made = transferred_run(both, FieldSource(source=other_ocean), str)
     metrics, _ = evaluate(made)
     assert Run.open(made.folder) == made
     assert metrics["scores"]["ridge"] == json.loads(there.metrics.read_text())["scores"]["ridge"]
-    moved = transferred_run(parts[0], str(other_ocean), None, str)
+    moved = transferred_run(parts[0], FieldSource(source=other_ocean), str)
     assert len(Run.open(moved.folder).members) == 2
     assert parts[0].members == [Run(parts[0].folder / f"seed-{seed}") for seed in (0, 1)]
     with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
@@ -192,10 +194,10 @@ def test_a_combination_goes_elsewhere_with_its_parts(
 
 
 def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -> None:
-    def refused(words: str, source: Path | str | None, region: str | None = None) -> None:
+    def refused(words: str, **given: Path | str) -> None:
         before = set(run.folder.iterdir())
         with pytest.raises(SSTCastError, match=words) as error:
-            transferred_run(run, None if source is None else str(source), region, str)
+            transferred_run(run, FieldSource(**given), str)
         assert "\n" not in str(error.value)
         assert set(run.folder.iterdir()) == before
 
@@ -204,21 +206,25 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
         xr.load_dataset(sst_file).sel(time=slice(first, last)).to_netcdf(path, engine="netcdf4")
         return path
 
-    refused(r"--source .*absent.nc: no such file", tmp_path / "absent.nc")
-    refused(r"--source : no such file", "")
-    refused(r"has 2001-01-01..2003-12-31, but no day of the run's data.splits.test, 2004", ocean("2001", "2003"))
-    refused(r"too little of the run's data.splits.train: 31 days, but a climatology", ocean("2002-12", "2004"))
-    refused(r"no region 'atlantis'", None, "atlantis")
-    refused(r"no region ''", None, "")
-    refused(r"small.nc: data.region", None, "10,11.5,-12,-10")
+    refused(r"--source .*absent.nc: no such file", source=tmp_path / "absent.nc")
+    refused(r"--source : no such file", source="")
+    refused(
+        r"has 2001-01-01..2003-12-31, but no day of the run's data.splits.test, 2004", source=ocean("2001", "2003")
+    )
+    refused(
+        r"too little of the run's data.splits.train: 31 days, but a climatology", source=ocean("2002-12", "2004")
+    )
+    refused(r"no region 'atlantis'", region="atlantis")
+    refused(r"no region ''", region="")
+    refused(r"small.nc: data.region", region="10,11.5,-12,-10")
     (tmp_path / "text.nc").write_text("no ocean")
-    refused(r"text.nc: cannot be read|text.nc: ", tmp_path / "text.nc")
+    refused(r"text.nc: cannot be read|text.nc: ", source=tmp_path / "text.nc")
 
 
 def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) -> None:
     mlp = make_run(configure(tmp_path, sst_file, "mlp", {"name": "mlp", "hidden": 4}))
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles of 8 x 6"):
-        transferred_run(mlp, "sample", "tasman", str)
+        transferred_run(mlp, FieldSource(source="sample", region="tasman"), str)
     both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=str)
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles"):
         sstcast.load(both.folder, "tasman")

@@ -12,7 +12,7 @@ from other_conventions import climpred
 from scores.probability import crps_for_ensemble
 from small_files import SPLITS
 
-from sstcast.config import Region
+from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
@@ -107,7 +107,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
 def test_weekly_ensembles_of_other_centres_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     """Without a run: the climatology of all days before, blocks of dates as far apart as these."""
     path = write(climpred(sparse), tmp_path / "f.nc")
-    found, _, _ = score(path, str(sst_file), say=str)
+    found, _, _ = score(path, FieldSource(source=sst_file), say=str)
     forecast = sparse["sst"].astype(float)
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"].astype(float)
     base = observed.sel(time=slice(None, "2003-11-28"))  # before the 42 days before 2004-01-10, the first date
@@ -231,7 +231,7 @@ def test_no_forecast_may_be_of_something_else(
     path = write(bad, tmp_path / "bad.nc")
     day = str(bad["init_time"].values[2].astype("M8[D]"))
     with pytest.raises(SSTCastError, match=rf"^{path}: the forecast of {day}, lead 2, .*{message}") as error:
-        score(path, str(sst_file), region="170,173,-12,-10", say=str)
+        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"), say=str)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
@@ -244,20 +244,23 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
     )
     for arguments, words in (
         (
-            (path, str(sst_file)),
+            (path, FieldSource(source=sst_file)),
             r"later.nc: none of its 49 forecasts, 2014-01-07..2014-12-16, can be verified for 8 days",
         ),
-        ((path, None, [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
-        ((elsewhere, str(sst_file)), r"far.nc: the truth's box, .*, shares fewer than two rows or columns"),
-        ((elsewhere, None, [scored]), r"far.nc: its cells.*do not contain the region's"),
+        ((path, FieldSource(), [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
         (
-            (sst_file, str(sst_file)),
+            (elsewhere, FieldSource(source=sst_file)),
+            r"far.nc: the truth's box, .*, shares fewer than two rows or columns",
+        ),
+        ((elsewhere, FieldSource(), [scored]), r"far.nc: its cells.*do not contain the region's"),
+        (
+            (sst_file, FieldSource(source=sst_file)),
             r"small.nc: sst looks like observations, because it has no initial time and lead",
         ),
         ((path,), "--truth: name the observations"),
-        ((path, "none.nc"), "--truth none.nc: no such file or folder"),
+        ((path, FieldSource(source="none.nc")), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
-        ((path, None, [scored], None, scored.folder), r"--out .*: is a file, a run's folder, or inside"),
+        ((path, FieldSource(), [scored], scored.folder), r"--out .*: is a file, a run's folder, or inside"),
     ):
         with pytest.raises(SSTCastError, match=words):
             score(*arguments, say=str)
@@ -270,7 +273,7 @@ def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_fil
     config = tmp_path / "both.yaml"
     config.write_text(yaml.safe_dump({"data": data, "model": {"name": "persistence"}}))
     forecasts = read_forecasts(write(sparse, tmp_path / "f.nc"))
-    found = data_of(forecasts, str(config), (), "171,173,-12,-10", 8)
+    found = data_of(forecasts, FieldSource(source=config, region="171,173,-12,-10"), (), 8)
     assert (found.variable, found.box.lon, found.box.tile) == ("b", (171, 173), (8, 8))
 
 
@@ -284,7 +287,7 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     members[4, -1] = np.nan  # the last date has four
     path = write(xr.Dataset({"sst": members.assign_attrs(units="degC")}), tmp_path / "joined.nc")
     said: list[str] = []
-    found, saved, _ = score(path, str(sst_file), say=said.append)
+    found, saved, _ = score(path, FieldSource(source=sst_file), say=said.append)
     count = int(early.sum())
     assert found["forecasts"] == 49
     note = f"{count} forecasts with 2 members, 1 forecast with 4 members, {48 - count} forecasts with 5"
@@ -305,7 +308,7 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     error = members.mean("member") - truth
     assert found["scores"]["model"]["degC"]["mse"] == pytest.approx(mean(error**2), rel=1e-4)
     assert ensemble["spread"] == pytest.approx(mean(members.var("member", ddof=1).where(truth.notnull())) ** 0.5)
-    threshold = limits_of(data_of(read_forecasts(path), str(sst_file), (), None, 8), "heatwave_threshold")
+    threshold = limits_of(data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8), "heatwave_threshold")
     above = (members > on_days(threshold["heatwave_threshold"], valid)).where(members.notnull()).mean("member")
     case = (truth > on_days(threshold["heatwave_threshold"], valid)).where(truth.notnull())
     brier = found["heatwaves"]["exceedance"]["model"]["brier"]

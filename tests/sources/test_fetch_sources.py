@@ -11,9 +11,9 @@ import xarray as xr
 from oisst_server import DAYS, calendar, daily_file, erddap, yearly_file
 from storing import assert_holds, get
 
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
-from sstcast.ocean.reading import source_path
 from sstcast.sources.noaa import Psl
 
 
@@ -101,7 +101,7 @@ def test_a_folder_of_years_is_read_where_it_lies(tmp_path: Path) -> None:
 def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
     days = calendar("1983-12-30", 70)
     assert get(tmp_path, days, "sample", region=None).complete
-    with xr.open_dataset(source_path("sample"), engine="netcdf4") as sample:
+    with xr.open_dataset(FieldSource().path, engine="netcdf4") as sample:
         expected = sample["sst"].sel(time=slice(str(days[0]), str(days[-1])))
         held = open_days(tmp_path / "a.zarr")["sst"]
         np.testing.assert_allclose(held, expected, atol=1e-5)

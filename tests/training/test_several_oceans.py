@@ -11,7 +11,7 @@ import yaml
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import RunConfig, load_config
+from sstcast.config import FieldSource, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.hindcasts.plan import Fold, Hindcast, Plan, Protocol
@@ -98,7 +98,7 @@ def test_a_further_ocean_is_scored_as_it_was_read(run_yaml: Path, tmp_path: Path
     ocean["sst"] = ocean["sst"].drop_attrs() + 273.15
     ocean.to_netcdf(tmp_path / "kelvin.nc", engine="netcdf4")
     run = Run.create(load_config(write(run_yaml, {"source": str(tmp_path / "kelvin.nc"), "units": "K"})))
-    assert transferred_data(run, source=str(tmp_path / "kelvin.nc")).units == "K"
+    assert transferred_data(run, FieldSource(source=tmp_path / "kelvin.nc")).units == "K"
 
 
 def test_a_further_ocean_that_changed_is_refused(run_yaml: Path, louder: Path) -> None:

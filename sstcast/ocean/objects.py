@@ -1,0 +1,79 @@
+"""Sources of days that Python holds as xarray objects, lazy or not.
+
+A configuration names such a source `object:TOKEN`, with dask's token of the object that was prepared first. It
+keys the stores. The object that stands for it may grow or be opened again: as for a file that has changed, digests
+of its days then decide. A process that holds no object, such as a command, goes on from the prepared stores.
+"""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from dask.base import tokenize
+
+from sstcast.errors import SSTCastError, warn_once
+from sstcast.storage.artefacts import fingerprint
+
+PREFIX = "object:"
+USE_PYTHON = "use Python for days that are not prepared, with the object as source="
+
+_held: dict[str, xr.Dataset] = {}
+
+
+def is_object(path: Path) -> bool:
+    """Return whether `path` names an xarray object."""
+    return str(path).startswith(PREFIX)
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a file, folder or store exists, or an object is held."""
+    return str(path) in _held or path.exists()
+
+
+def state(path: Path) -> str:
+    """Return a fingerprint of a source, which for an object is dask's token. An absent object has none."""
+    if is_object(path):
+        return tokenize(_held[str(path)]) if is_there(path) else ""
+    return fingerprint(path)
+
+
+def hold(given: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
+    """Keep an object as a `source`, by default one named after its token. Returns the name of the source."""
+    if isinstance(given, xr.DataArray):
+        if given.name is None or given.name in given.coords:
+            given = given.rename("sst")
+        if lost := [
+            name for name, axis in given.coords.items() if axis.attrs.get("bounds") not in (None, *given.coords)
+        ]:
+            warn_once(
+                f"source: an array does not hold the bounds of its {lost[0]}, so its days are those of the "
+                "labels; give the Dataset that holds it"
+            )
+        given = given.to_dataset()
+    source = source or f"{PREFIX}{tokenize(given)}"
+    _held[source] = given
+    return source
+
+
+def name_of(given: Any) -> str:
+    """Return the name of a source that a caller gave as a path or as an object, which is then held."""
+    if isinstance(given, (xr.Dataset, xr.DataArray)):
+        return hold(given)
+    if isinstance(given, (str, PathLike)):
+        return str(given)
+    raise SSTCastError(f"source: is a {type(given).__name__}; give a path, or an xarray Dataset or DataArray")
+
+
+def release(source: str) -> xr.Dataset | None:
+    """Return the object held as `source`, which is no longer held, or None."""
+    return _held.pop(source, None)
+
+
+def open_object(path: Path) -> xr.Dataset:
+    """Return a held object, which a reader may close. Raises SSTCastError if it is not held."""
+    if not is_there(path):
+        raise SSTCastError(f"{path}: is an xarray object, which only Python can give; {USE_PYTHON}")
+    dataset = _held[str(path)].copy()
+    dataset.set_close(None)  # the object remains open for its owner
+    return dataset

@@ -1,0 +1,179 @@
+"""An xarray object is a source: it gives the numbers of its file, and digests identify its days."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from dask.base import tokenize
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import load_config
+from sstcast.errors import SSTCastError
+from sstcast.ocean.objects import release
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+
+SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
+Object = xr.Dataset | xr.DataArray
+
+
+@pytest.fixture
+def days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
+    """The small ocean, opened lazily from a file in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sstcast.ocean.objects._held", {})
+    make_sst().to_netcdf("days.nc")
+    return xr.open_dataset("days.nc")
+
+
+def trained(days: Object, name: str = "run") -> Run:
+    sstcast.init(days, f"{name}.yaml")
+    return sstcast.train(f"{name}.yaml", SET, source=days)
+
+
+def changed(days: xr.Dataset, warmer: float, first: str, last: str) -> xr.Dataset:
+    days = days.load().copy(deep=True)
+    days["sst"].loc[{"time": slice(first, last)}] += warmer
+    return days
+
+
+def grown(days: xr.Dataset) -> xr.Dataset:
+    """The same days and ten more."""
+    later = days.isel(time=slice(-10, None))
+    return xr.concat([days, later.assign_coords(time=later["time"] + np.timedelta64(10, "D"))], "time")
+
+
+FORMS: dict[str, Callable[[xr.Dataset], Object]] = {
+    "lazy": lambda days: days,
+    "array": lambda days: days["sst"].load().rename(None),
+    "dask": lambda days: xr.Dataset({"a": days["sst"], "b": days["sst"]}).chunk(time=100),
+}
+
+
+def test_scores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
+    sstcast.init("days.nc", "file.yaml")
+    of_file = sstcast.train("file.yaml", SET)
+    scores, expected = sstcast.evaluate(of_file).value["scores"], sstcast.forecast(of_file).value
+    for form, convert in FORMS.items():
+        given, keys = convert(xr.open_dataset("days.nc")), {"variable": "a"} if form == "dask" else {}
+        sstcast.init(given, f"{form}.yaml", **keys)
+        raw, plain = (yaml.safe_load(Path(f"{name}.yaml").read_text())["data"] for name in (form, "file"))
+        assert raw.pop("source").startswith("object:")
+        assert raw | {"source": "days.nc"} == plain | keys
+        run = sstcast.train(f"{form}.yaml", SET, source=given)
+        assert sstcast.evaluate(run).value["scores"] == scores
+        xr.testing.assert_identical(sstcast.forecast(run).value.drop_attrs(), expected.drop_attrs())
+        name = keys.get("variable", "sst")
+        assert (given if isinstance(given, xr.DataArray) else given[name])[-1].notnull().any()  # still open
+    np.testing.assert_array_equal(sstcast.load(run).forecast(days["sst"])["sst"], expected["sst"])
+
+
+def test_a_file_is_scored_with_an_object(days: xr.Dataset) -> None:
+    run = trained(days)
+    sstcast.evaluate(run)
+    scores = [
+        sstcast.score(run.forecasts, truth=truth, against=against, out=out).value["scores"]["model"]
+        for out, truth, against in (("a", days, ()), ("b", "days.nc", ()), ("c", days, [run]), ("d", None, [run]))
+    ]
+    assert scores[0] == scores[1]
+    assert scores[2] == scores[3]
+
+
+def test_days_decide_whether_an_object_is_the_same(days: xr.Dataset) -> None:
+    """Opened again, grown or changed after the splits, it is; with another day in them, it is refused."""
+    run = trained(days)
+    scores, cube = sstcast.evaluate(run).value["scores"], Prepared.of(run.config.data).cube
+    for same in (xr.open_dataset("days.nc"), days.load(), grown(days)):
+        assert sstcast.evaluate(run, source=same).value["scores"] == scores
+        assert not list(run.folder.glob("elsewhere-*"))
+    before = cube.stat().st_mtime_ns
+    other = changed(days, 1, "2003-05-05", "2003-05-05")
+    for use in (sstcast.evaluate, sstcast.forecast, sstcast.load):
+        with pytest.raises(
+            SSTCastError, match=r"object:\w+: has changed since .* on 1 day.*2003-05-05.*a region"
+        ) as error:
+            use(run, source=other)
+        assert "\n" not in str(error.value)
+    with pytest.raises(SSTCastError, match="has changed since"):
+        sstcast.score(run.forecasts, truth=other, against=[run])
+    with pytest.raises(SSTCastError, match="has changed since"):
+        sstcast.train("run.yaml", [*SET, "name=more"], source=other)
+    assert cube.stat().st_mtime_ns == before
+    assert sstcast.evaluate(run, source=days).value["scores"] == scores
+
+
+def test_a_run_of_an_object_refuses_stores_of_another(days: xr.Dataset) -> None:
+    run = trained(days)
+    sstcast.prepare(run.config, source=changed(days, 1, "2003-05-05", "2003-05-05"))
+    with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds: cube"):
+        sstcast.evaluate(run)
+    sstcast.prepare(run.config, source=days)
+    sstcast.evaluate(run)
+
+
+def test_an_object_that_has_grown_is_forecast_from(days: xr.Dataset) -> None:
+    run = trained(days)
+    assert sstcast.forecast(run, source=grown(days)).path.name == "forecast-2005-01-10.nc"
+    assert sstcast.forecast(run, "2004-12-31").path.name == "forecast-2004-12-31.nc"
+
+
+def test_another_ocean_is_an_object_too(days: xr.Dataset) -> None:
+    """For a run made from a file, an object is another source, with the numbers of that file."""
+    sstcast.init("days.nc", "run.yaml")
+    run = sstcast.train("run.yaml", SET)
+    other = changed(days, 1, "2003-05-05", "2003-05-05")
+    other.to_netcdf("other.nc")
+    scores = [sstcast.evaluate(run, source=source).value["scores"] for source in (other, "other.nc")]
+    assert scores[0] == scores[1]
+    config = load_config(Path("run.yaml"), SET)
+    sstcast.prepare(config, source=other)
+    replaced = Prepared.of(config.data.model_copy(update={"source": f"object:{tokenize(other)}"}))
+    assert replaced.exist
+
+
+def test_the_command_line_goes_on_from_the_stores(
+    days: xr.Dataset, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    run = trained(days)
+    forecast = sstcast.forecast(run, out="a.nc").value.load()
+    release(run.config.data.source)  # as another process
+    for arguments in (("prepare", run.config_file), ("evaluate", run.folder), ("train", "run.yaml", *options())):
+        assert command(*arguments)[0] == 0
+    assert command("forecast", run.folder, "--out", "b.nc")[0] == 0
+    xr.testing.assert_equal(xr.load_dataset("b.nc")["sst"], forecast["sst"])
+    for arguments in (
+        ("forecast", run.folder, "--date", "2005-01-10"),
+        ("train", "run.yaml", *options("data.region={lon: [170, 172], lat: [-12, -10], tile: [8, 8]}")),
+        ("init", "object:1"),
+    ):
+        code, _, error = command(*arguments)
+        assert (code, error.count("\n")) == (2, 1)
+        assert "use Python" in error
+
+
+def options(*more: str) -> list[str]:
+    return [word for change in (*SET, "name=next", *more) for word in ("--set", change)]
+
+
+def test_what_is_no_source(days: xr.Dataset) -> None:
+    with pytest.raises(SSTCastError, match="source: is a ndarray; give a path, or an xarray Dataset or DataArray"):
+        sstcast.init(days["sst"].values)
+    run = trained(days)
+    with pytest.raises(SSTCastError, match="a resumed run goes on with its own days"):
+        sstcast.train(resume=run.folder, source=days)
+
+
+def test_hindcasts_take_an_object(days: xr.Dataset) -> None:
+    sstcast.init(days, "run.yaml")
+    sstcast.init("days.nc", "file.yaml")
+    one, other = (
+        sstcast.hindcast(
+            [f"{name}.yaml"], "2004:2004", 1, 1, overrides=SET, out=name, source=source, say=str
+        ).value
+        for name, source in (("run", days), ("file", None))
+    )
+    assert one["scores"]["run"] == other["scores"]["file"]
