@@ -30,7 +30,6 @@ grid, land included, so all tiles of one shape share them.
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -42,6 +41,8 @@ Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
 GEOGRAPHY = 5  # channels of `Graph.geography`
 CPU = torch.device("cpu")
+MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes, of this machine
+COPIES = 4  # of a quadratic array in a training step
 
 
 class DenseEdges(NamedTuple):
@@ -108,19 +109,20 @@ class Graph(Protocol):
         """Return the probabilities that a walk returns to its node (see `positions.landing_probabilities`)."""
 
 
-@lru_cache
 def total_memory(device: torch.device) -> int:
     """Return the bytes of memory of a device, or of this machine for a CPU."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else MEMORY
 
 
 def check_memory(what: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `what`, if so many float32 values exceed the memory of `device`."""
-    limit = total_memory(device)
+    """Raise SSTCastError, naming the array `what`, if so many float32 values are too many for training on `device`.
+
+    A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
+    CPU, the system kills the process.
+    """
+    limit = total_memory(device) / COPIES
     if 4 * numbers > limit:
         raise SSTCastError(
-            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB; "
-            f"{LESS_MEMORY}"
+            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB, a "
+            f"quarter of the memory; {LESS_MEMORY}"
         )

@@ -250,7 +250,7 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
 
 def project(linear: nn.Module, edges: Planes) -> Planes:
     """Return `linear` of each plane. Planes of a single row, as on a grid on a GPU, take one product together."""
-    if len(edges) > 1 and all(e.shape[:-1].numel() == 1 for e in edges):
+    if len(edges) > 1 and all(e.shape == edges[0].shape and e.shape[:-1].numel() == 1 for e in edges):
         return [*linear(torch.stack(list(edges))).unbind()]
     return [linear(e) for e in edges]
 

@@ -18,6 +18,7 @@ from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.benchmarks.tasks import OneGraph
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS
+from sstcast.storage.artefacts import write_json
 from sstcast.training.checkpoint import load_checkpoint
 
 Command, Configure = Callable[..., tuple[int, str, str]], Callable[..., BenchmarkConfig]
@@ -69,7 +70,7 @@ def test_peak_memory_is_recorded_and_optional(configure: Configure) -> None:
     metrics = config.folder / "seed-0/metrics.json"
     earlier = json.loads(metrics.read_text())
     assert earlier.pop("peak_memory") > 2**20
-    metrics.write_text(json.dumps(earlier))
+    write_json(metrics, earlier)
     assert run_benchmark(config, [0]) == [result | {"peak_memory": None}]
 
 

@@ -160,5 +160,5 @@ def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     lines = start(FieldSource(source=path), tmp_path / "a.yaml")
     assert load_config(tmp_path / "a.yaml").data.gaps == 3
     assert any("the gap of 12 days in a row is too long" in line for line in lines)
-    with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):
+    with pytest.raises(SSTCastError, match=r"12 missing days"):
         prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)
