@@ -115,7 +115,7 @@ def total_memory(device: torch.device) -> int:
 
 
 def check_memory(what: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `what`, if so many float32 values are too many for training on `device`.
+    """Raise SSTCastError, naming the array `what`, if training on `device` has no room for so many float32.
 
     A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
     CPU, the system kills the process.
