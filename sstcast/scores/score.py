@@ -126,7 +126,7 @@ def _score(
     shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
-    dates, known, members = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    dates, known, members = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load())
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
@@ -346,9 +346,7 @@ class IssuedSpread(Spread):
         return found.transpose(*FIELD)
 
 
-def complete_forecasts(
-    sst: xr.DataArray, ocean: xr.DataArray, path: Path
-) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
+def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
     """Return the dates of complete forecasts, the `ocean` cells `(lat, lon)` that all cover, and members by date.
 
     A date may lack members, whose values are then missing at all leads and cells. A forecast is complete if its

@@ -331,7 +331,7 @@ def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
     ocean = sst[0, 0, 0].notnull()
     sst[0, 5] = np.nan
     sst[0, 7, 2, 6, 5] = np.nan
-    dates, known, members = complete_forecasts(sst, ocean, Path("f.nc"))
+    dates, known, members = complete_forecasts(sst, ocean)
     np.testing.assert_array_equal(dates, np.delete(sst["init_time"], 5))
     assert members.tolist() == [1] * 48
     assert not known[6, 5]
