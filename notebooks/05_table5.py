@@ -47,7 +47,7 @@ experiment = Table5(
         "training.compile=false",
     ],
 )
-found, _ = table5(experiment, say=lambda line: None)
+found, _ = table5(experiment)
 print_sheets(table5_sheets(found, experiment.horizons))
 
 # %% [markdown]

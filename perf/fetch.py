@@ -113,7 +113,7 @@ def fetch_days(days: list[dt.date], folder: Path) -> float:
     """Fetch into a new store; return seconds."""
     start = time.perf_counter()
     request = FetchRequest(days[0], days[-1], region="pacific", out=folder / "a.zarr", concurrency=TOGETHER)
-    report = fetch(request, say=lambda _: None)
+    report = fetch(request)
     assert report.fetched == len(days), report.missing
     return time.perf_counter() - start
 

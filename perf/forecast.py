@@ -44,14 +44,10 @@ def now() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 def make_run(folder: Path, options: argparse.Namespace) -> Run:
     """Make an ensemble of untrained models, and all that a forecast needs."""
     store = folder / "store.zarr"
-    fetch(FetchRequest(dt.date(1982, 1, 1), dt.date(1983, 6, 30), "simulator", "pacific", store), say=quiet)
+    fetch(FetchRequest(dt.date(1982, 1, 1), dt.date(1983, 6, 30), "simulator", "pacific", store))
     data = {
         "source": str(store),
         "region": options.region,
@@ -61,7 +57,7 @@ def make_run(folder: Path, options: argparse.Namespace) -> Run:
     }
     model = {"name": "mpnn-vn", "width": options.width, "layers": options.layers}
     config = RunConfig.model_validate({"name": "run", "runs": str(folder), "data": data, "model": model})
-    windows = cut_windows(prepare(config.data, say=quiet).open()[1], config.data, "test")
+    windows = cut_windows(prepare(config.data).open()[1], config.data, "test")
     run = Run.create(config)
     for seed in range(options.members):
         own = config.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
@@ -86,7 +82,7 @@ def main() -> None:
         run = make_run(Path(folder), options)
         marks = [now()]
         loaded = LoadedRun(run.folder)
-        history = last_days(loaded.data, None, dt.date.today(), quiet)
+        history = last_days(loaded.data, None, dt.date.today())
         marks.append(now())
         forecast = loaded.forecast(history)
         marks.append(now())

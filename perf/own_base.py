@@ -31,7 +31,7 @@ def main() -> None:
             config = sstcast.load_config("configs/linear-base/mpnn-vn-share.yaml", [f"data.directory={folder}"])
             data = fold.split(config.data)
             config = config.model_copy(update={"data": data})
-            sstcast.prepare(config, say=str)
+            sstcast.prepare(config)
             windows = training_windows(config)["train"]
             sizes = {"history": data.history, "horizon": data.horizon, "shape": windows.shape}
             base = build_forecaster("local-ridge", **sizes, **SYSTEM)

@@ -40,14 +40,10 @@ started = time.perf_counter()
 open_sst(data).data.map_blocks(lambda block: block[:1, :1, :1].copy()).compute()
 only_open = time.perf_counter() - started
 started = time.perf_counter()
-prepare(data, say=lambda line: None)
+prepare(data)
 seconds = time.perf_counter() - started
 print(only_open, seconds, re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 def write_config(folder: Path, store: Path, days: int, protocol: str) -> Path:
@@ -87,9 +83,9 @@ def against_files(folder: Path, count: int) -> None:
         home = folder / protocol
         home.mkdir()
         started = time.perf_counter()
-        fetch(FetchRequest(days[0], days[-1], str(source), "pacific", home / "store.zarr"), say=quiet)
+        fetch(FetchRequest(days[0], days[-1], str(source), "pacific", home / "store.zarr"))
         fetched = time.perf_counter() - started
-        prepare(load_config(write_config(home, home / "store.zarr", count, protocol)).data, say=quiet)
+        prepare(load_config(write_config(home, home / "store.zarr", count, protocol)).data)
         both = time.perf_counter() - started
         print(f"| fetch from the folder + prepare, {protocol} | {both:.2f} | {both / only_open:.2f} |")
         print(f"| of it, prepare | {both - fetched:.2f} | {(both - fetched) / only_open:.2f} |")
@@ -108,7 +104,7 @@ def by_length(folder: Path, years: list[int]) -> None:
         home = folder / f"years{count}"
         home.mkdir()
         end = dt.date(FIRST.year + count - 1, 12, 31)
-        fetch(FetchRequest(FIRST, end, "simulator", "pacific", home / "store.zarr"), say=quiet)
+        fetch(FetchRequest(FIRST, end, "simulator", "pacific", home / "store.zarr"))
         for protocol in ("physical", "paper"):
             config = write_config(home, home / "store.zarr", (end - FIRST).days + 1, protocol)
             out = subprocess.run([sys.executable, "-c", CHILD, config], capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ def score(name: str, seed: int, overrides: list[str]) -> dict:
     """Train and evaluate one run; return its scores."""
     chosen = [f"model.name={name}", f"training.seed={seed}", f"name={name}-{seed}", "runs=runs/virtual-node"]
     config = load_config(Path("configs/mpnn-vn.yaml"), ["training.epochs=8", *chosen, *overrides])
-    _, anomalies = prepare(config.data, say=lambda line: None).open()
+    _, anomalies = prepare(config.data).open()
     windows = {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
     run, _ = train(config, windows)
     return evaluate(run)[0]["scores"]

@@ -45,7 +45,7 @@ def cut(data: DataConfig) -> dict[str, Windows]:
     """Prepare and cut the windows; one process at a time prepares."""
     RUNS.mkdir(parents=True, exist_ok=True)
     with FileLock(RUNS / "prepare.lock"):
-        _, anomalies = prepare(data, say=lambda line: None).open()
+        _, anomalies = prepare(data).open()
     return {split: cut_windows(anomalies, data, split) for split in ("train", "validation")}
 
 

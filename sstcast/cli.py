@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import logging
 import os
 import re
 import sys
@@ -24,6 +25,7 @@ from sstcast import api
 from sstcast._version import __version__
 from sstcast.api.papers import TABLE5
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
+from sstcast.log import LOG
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.storage.memory import keep_memory
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport
 
+LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
 # The type of an option, by the first type in the argument's annotation; all other options are text.
@@ -67,13 +70,14 @@ app = typer.Typer(
 def main() -> None:
     """Run `sstcast`. Print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
+    LOG.setLevel(next((level for option, level in LEVELS.items() if option in sys.argv), logging.INFO))
     for name in ("stdout", "stderr"):  # None if the caller has closed it
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to show ° or the bytes of a path
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
+        code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LEVELS)])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -118,6 +122,8 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=show_version)
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only results and warnings.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also print what is read and chosen.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Forecast sea surface temperature with graph networks."""
@@ -159,8 +165,6 @@ def verb(name: str, heading: str, argument: str = "", several: bool = False) -> 
 
         def command(**given: Any) -> None:
             given = {key: value for key, value in given.items() if value is not None}
-            if "say" in inspect.signature(function).parameters:
-                given["say"] = print
             for call in (
                 [given | {argument: each} for each in given[argument]] if argument and several else [given]
             ):
@@ -180,7 +184,7 @@ def _parameters(function: Callable[..., Any], argument: str, several: bool) -> I
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, given in inspect.signature(function).parameters.items():
-        if name == "say" or given.annotation.startswith("xr."):  # only Python has objects
+        if given.annotation.startswith("xr."):  # only Python has objects
             continue
         many = given.annotation.startswith("Sequence[") or (several and name == argument)
         first = given.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
@@ -254,7 +258,6 @@ def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] =
 
 @verb("fetch", "Data")
 def _fetched(report: FetchReport, _: Given) -> None:
-    print(*report.lines(), sep="\n")
     if not report.complete:
         raise typer.Exit(INCOMPLETE)
     _next(f"init {report.path}")

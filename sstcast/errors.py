@@ -1,9 +1,7 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 LONGEST = 300  # characters of a library's message
@@ -66,11 +64,3 @@ def counted(number: int, noun: str) -> str:
 def printable(text: str) -> str:
     """Escape control characters, line breaks and surrogates, which terminals interpret or reject."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def warn(text: str) -> None:
-    """Print a line on stderr, with unprintable characters escaped."""
-    print(printable(text), file=sys.stderr, flush=True)
-
-
-warn_once = cache(warn)

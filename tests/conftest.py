@@ -1,5 +1,6 @@
 """A small ocean, and runs on it that are scored once for all tests."""
 
+import logging
 import os
 
 # Before NumPy and PyTorch: threads only fight for small arrays, and tests run side by side.
@@ -15,6 +16,7 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 from sstcast import cli
+from sstcast.log import LOG
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 
@@ -54,6 +56,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
             cli.main()
+        LOG.setLevel(logging.NOTSET)
         return int(end.value.code or 0), *capsys.readouterr()
 
     return run

@@ -57,7 +57,7 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
 
     Its forecasts are apart from persistence, and from each other.
     """
-    prepare(config.data, say=str)
+    prepare(config.data)
     return untrained.make_run(config, seeds, noise=0.2)
 
 

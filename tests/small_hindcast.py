@@ -4,6 +4,7 @@ As a script, `hindcast FOLDER JOBS`, it makes one in a process that may be kille
 """
 
 import json
+import logging
 import os
 import sys
 import time
@@ -17,6 +18,7 @@ from sstcast.config import RunConfig
 from sstcast.errors import Interrupted
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
+from sstcast.log import LOG
 from sstcast.workers import StopRequest
 
 EVERY = 6  # days from one initial date to the next
@@ -63,10 +65,6 @@ def systems() -> Plan:
     return plan(system("one"), system("two", "mpnn"))
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 def metrics() -> dict[str, Any]:
     """Return the scores of the hindcast in the working folder."""
     return json.loads(Path("hindcast/metrics.json").read_text())
@@ -84,4 +82,5 @@ def train_until_stopped(file: Path) -> str:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
+    LOG.setLevel(logging.INFO)
     hindcast(plan(system("one")), jobs=int(sys.argv[2]))

@@ -124,7 +124,7 @@ def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     """A real Ctrl-C on a real process."""
     command = [sys.executable, "-m", "sstcast.cli"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    prepare(load_config(run_yaml).data, say=str)
+    prepare(load_config(run_yaml).data)
     settings = ["training.epochs=100000", "training.checkpoint_steps=5", "training.compile=false"]
     long = [*command, "train", run_yaml, *(word for setting in settings for word in ("--set", setting))]
     process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)

@@ -43,11 +43,11 @@ def test_a_source_is_fetched_listed_and_forecast_from(
         _ = FetchRequest(FIRST, LAST, "lukewarn").path
     request = FetchRequest(FIRST, LAST, "lukewarm", "170,173,-12,-10", tmp_path / "a.zarr")
     assert FetchRequest(FIRST, LAST, "lukewarm").path == Path("data/lukewarm-pacific.zarr")
-    assert fetch(request, say=str).complete
+    assert fetch(request).complete
     before = open_days(request.path).load()
 
     data = load_config(run_yaml, [f"data.source={request.path}"]).data
-    history = last_days(data, LAST + 2 * DAY, LAST + 3 * DAY, say=str)
+    history = last_days(data, LAST + 2 * DAY, LAST + 3 * DAY)
     np.testing.assert_allclose(history[-1], 20.21, atol=1e-5)
     (held,) = status(tmp_path)
     assert held.sources == {"lukewarm": 22}

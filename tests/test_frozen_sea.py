@@ -37,13 +37,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("polar")
     polar().to_netcdf(folder / "polar.nc", engine="netcdf4")
     config = configure(folder, folder / "polar.nc", model={"name": "ridge"})
-    prepare(config.data, say=str)
+    prepare(config.data)
     return train(config, training_windows(config))[0]
 
 
 def test_forecasts_of_a_frozen_sea(run: Run) -> None:
     for date in ("2004-07-15", "2004-01-15"):
-        path, _ = forecast(run.folder, date, say=str)
+        path, _ = forecast(run.folder, date)
         made = xr.load_dataset(path, engine="netcdf4")
         ocean = made["sst"].notnull()
         for kind in ("heatwave", "cold_spell"):
@@ -73,7 +73,7 @@ def test_scores_of_a_frozen_sea(
         assert by_season["defined"]["JJA"] < by_season["defined"]["DJF"]
     print_scores(metrics, "small")
     assert "no event defined on" in capsys.readouterr().out.replace("\n", " ")
-    own, _, _ = score(run.forecasts, against=[run], out=tmp_path / "scored", say=str)
+    own, _, _ = score(run.forecasts, against=[run], out=tmp_path / "scored")
     for name, number in metrics["probabilities"]["model"].items():
         if name.startswith("crps"):
             assert own["probabilities"]["model"][name] == pytest.approx(number, abs=1e-5)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from logged import logged
 from small_ocean import make_sst
 from untrained import make_run
 
@@ -38,13 +39,13 @@ def configured(run_yaml: Path, source: Path, *overrides: str) -> RunConfig:
 
 def trained(config: RunConfig) -> Run:
     """Prepare, and make a run as a training leaves it."""
-    prepare(config.data, say=str)
+    prepare(config.data)
     return make_run(config)
 
 
 def prepared_again(config: RunConfig) -> list[str]:
-    lines: list[str] = []
-    prepare(config.data, say=lines.append)
+    with logged() as lines:
+        prepare(config.data)
     return lines
 
 
@@ -54,7 +55,7 @@ def refuses(run: Run, config: RunConfig) -> None:
     for verb in (
         lambda: evaluate(run),
         lambda: train(config, training_windows(config)),
-        lambda: forecast(run.folder, say=str),
+        lambda: forecast(run.folder),
         lambda: LoadedRun(run.folder),
     ):
         with pytest.raises(SSTCastError, match=pattern):
@@ -64,7 +65,7 @@ def refuses(run: Run, config: RunConfig) -> None:
 def test_two_sources_of_one_name_share_nothing(tmp_path: Path, run_yaml: Path) -> None:
     here, there = (configured(run_yaml, write(tmp_path / name / "sst.nc", seed)) for seed, name in enumerate("ab"))
     run = trained(here)
-    prepare(there.data, say=str)
+    prepare(there.data)
     assert not prepared_again(here)
     check_data(run)
     names = {Prepared.of(config.data).cube.parent.name for config in (here, there)}
@@ -81,13 +82,13 @@ def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -
     with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .* on 1277 days, the first 2001-01-01"):
         training_windows(config)
     with pytest.raises(SSTCastError, match=r"sst.nc: has changed since"):
-        forecast(run.folder, say=str)
+        forecast(run.folder)
     assert prepared_again(config)[0].endswith("days written")
     refuses(run, config)
     write(tmp_path / "sst.nc")  # the first one again, at another time
     prepared_again(config)
     assert not evaluate(run)[1]
-    assert forecast(run.folder, say=str)[1]
+    assert forecast(run.folder)[1]
 
 
 def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
@@ -157,13 +158,13 @@ def test_newer_days_of_the_same_source_are_welcome_and_lost_ones_are_not(tmp_pat
     run = trained(config)
     source.unlink()
     whole.to_netcdf(source)
-    path, new = forecast(run.folder, say=str)
+    path, new = forecast(run.folder)
     assert new
     assert path.name == "forecast-2004-12-31.nc"
     source.unlink()
     whole.isel(time=slice(1250)).to_netcdf(source)
     with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .* on 27 days, the first 2004-06-04"):
-        forecast(run.folder, say=str)
+        forecast(run.folder)
 
 
 def test_the_sample_keeps_its_name_and_the_fingerprint_sees_every_file(tmp_path: Path, run_yaml: Path) -> None:

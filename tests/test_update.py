@@ -29,7 +29,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(run_yaml: Path, stores: Path) -> Run:
     config = load_config(run_yaml, [f"data.directory={stores}"])
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data)
     return make_run(config)
 
 
@@ -76,7 +76,7 @@ def test_forecasts_are_not_verified_against_another_ocean(run_yaml: Path, tmp_pa
     source = tmp_path / "sst.nc"
     make_sst().to_netcdf(source)
     config = load_config(run_yaml, [f"data.source={source}"])
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data)
     run = make_run(config)
     for day in ("2004-12-28", "latest"):
         update(run.folder, day)
@@ -86,7 +86,7 @@ def test_forecasts_are_not_verified_against_another_ocean(run_yaml: Path, tmp_pa
     for day in ("2004-12-28", "latest"):
         with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .*cube.zarr was made from it"):
             update(run.folder, day)
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data)
     with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds"):
         update(run.folder)
     assert (run.folder / "forecasts/verification.csv").read_text() == table
@@ -144,7 +144,7 @@ def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     config = load_config(
         run_yaml, [f"data.source={store}", f"data.splits={splits}", f"data.directory={tmp_path}/p"]
     )
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data)
     monkeypatch.setattr(remote, "ATTEMPTS", 1)
     return make_run(config)
 

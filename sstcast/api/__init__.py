@@ -1,6 +1,7 @@
 """The public functions, which `sstcast` exports and the commands call. They defer imports until a call.
 
-They raise `SSTCastError`, with a one-line message, for every error that a user can fix.
+They raise `SSTCastError`, with a one-line message, for every error that a user can fix. They log each step (see
+`sstcast.log`), and the longest print it: `fetch`, `hindcast`, `table`, `table5` and `benchmark`.
 
 These arguments mean the same in all functions, unless a function describes its own:
 
@@ -20,5 +21,4 @@ Args:
     seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
     max_size: maximum size of the page in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
-    say: a function called with a line of text after each step. By default, only the longest tasks print.
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from sstcast.errors import SSTCastError
+from sstcast.log import reporting
 from sstcast.storage.artefacts import at_home
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from sstcast.sources.fetch import FetchReport
 
 T = TypeVar("T")
-Say = Callable[[str], object]
 Seeds = str | int | Sequence[int] | None
 
 
@@ -31,10 +31,6 @@ class Result(NamedTuple, Generic[T]):
     value: T
     path: Path
     new: bool
-
-
-def quiet(line: str) -> None:
-    """Discard a line of text."""
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
@@ -56,6 +52,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     return load_config(at_home(path), listed(overrides))
 
 
+@reporting()
 def fetch(
     source: str = "aws",
     start: dt.date | None = None,
@@ -90,7 +87,7 @@ def fetch(
 
     last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
     first = start or dt.date(1982, 1, 1)
-    return fetch(FetchRequest(first, last, source, region, given_path(out), concurrency), quiet)
+    return fetch(FetchRequest(first, last, source, region, given_path(out), concurrency))
 
 
 def status(folder: Path | str = "data") -> list[RawContents]:
@@ -132,7 +129,6 @@ def prepare(
     overrides: Sequence[str] = (),
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
-    say: Say = quiet,
 ) -> None:
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
 
@@ -147,7 +143,7 @@ def prepare(
 
     oceans = as_config(config, overrides, source).oceans
     with cluster(scheduler):
-        prepare_all(oceans, say)
+        prepare_all(oceans)
 
 
 def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
@@ -205,6 +201,7 @@ def datasets(root: Path | str | None = None) -> list[str]:
     return list(dataset_lines(at_home(root or "data/graphs")))
 
 
+@reporting()
 def benchmark(
     dataset: str | Data | Iterable[Data] | Mapping[str, Any],
     model: str,
@@ -213,7 +210,6 @@ def benchmark(
     overrides: Sequence[str] = (),
     trust: bool = False,
     evaluate: bool = False,
-    say: Say = quiet,
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
@@ -261,7 +257,7 @@ def benchmark(
         config = load_benchmark(name, model, folder, changes, loaded.dataset)
     results = run_benchmark(config, chosen, trust, evaluate, loaded)
     for line in result_lines(config, results):
-        say(line)
+        print(line)
     return results
 
 

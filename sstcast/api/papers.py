@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Say, Seeds, given_path, listed, seeds_of
+from sstcast.api.data import Result, Seeds, given_path, listed, seeds_of
 from sstcast.errors import SSTCastError
+from sstcast.log import reporting
 from sstcast.storage.artefacts import at_home
 from sstcast.storage.yaml_files import suggest
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 TABLE5 = "mpnn-gt:5"
 
 
+@reporting()
 def table5(
     systems: str | Sequence[str] = "mlp,tfnet,linear-transformer,mpnn,mpnn-vn",
     horizons: str | Sequence[int] = "28,14,7",
@@ -31,7 +33,6 @@ def table5(
     out: Path | str = "runs/table5",
     jobs: int = 1,
     dry_run: bool = False,
-    say: Say = print,
 ) -> Result[Found]:
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
 
@@ -68,12 +69,13 @@ def table5(
     )
     if dry_run:
         for line in needs(table):
-            say(line)
+            print(line)
         return Result({}, folder / "table5.json", False)
-    found, new = table5(table, jobs, say)
+    found, new = table5(table, jobs)
     return Result(found, folder / "table5.json", new)
 
 
+@reporting()
 def table(
     name: str | None = None,
     datasets: str | Sequence[str] | None = None,
@@ -84,7 +86,6 @@ def table(
     out: Path | str | None = None,
     jobs: int = 1,
     dry_run: bool = False,
-    say: Say = print,
 ) -> Result[Any]:
     """Repeat a table of a paper: train each cell, and print the scores beside the published ones. Runs resume.
 
@@ -116,7 +117,7 @@ def table(
                 raise SSTCastError(f"--{option}: {TABLE5} has no graph data sets; leave it out")
         given: dict[str, Any] = {"systems": models} | {"out": out}
         given = {option: value for option, value in given.items() if value is not None}
-        return table5(**given, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run, say=say)
+        return table5(**given, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run)
     from sstcast.benchmarks.paper_tables import choose, fit, needs, paper_tables, plan, table_lines
     from sstcast.benchmarks.registry import aligned
     from sstcast.hindcasts.running import run_tasks
@@ -126,7 +127,7 @@ def table(
         lines = {table: (table, _sets(cells), f"{len(cells)} cells") for table, cells in tables.items()}
         lines[TABLE5] = (TABLE5, "sea surface temperature, the same as `sstcast table5`", "15 cells")
         for line in aligned([lines[table] for table in sorted(lines)]):
-            say(line)
+            print(line)
         return Result(sorted(lines), folder, False)
     if name not in tables:
         raise SSTCastError(f"no table {name!r}{suggest(name, [*tables, TABLE5])}; see `sstcast table`")
@@ -136,9 +137,9 @@ def table(
     before = sum(len(trial.scores) for trial in trials)
     if not dry_run:
         configs = [trial.config.with_seed(seed) for seed in trials[0].seeds for trial in trials if trial.config]
-        run_tasks([partial(fit, config) for config in configs], jobs, None, say)
+        run_tasks([partial(fit, config) for config in configs], jobs, None)
     for line in needs(trials) if dry_run else table_lines(trials):
-        say(line)
+        print(line)
     value: list[dict[str, Any]] = [
         {
             "dataset": trial.cell.dataset,

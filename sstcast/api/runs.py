@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Say, Seeds, as_config, field_source, given_path, listed, quiet, seeds_of
+from sstcast.api.data import Result, Seeds, as_config, field_source, given_path, listed, seeds_of
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG, reporting
 from sstcast.storage.artefacts import FIRST_PROCESS, at_home
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def train(
     precision: str | None = None,
     jobs: int = 1,
     source: xr.Dataset | xr.DataArray | None = None,
-    say: Say = quiet,
 ) -> Run:
     """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
 
@@ -105,25 +105,25 @@ def train(
     folder = given_path(resume)
     configs = plan(given, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
-        prepare_all(configs[0].oceans, say)
+        prepare_all(configs[0].oceans)
     windows = training_windows(configs[0])
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30
-        say(
+        LOG.info(
             f"{min(jobs, len(configs))} members at a time, each with {size:.2f} GiB of windows besides its network"
         )
-        run_tasks([partial(train_run, member) for member in configs], jobs, None, say)
+        run_tasks([partial(train_run, member) for member in configs], jobs, None)
     else:
         for member in configs:
             run, trained = train(member, windows)
             if FIRST_PROCESS:
-                say(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+                LOG.info(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
     made = folder if given is None else given.folder
     assert made is not None  # without either, plan raises
     return Run(made)
 
 
-def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, say: Say = quiet) -> Run:
+def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False) -> Run:
     """Combine runs into one that forecasts their weighted mean, with weights fitted to the validation days.
 
     Args:
@@ -152,7 +152,9 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
     if len(folders) < 2:
         raise SSTCastError(f"{folders[0] if folders else name}: one run is no combination; name two or more")
     first = folders[0] if folders[0].name else folders[0].resolve()
-    return combine([Run(folder) for folder in folders], first.parent / name, equal, say)
+    run, new = combine([Run(folder) for folder in folders], first.parent / name, equal)
+    LOG.info(f"{run.folder}: {'written' if new else 'nothing to do'}")
+    return run
 
 
 def evaluate(
@@ -161,7 +163,6 @@ def evaluate(
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
-    say: Say = quiet,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -190,7 +191,7 @@ def evaluate(
         raise SSTCastError(f"--against {other.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
-        run = transferred_run(run, days, say)
+        run = transferred_run(run, days)
     metrics, new = evaluate(run)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
@@ -200,6 +201,7 @@ def evaluate(
     return Result(metrics, run.metrics, new)
 
 
+@reporting()
 def hindcast(
     configs: Sequence[RunConfig | Path | str],
     years: str,
@@ -216,7 +218,6 @@ def hindcast(
     jobs: int = 1,
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
-    say: Say = print,
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
@@ -255,7 +256,7 @@ def hindcast(
     systems = [as_config(config, overrides, source) for config in configs]
     chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
-    metrics, new = hindcast(plan, jobs, scheduler, say)
+    metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
 
 
@@ -291,7 +292,6 @@ def forecast(
     units: str | None = None,
     gaps: int | None = None,
     members: bool = False,
-    say: Say = quiet,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -312,7 +312,7 @@ def forecast(
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, days)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -326,7 +326,6 @@ def score(
     units: str | None = None,
     leads: int | None = None,
     index: str | Path | None = None,
-    say: Say = quiet,
 ) -> Result[dict[str, Any]]:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
@@ -353,7 +352,7 @@ def score(
 
     runs = [other for each in listed(against) if isinstance(other := _reference(each), Run)]
     days = field_source(truth, region=region)
-    metrics, scored, new = score(at_home(file), days, runs, given_path(out), variable, units, leads, say)
+    metrics, scored, new = score(at_home(file), days, runs, given_path(out), variable, units, leads)
     return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
 
 
@@ -389,9 +388,7 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
     return update(at_home(run), str(date), max_size)
 
 
-def map(
-    run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None, say: Say = quiet
-) -> list[Path]:
+def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None) -> list[Path]:
     """Draw maps of the errors and of example forecasts of a run or a scored file, or of a hindcast's scores.
 
     Args:
@@ -405,7 +402,7 @@ def map(
     from sstcast.pages.report import draw_maps
     from sstcast.pages.results import Results
 
-    return draw_maps(Results(at_home(run), region), projection, say)
+    return draw_maps(Results(at_home(run), region), projection)
 
 
 def report(run: Run | Path | str) -> Result[None]:

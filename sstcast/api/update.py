@@ -13,6 +13,7 @@ from sstcast.errors import reading
 from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
+from sstcast.log import silent
 from sstcast.ocean.reading import open_region
 from sstcast.pages.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
 from sstcast.pages.page import REMEDY as REMAKE
@@ -37,6 +38,7 @@ class Update:
     forecast: Path
 
 
+@silent()
 def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt.date | None = None) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
@@ -51,13 +53,13 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     run, day = Run.open(folder), read_date(date)
     place = run.folder / "forecasts"
     with locked(place):
-        report = bring_up_to_date(run.config.data, day, today or dt.date.today(), lambda line: None)
+        report = bring_up_to_date(run.config.data, day, today or dt.date.today())
         with open_region(run.config.data) as sst:
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
         issued = place / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
-            forecast(run.folder, str(day or last), issued, say=lambda line: None)
+            forecast(run.folder, str(day or last), issued)
         verified, scores = _verify(run, place, last)
         page = place / "latest.html"
         newest = max(forecasts_in(place).items())[1]
@@ -81,7 +83,7 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    data = own_data(run, last, lambda line: None)
+    data = own_data(run, last)
     with open_region(data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify_issued(files, Normals(data).on_grid(days).compute())

@@ -12,9 +12,9 @@ from rich.progress import track
 from torch import Tensor
 
 from sstcast.benchmarks.packed import Graphs, digest_tensors
-from sstcast.errors import warn
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.log import LOG
 from sstcast.progress import hides_progress
 from sstcast.storage.artefacts import atomic, locked
 
@@ -35,7 +35,7 @@ def cached(path: Path, compute: Callable[[], Any]) -> Any:
                     return torch.load(path, weights_only=True)
             except Exception:  # a damaged file can raise anything
                 pass
-            warn(f"{path}: damaged; computing it again")
+            LOG.warning(f"{path}: damaged; computing it again")
         content = compute()
         with atomic(path) as temporary:
             torch.save(content, temporary)

@@ -29,6 +29,7 @@ from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, reading
+from sstcast.log import LOG
 from sstcast.storage.artefacts import locked, walk
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
@@ -212,7 +213,7 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     """
     folder, paths = dataset.folder_in(root), [root / name for name in dataset.files]
     if not folder.is_dir():
-        print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
+        LOG.info(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}")
     for path, address in zip(paths, dataset.files.values(), strict=True):
         if path.exists():
             continue

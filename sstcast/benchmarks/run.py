@@ -23,6 +23,7 @@ from sstcast.benchmarks.registry import Kind
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
 from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
@@ -106,12 +107,12 @@ def run_benchmark(
         if run.metrics.exists() and not (evaluate or grown):
             remedy = "delete the file and re-run the command, which scores the run again"
             scores.append(SplitScore.load(run.metrics, remedy))
-            print(f"{run.folder}: nothing to do")
+            LOG.info(f"{run.folder}: nothing to do")
             continue
         if evaluate and not _best(ours, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
         fabric = fabric or start(config.training)
-        print(f"{run.folder}: {_describe(loaded)}", flush=True)
+        LOG.info(f"{run.folder}: {_describe(loaded)}")
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, because options may be wrong
         initial = None if evaluate else _begin(ours, run, loaded, task, model)
         record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data

@@ -22,6 +22,7 @@ from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
+from sstcast.log import LOG
 from sstcast.storage.artefacts import atomic
 
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
@@ -94,7 +95,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
         with atomic(report) as temporary:
             temporary.write_text("".join(f"{path}: {line}\n" for line in skipped))
         many = f"{len(skipped):,} of {len(known):,} molecules cannot be parsed and are left out; see {report}"
-        print(many, *skipped[:LISTED], sep="\n  ")
+        LOG.warning("; ".join([many, *skipped[:LISTED]]))
     graphs.data.update({"y": labels[known], "smiles": smiles[known.numpy()].tolist()})
     place = known.cumsum(0) - 1
     splits = [Split(*(place[rows[known[rows]]] for rows in split)) for split in splits]
@@ -137,7 +138,7 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     others = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in wanted]
     used = options["features"] or others
     left = [str(name) for name in table.columns if name not in {*used, *wanted}]
-    print(f"{path}: features: {', '.join(used) or 'none'}; not used: {', '.join(left) or 'none'}")
+    LOG.info(f"{path}: features: {', '.join(used) or 'none'}; not used: {', '.join(left) or 'none'}")
     features = _numbers(table[used], path).float()
     _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +25,7 @@ from sstcast.forecasting.predictor import (
 )
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
+from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
@@ -48,14 +48,13 @@ def forecast(
     date: str = LATEST,
     out: Path | None = None,
     members: bool = False,
-    say: Callable[[str], object] = print,
     days: FieldSource = OWN,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
-    also holds the forecast of each ensemble member. `say` receives a line for each thing that is fetched or
-    prepared. If `days` give another region or source, the statistics of that ocean are prepared if necessary (see
+    also holds the forecast of each ensemble member.
+    If `days` give another region or source, the statistics of that ocean are prepared if necessary (see
     `transferred_data`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
@@ -71,14 +70,14 @@ def forecast(
     with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         data = transferred_data(run, days, to_forecast=True, date=day) if other else run.config.data
         today = dt.date.today()
-        history = last_days(data, day, today, say, days_read(run, data), PAST)
+        history = last_days(data, day, today, days_read(run, data), PAST)
         if not other:
             last = history.indexes["time"][-1].date()
-            data = own_data(run, last, say)
+            data = own_data(run, last)
             if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
-                history = last_days(data, last, today, say, count, PAST)
+                history = last_days(data, last, today, count, PAST)
         elif "source" in other or not Prepared.of(data).exist:
-            prepare(data, say)
+            prepare(data)
         else:
             check_source(data)
         loaded = LoadedRun(run.folder, data)
@@ -88,14 +87,14 @@ def forecast(
             out = run.folder / f"forecast{file_name(place)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
             _check_out(out)
         if short := short_base_period(*data.splits.base):
-            say(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
+            LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
         if is_made_of(out, loaded.recipe(history, members)):
             return out, False
         write(loaded.forecast(history, members), out, grows_along="init_time")
         return out, True
 
 
-def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfig:
+def own_data(run: Run, last: dt.date) -> DataConfig:
     """Return the data of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
 
     Raises SSTCastError if the source or the stores hold other days than the run was trained on.
@@ -103,7 +102,7 @@ def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfi
     own = run.config.data
     data = newest_data(run, last)
     if not Prepared.of(data).exist or (data != own and changed_days(data).size):
-        prepare(data, say)
+        prepare(data)
     elif data == own:
         check_source(data)
     if Prepared.of(own).exist:
@@ -240,7 +239,7 @@ def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
     if (days := continued(run, days)).given:
         with options_for_keys():
             data = transferred_data(run, days, to_forecast=True)
-            prepare(data, say=lambda line: None)
+            prepare(data)
     return LoadedRun(folder, data)
 
 

@@ -1,7 +1,6 @@
 """The history of a forecast: fetches, checks and standardises the last days of a source."""
 
 import datetime as dt
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,8 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.errors import SSTCastError, counted, warn
+from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
@@ -31,22 +31,20 @@ def last_days(
     data: DataConfig,
     date: dt.date | None,
     today: dt.date,
-    say: Callable[[str], object] = print,
     count: int | None = None,
     most: int = 0,
 ) -> xr.DataArray:
     """Return the last days of the region, and fetch those that a fetched store lacks.
 
     The history has `count` days, by default `data.history`, and up to `most` days if the source has them. It ends
-    on `date`, by default on the latest available day before `today`. `say` receives the lines of the fetch (see
-    `bring_up_to_date`).
+    on `date`, by default on the latest available day before `today`. See `bring_up_to_date`.
 
     Returns `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
     exist, lacks days that cannot be fetched, or does not cover the region.
     """
     path, count = data.path, count or data.history
-    bring_up_to_date(data, date, today, say, count)
+    bring_up_to_date(data, date, today, count)
     from_stores = is_object(path) and not is_there(path) and data.protocol == "physical"
     with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
         held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
@@ -69,7 +67,7 @@ def last_days(
 
 
 def bring_up_to_date(
-    data: DataConfig, date: dt.date | None, today: dt.date, say: Callable[[str], object], history: int = 0
+    data: DataConfig, date: dt.date | None, today: dt.date, history: int = 0
 ) -> FetchReport | None:
     """Fetch the days up to `date`, or up to the day before `today`, and the final versions of preliminary days.
 
@@ -93,7 +91,7 @@ def bring_up_to_date(
         return None
     preliminary = [day for day in held.preliminary if last - day < RECHECKED]
     start = min([last + DAY, end, *missing, *preliminary])
-    return fetch(FetchRequest(start, end, origin, str(held.box), out=path), say)
+    return fetch(FetchRequest(start, end, origin, str(held.box), out=path))
 
 
 class Normals:
@@ -166,7 +164,7 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     times = dates(found["time"], Path("history"))
     days = times.normalize()
     if "bounds" in found["time"].attrs and days.equals(times):
-        warn(
+        LOG.warning(
             "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
             " are the ends of the days, subtract a day from them"
         )

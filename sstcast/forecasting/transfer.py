@@ -2,7 +2,7 @@
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunConfig, parse_box
@@ -109,15 +109,15 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
     return data.model_copy(update={"splits": splits})
 
 
-def transferred_run(run: Run, days: FieldSource, say: Callable[[str], object] = print) -> Run:
+def transferred_run(run: Run, days: FieldSource) -> Run:
     """Make or update the folder `RUN/elsewhere-NAME` of a run on another ocean, and prepare that ocean.
 
-    In its configuration, `data` is the other ocean and `trained_on` is the run's own. `say` receives a line for
-    each thing that is prepared. Raises SSTCastError in the same cases as `transferred_data` and `prepare`.
+    In its configuration, `data` is the other ocean and `trained_on` is the run's own.
+    Raises SSTCastError in the same cases as `transferred_data` and `prepare`.
     """
     run = run.trained
     data = transferred_data(run, days)
-    prepare(data, say)
+    prepare(data)
     record = Prepared.of(data).record()
     there = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(

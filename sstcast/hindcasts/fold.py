@@ -43,9 +43,8 @@ def train_run(config: RunConfig) -> str:
 
 def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
     """Make a fold's combination of runs, unless it exists. Replace a combination of other runs or weights."""
-    said: list[str] = []
-    combine([Run(part) for part in parts], config.folder, equal, said.append, replace=True)
-    return said[0]
+    _, new = combine([Run(part) for part in parts], config.folder, equal, replace=True)
+    return f"{config.folder}: {'written' if new else 'nothing to do'}"
 
 
 def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:

@@ -18,7 +18,7 @@ from sstcast.hindcasts.fold import (
     train_run,
 )
 from sstcast.hindcasts.plan import Plan
-from sstcast.hindcasts.running import Say, Task, run_tasks
+from sstcast.hindcasts.running import Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
@@ -35,11 +35,11 @@ Scores = dict[str, Any]
 CHANGED = "the scores use the old data; to use the new data, choose another --out"
 
 
-def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
+def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None) -> tuple[Scores, bool]:
     """Run a hindcast, or what is left of it. Return its scores, and whether there was anything to do.
 
     After an interruption, a training resumes at its last saved step, and other work at its fold. Tasks run in
-    `jobs` processes, or on the cluster at `scheduler`. `say` receives a line for each task. Warns on stderr if the
+    `jobs` processes, or on the cluster at `scheduler`. Logs each task. Warns if the
     source of a finished hindcast has changed.
 
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
@@ -53,7 +53,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
     with locked(plan.hindcast.metrics):
         if (known := _known(plan)) is not None:
             return known, False
-        return _hindcast(plan, jobs, scheduler, say), True
+        return _hindcast(plan, jobs, scheduler), True
 
 
 def _known(plan: Plan) -> Scores | None:
@@ -64,7 +64,7 @@ def _known(plan: Plan) -> Scores | None:
     return metrics if all(map(is_intact, stores)) else None
 
 
-def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
+def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
     runs = [(system, fold, plan.run(system, fold)) for system in plan.scored for fold in folds]
     needed: list[DataConfig] = []
@@ -72,7 +72,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         needed += [ocean] if ocean not in needed else []
     with cluster(scheduler):
         for ocean in needed:
-            prepare(ocean, say)
+            prepare(ocean)
     tasks: list[Task] = []
     for run in plan.trained:
         members = plan.members(run)
@@ -84,7 +84,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         for data in plan.oceans.values()
         for fold, one in zip(folds, data, strict=True)
     ]
-    run_tasks(tasks, jobs, scheduler, say)
+    run_tasks(tasks, jobs, scheduler)
     tasks = []
     for fold in folds:
         for combination in plan.combinations:
@@ -96,10 +96,10 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
                 before = plan.protocol.before(fold).folds
                 earlier = [[plan.run(system, one).folder for one in before] for system in systems]
                 tasks.append(partial(select_run, dict(zip(parts, earlier, strict=True)), run, every))
-    run_tasks(tasks, jobs, scheduler, say)
+    run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [partial(score_run, run, every, joined[s.name], plan.thresholds(fold)) for s, fold, run in runs]
-    run_tasks(tasks, jobs, scheduler, say)
+    run_tasks(tasks, jobs, scheduler)
     for system in plan.scored:
         join_forecasts(plan, system)
     return _score(plan)

@@ -12,34 +12,34 @@ import dask.threaded
 import torch
 
 from sstcast.errors import Interrupted, SSTCastError
+from sstcast.log import LOG
 from sstcast.workers import StopRequest, cluster, cores, most_processes, processes
 
 POLL_INTERVAL = 0.2  # seconds between checks for a stop request
 _one_at_a_time = threading.Lock()  # a worker of a cluster may have several threads, but runs one task at a time
 
-Say = Callable[[str], object]
 Task = Callable[[], str]  # returns a line that says what it did; must be picklable
 
 
-def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
+def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None) -> None:
     """Run all tasks, up to `jobs` at a time in separate processes, or on the cluster at `scheduler`.
 
     No more processes start than there are tasks, or than the free memory holds.
 
-    `say` receives a line for each finished task. Raises any exception of a task, and Interrupted after Ctrl-C or
+    Logs each finished task. Raises any exception of a task, and Interrupted after Ctrl-C or
     SIGTERM, once the running tasks have saved their state.
     """
     jobs = min(jobs, len(tasks), most_processes())
     if scheduler is None and jobs < 2:
         for number, task in enumerate(tasks, 1):
-            say(f"[{number}/{len(tasks)}] {task()}")
+            LOG.info(f"[{number}/{len(tasks)}] {task()}")
         return
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
         waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
         while waiting and not stop.signal:
             done, waiting = wait(waiting, POLL_INTERVAL, FIRST_COMPLETED)
             for future in done:
-                say(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
+                LOG.info(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
         if stop.signal:
             raise Interrupted(stop.signal)
 

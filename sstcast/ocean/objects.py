@@ -12,7 +12,8 @@ from typing import Any
 import xarray as xr
 from dask.base import tokenize
 
-from sstcast.errors import SSTCastError, warn_once
+from sstcast.errors import SSTCastError
+from sstcast.log import warn_once
 from sstcast.storage.artefacts import fingerprint
 
 PREFIX = "object:"

@@ -4,7 +4,6 @@ The checks run block by block while a prepared store is written.
 """
 
 import math
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from dask.array.overlap import overlap
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.grid import ocean_cells
 
@@ -49,7 +49,7 @@ def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
     if not land.any():
         return sst
     told = ", ".join(f"{n:g}" for n in stands)
-    print(f"{path}: {land.sum()} cells hold {told} degC on every day: taken as land", file=sys.stderr, flush=True)
+    LOG.warning(f"{path}: {land.sum()} cells hold {told} degC on every day: taken as land")
 
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         differs = land & (values != some[0])

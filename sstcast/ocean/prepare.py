@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.objects import is_object, is_there, state
@@ -42,12 +43,11 @@ from sstcast.storage.memory import trim
 DAYS_PER_CHUNK = 128
 LAYOUT = 7  # version of the stores' layout, part of every recipe
 
-Say = Callable[[str], object]
 Recipe = dict[str, Any]
 
 
-def prepare(data: DataConfig, say: Say = print) -> Prepared:
-    """Bring the stores of a data configuration up to date. Calls `say` with a line for each store written.
+def prepare(data: DataConfig) -> Prepared:
+    """Bring the stores of a data configuration up to date. Logs each store written.
 
     The source is not opened if its files have not changed. Computation runs on dask's current scheduler, threads
     or a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the
@@ -59,16 +59,16 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     with locked(prepared.cube.parent):
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
-        with closing(_Preparation(prepared, say)) as work:
+        with closing(_Preparation(prepared)) as work:
             return replace(prepared, written=work.run())
 
 
-def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
+def prepare_all(oceans: Sequence[DataConfig]) -> None:
     """Prepare the data of all oceans of a run. With several oceans, errors name the source."""
     for data in oceans:
         try:
-            if not (prepared := prepare(data, say)).written:
-                say(f"{prepared.cube.parent}: nothing to do")
+            if not (prepared := prepare(data)).written:
+                LOG.info(f"{prepared.cube.parent}: nothing to do")
         except SSTCastError as error:
             if len(oceans) == 1 or data.source in str(error):
                 raise
@@ -77,7 +77,7 @@ def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
     """Return the first and last day of a source. Raises SSTCastError if it cannot be read."""
-    with closing(_Preparation(Prepared.of(data), lambda line: None)) as work:
+    with closing(_Preparation(Prepared.of(data))) as work:
         days = work.days
     first, last = days[[0, -1]].astype("datetime64[D]").tolist()
     return first, last
@@ -86,8 +86,8 @@ def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
 class _Preparation:
     """The work of one call of `prepare`. It opens the source only if necessary."""
 
-    def __init__(self, prepared: Prepared, say: Say) -> None:
-        self.data, self.prepared, self.say = prepared.data, prepared, say
+    def __init__(self, prepared: Prepared) -> None:
+        self.data, self.prepared = prepared.data, prepared
         self.path, self.region = self.data.path, self.data.box
         self.recipe: Recipe = {
             "source": source_name(self.data),
@@ -176,7 +176,7 @@ class _Preparation:
         trim(0)
         days = dataset.sizes.get("time")
         written = f"{days} days written" if days else f"statistics of {recipe['train']}"
-        self.say(f"{path}: {written}")
+        LOG.info(f"{path}: {written}")
         return True
 
 

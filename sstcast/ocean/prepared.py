@@ -18,7 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, counted, warn
+from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.reading import open_region
@@ -159,7 +160,7 @@ def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False)
             try:
                 check_source(data, remedy)
             except SSTCastError as error:
-                warn(f"sstcast: {error}")
+                LOG.warning(f"sstcast: {error}")
     elif (days := changed_days(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(

@@ -20,8 +20,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError, reading, warn
+from sstcast.errors import SSTCastError, reading
 from sstcast.geo import CELLS_PER_DEGREE, Box
+from sstcast.log import LOG
 from sstcast.storage.stores import open_written
 
 Packed = NDArray[np.int16]  # hundredths of degC
@@ -178,7 +179,7 @@ def raw_stores(folder: Path) -> list[RawContents]:
             try:
                 found.append(open_raw_store(path))
             except SSTCastError as error:
-                warn(str(error))
+                LOG.warning(str(error))
     return found
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
@@ -55,7 +56,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
         try:
             metrics = Scored(file.parent).read()
         except SSTCastError as error:
-            warn(f"left out: {error}")
+            LOG.warning(f"left out: {error}")
             continue
         sheet = errors(metrics, file.parent.name)[0]
         found.append(Sheet(f"{file.parent.name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))

@@ -1,7 +1,7 @@
 """The commands `report` and `map`: show the results of a run, a scored file or a hindcast."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.errors import counted, reading
+from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
 from sstcast.pages import figures, tables
 from sstcast.pages.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
@@ -78,13 +79,11 @@ def write_report(results: Results) -> tuple[Path, bool]:
         return page, True
 
 
-def draw_maps(
-    results: Results, projection: str = DEFAULT_PROJECTION, say: Callable[[str], object] = print
-) -> list[Path]:
+def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Path]:
     """Draw the maps of a report to `maps/NAME.png`, and the ratios by lead to `maps/ratio-by-lead.png`.
 
-    Nothing is drawn if these files already exist for the same scores, region and projection. `say` receives a line
-    for each file. Raises SSTCastError if cartopy has no such projection, and in the same cases as `write_report`.
+    Nothing is drawn if these files already exist for the same scores, region and projection. Logs each file.
+    Raises SSTCastError if cartopy has no such projection, and in the same cases as `write_report`.
     """
     folder, metrics = results.scored.folder / "maps", results.metrics
     recipe = results.recipe | {"projection": projection, "region": results.region}
@@ -93,16 +92,16 @@ def draw_maps(
         drawn = {folder / f"{one.name}.png": one for one in maps}
         ratios = folder / "ratio-by-lead.png"
         if all(is_made_of(file, recipe) for file in (*drawn, ratios)):
-            say(f"{folder}: nothing to do")
+            LOG.info(f"{folder}: nothing to do")
             return [*drawn, ratios]
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
         for file, one in drawn.items():
             title = f"{one.title} of {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
             write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
-            say(str(file))
+            LOG.info(str(file))
         for picture in figures.ratio_by_lead(results):
             write_png(picture.figure, ratios, recipe)
-            say(str(ratios))
+            LOG.info(str(ratios))
     return [*drawn, ratios]
 
 

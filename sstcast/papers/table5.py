@@ -6,7 +6,7 @@ The error is the mean squared error of standardised anomalies under the `paper` 
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -46,7 +46,6 @@ WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
 BASELINES = ("persistence", "ridge", "multiscale ridge")
 STEPS = 3  # measured by a dry run
 
-Say = Callable[[str], object]
 Interval = tuple[float, float]
 Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, then by horizon: errors [seeds, dates]
 
@@ -121,11 +120,11 @@ class Table5:
         return config
 
 
-def table5(table: Table5, jobs: int = 1, say: Say = print) -> tuple[Found, bool]:
+def table5(table: Table5, jobs: int = 1) -> tuple[Found, bool]:
     """Fetch, prepare, train and forecast whatever is not done yet. Keep the errors in `table5.json`.
 
-    Runs train in `jobs` processes. Returns the errors, and whether there was anything to do. `say` gets a line for
-    each step. Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or
+    Runs train in `jobs` processes. Returns the errors, and whether there was anything to do. Logs each step.
+    Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or
     SIGTERM. The same call resumes.
     """
     file = ErrorFile(table.folder)
@@ -134,10 +133,10 @@ def table5(table: Table5, jobs: int = 1, say: Say = print) -> tuple[Found, bool]
     if not new:
         check_source(table.data[0])
     else:
-        if table.request is not None and not (report := fetch(table.request, say)).complete:
+        if table.request is not None and not (report := fetch(table.request)).complete:
             raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
         for data in table.data:  # the same stores for all horizons
-            prepare(data, say)
+            prepare(data)
     for config in done:
         check_data(Run(config.folder))
     if not new:
@@ -146,7 +145,7 @@ def table5(table: Table5, jobs: int = 1, say: Say = print) -> tuple[Found, bool]
         if file.find(*_of_baselines(data)) is None:
             fitted = TrainingDays(data, Prepared.of(data).open_anomalies()).baselines()
             file.write(*_of_baselines(data), errors(data, {name: fitted[name] for name in BASELINES}))
-    run_tasks([partial(_run, table.folder, config, config in done) for config in table.runs], jobs, None, say)
+    run_tasks([partial(_run, table.folder, config, config in done) for config in table.runs], jobs, None)
     return _collect(table, file), True
 
 

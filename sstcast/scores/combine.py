@@ -1,7 +1,6 @@
 """The command `combine`: averages the forecasts of several runs with weights fitted on the validation days."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,34 +28,25 @@ KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.vali
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 
-def combine(
-    runs: list[Run],
-    folder: Path,
-    equal: bool = False,
-    say: Callable[[str], object] = print,
-    replace: bool = False,
-) -> Run:
+def combine(runs: list[Run], folder: Path, equal: bool = False, replace: bool = False) -> tuple[Run, bool]:
     """Make a run in `folder` that forecasts the weighted mean of `runs`.
 
     Each lead week has its own weights, which are not negative and sum to 1. They minimise the mean squared error
     in degC on the validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints). With
     `equal`, all weights are the same, which is often as good if there are few validation days. A single run gets
-    the weight 1. `say` receives one line: that the combination was written, or that there was nothing to do. If
-    a part has been trained again, the weights are fitted again. With `replace`, the new combination replaces one
-    of other runs or weights in the folder.
+    the weight 1. If a part has been trained again, the weights are fitted again. With `replace`, the new
+    combination replaces one of other runs or weights in the folder.
 
-    Raises SSTCastError if the runs were not trained on the same days of the same ocean, a run has no checkpoint
-    or forecasts NaN, or the folder holds something else.
+    Returns the run, and False if it was made before. Raises SSTCastError if the runs were not trained on the same
+    days of the same ocean, a run has no checkpoint or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
     config = _configure(runs, folder, "equal" if equal else "fitted")
     with locked(folder):
         if folder.exists() and _is_made(Run(folder), config, replace):
-            say(f"{folder}: nothing to do")
-        else:
-            _make(runs, config, folder)
-            say(f"{folder}: written")
-    return Run(folder)
+            return Run(folder), False
+        _make(runs, config, folder)
+    return Run(folder), True
 
 
 def least_squares(products: Weights) -> Weights:

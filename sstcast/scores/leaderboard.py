@@ -16,7 +16,8 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
@@ -133,7 +134,7 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
             problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
         )
     for problem in problems:
-        warn(f"left out: {problem}")
+        LOG.warning(f"left out: {problem}")
     groups = _groups(runs, lambda run: run.contest)
     titles = Counter(title for title, _ in groups)
     contests = [

@@ -1,6 +1,6 @@
 """The command `score`: scores the forecasts in any file in the same way as a run's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
+from sstcast.log import LOG
 from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
@@ -44,7 +45,6 @@ FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
 CELLS = ("lat", "lon")
 
 Days = NDArray[np.datetime64]
-Say = Callable[[str], object]
 
 
 def score(
@@ -55,7 +55,6 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
-    say: Say = print,
 ) -> tuple[dict[str, Any], Scored, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
@@ -68,7 +67,6 @@ def score(
         out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
-        say: receives a line for each thing that was found or prepared.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -92,7 +90,7 @@ def score(
             "--leads, or choose other forecasts"
         )
     data = data_of(forecasts, truth, against, horizon)
-    prepare(data, say)
+    prepare(data)
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
             check_data(run)
@@ -108,7 +106,7 @@ def score(
         if (known := scored.known(recipe)) is not None:
             return known, scored, False
         scored.folder.mkdir(exist_ok=True)
-        return _score(forecasts, data, against, scored, recipe, say), scored, True
+        return _score(forecasts, data, against, scored, recipe), scored, True
 
 
 def _score(
@@ -117,7 +115,6 @@ def _score(
     against: Sequence[Run],
     scored: Scored,
     recipe: dict[str, Any],
-    say: Say,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
     sst, how = on_cells(forecasts.sst, anomalies, data.box, path)
@@ -152,7 +149,7 @@ def _score(
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
     for note in notes:
-        say(f"{path}: {note}")
+        LOG.info(f"{path}: {note}")
     references = baselines(ValidationDays(data))
     issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
     if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
@@ -170,7 +167,7 @@ def _score(
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     heading = metadata(data, tables)
     for note in heading["notes"]:
-        say(f"{path}: {note}")
+        LOG.info(f"{path}: {note}")
     notes += heading["notes"]
     metrics = {
         "kind": "file",

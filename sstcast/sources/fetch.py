@@ -5,10 +5,10 @@ Sources are tried in turn until no day is missing. Downloaded days are written t
 """
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sstcast.log import LOG
 from sstcast.ocean.raw import Day, day_ranges, is_final
 from sstcast.progress import days_progress
 from sstcast.sources import find_source
@@ -53,8 +53,8 @@ class FetchReport:
         return lines + [f"not used {name}: {reason}" for name, reason in sorted(self.unused.items())]
 
 
-def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:
-    """Download all requested days to the store. Calls `say` with each line of the report.
+def fetch(request: FetchRequest) -> FetchReport:
+    """Download all requested days to the store. Logs each line of the report.
 
     Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that cannot
     be downloaded raise no error. They are listed in the report.
@@ -94,5 +94,5 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
         down=next((reason for d, reason in missing.items() if d not in lacking), ""),
     )
     for line in report.lines():
-        say(line)
+        LOG.info(line)
     return report

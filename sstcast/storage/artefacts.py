@@ -23,7 +23,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError, in_short, warn
+from sstcast.errors import SSTCastError, in_short
+from sstcast.log import LOG
 
 RECIPE = "recipe"
 PACKAGE = Path(__file__).parents[1]
@@ -67,7 +68,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             held = lock.acquire(blocking=False)
         except Timeout:
-            warn(f"{path}: another process is writing it; waiting")
+            LOG.warning(f"{path}: another process is writing it; waiting")
             held = lock.acquire()
     with held:
         yield

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from sstcast.log import LOG
+
 WARM_UP_STEPS = 3  # before the capture, in which libraries choose kernels and allocate their workspaces
 
 
@@ -69,4 +71,4 @@ class CapturedStep:
             for group in self.optimizer.param_groups:
                 group["capturable"] = False
             reason = str(error).strip().partition("\n")[0]
-            print(f"not captured: {type(error).__name__}: {reason}; steps run without a CUDA graph", flush=True)
+            LOG.warning(f"not captured: {type(error).__name__}: {reason}; steps run without a CUDA graph")

@@ -9,7 +9,8 @@ import torch
 from pydantic import BaseModel
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError, reading, warn_once
+from sstcast.errors import SSTCastError, reading
+from sstcast.log import LOG, warn_once
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS, atomic, digest
 from sstcast.storage.yaml_files import validate
@@ -98,7 +99,7 @@ def close_training(run: Run, config: Any) -> None:
 def newest_checkpoint(folder: Path, config: Any = None) -> tuple[Path, dict[str, Any]] | None:
     """Return the newest readable checkpoint of a run to resume from, or None if there is no checkpoint.
 
-    Prints the names of those it cannot read, or that have another configuration than `config`, if given. Raises
+    Warns of those it cannot read, or that have another configuration than `config`, if given. Raises
     SSTCastError if it can read none of them.
     """
     candidates = step_checkpoints(folder)[::-1]
@@ -106,7 +107,7 @@ def newest_checkpoint(folder: Path, config: Any = None) -> tuple[Path, dict[str,
         try:
             return path, load_checkpoint(path, config)
         except SSTCastError as error:
-            print(f"{str(error).partition(';')[0]}; trying the previous one", flush=True)
+            LOG.warning(f"{str(error).partition(';')[0]}; trying the previous one")
     if candidates:
         raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to start training again")
     return None

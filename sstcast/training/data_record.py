@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sstcast.config import DataConfig
-from sstcast.errors import warn_once
+from sstcast.log import warn_once
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS

@@ -14,6 +14,7 @@ from torch import nn
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.storage.artefacts import CACHE, FIRST_PROCESS
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ def compile_model(
     Compiled code is cached in the user's cache folder. `wanted` is `training.compile`: true, false, or `auto`.
     `attempt` runs the forward and backward pass of one step with the module it is given. With `graphs`, the
     compiled passes run as CUDA graphs on a GPU, which a step that is itself captured cannot contain. Returns
-    `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or fails. A missing compiler
-    or a failure is printed.
+    `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or fails. Warns of a missing
+    compiler and of a failure.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
-        print("not compiled: there is no C++ compiler; install g++ or set training.compile=false", flush=True)
+        LOG.warning("not compiled: there is no C++ compiler; install g++ or set training.compile=false")
         return model
     from torch._functorch import config as aot  # here, because these take a second to import
     from torch._inductor import config as inductor
@@ -110,7 +111,7 @@ def compile_model(
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
-        print(f"not compiled: {type(error).__name__}: {reason}; training continues without", flush=True)
+        LOG.warning(f"not compiled: {type(error).__name__}: {reason}; training continues without")
         torch._dynamo.reset()
         compiled = model
     for name, value in model.named_buffers():

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.config import COMBINATION
-from sstcast.errors import SSTCastError, in_short, printable, reading, warn
+from sstcast.errors import SSTCastError, in_short, printable, reading
+from sstcast.log import LOG
 from sstcast.models import LINEAR
 from sstcast.runs import Run
 from sstcast.storage.artefacts import below
@@ -41,7 +42,7 @@ def _row(run: Run) -> dict[str, str]:
     try:
         return describe(run)
     except Exception as error:  # no error in one run may hide the others
-        warn(f"{run.folder}: {in_short(error)}")
+        LOG.warning(f"{run.folder}: {in_short(error)}")
         return {"model": "-", "state": "cannot be read", "best validation": "-", "time": "-"}
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sstcast.config import COMBINATION, RunConfig, load_config
-from sstcast.errors import SSTCastError, warn
+from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, check_source
@@ -85,7 +86,7 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
             chosen = fit(model, windows["train"], windows["validation"])
             if "left_out" in chosen:
                 years = "fewer than two years of windows would have a year of the record before them"
-                warn(f"{run.folder}: fitted without {chosen['left_out']}: {years}")
+                LOG.warning(f"{run.folder}: fitted without {chosen['left_out']}: {years}")
             save_checkpoint(
                 run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
             )

@@ -140,7 +140,7 @@ def test_memory_that_runs_out_ends_a_cell_and_a_bug_the_table(monkeypatch: pytes
 
 def test_a_changed_model_does_not_stand_beside_the_paper_s_number(options: list[object], root: Path) -> None:
     found = sstcast.table(
-        "kdlgt:2", ["MUTAG"], "sat", 0, root, ["model.width=8", "cache=cache"], "runs", dry_run=True, say=str
+        "kdlgt:2", ["MUTAG"], "sat", 0, root, ["model.width=8", "cache=cache"], "runs", dry_run=True
     )
     assert [(cell["published"], cell["test"], cell["left"]) for cell in found.value] == [(None, [], 1)]
 

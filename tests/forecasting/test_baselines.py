@@ -29,7 +29,7 @@ SPLITS = Splits(train=(1982, 2013), validation=(2014, 2014), test=(2015, 2016))
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Prepared]:
     data = DataConfig(protocol="paper", splits=SPLITS, directory=tmp_path_factory.mktemp("prepared"))
-    return data, prepare(data, say=str)
+    return data, prepare(data)
 
 
 @pytest.mark.parametrize("horizon", REFERENCE)

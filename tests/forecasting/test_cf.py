@@ -52,14 +52,14 @@ def test_all_files_are_cf_and_line_up(
     coarsen = 2
     overrides = [f"data.source={source}", "data.protocol=paper", BOX % (coarsen, "[4, 3]")]
     config = load_config(run_yaml, [*overrides, "data.splits.test=[2004-06-01, 2004-09-15]"])
-    prepare(config.data, say=str)
+    prepare(config.data)
     run = make_run(config, (0, 1))
     evaluate(run)
-    path, _ = forecast(run.folder, say=str)
+    path, _ = forecast(run.folder)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
     cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
 
-    same = xr.load_dataset(forecast(run.folder, "2004-07-01", say=str)[0], engine="netcdf4")
+    same = xr.load_dataset(forecast(run.folder, "2004-07-01")[0], engine="netcdf4")
     for name, field in hindcast.sel(init_time=same["init_time"].values).load().items():
         assert field.notnull().any(), name
         xr.testing.assert_allclose(
@@ -99,7 +99,7 @@ def test_all_files_are_cf_and_line_up(
 def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:
     """The digest of the statistics is of the source's own coordinates, not of the rounded ones."""
     config = load_config(run_yaml, [f"data.source={source}", BOX % (1, "[8, 6]")])
-    prepare(config.data, say=str)
+    prepare(config.data)
     statistics = xr.load_dataset(Prepared.of(config.data).statistics, engine="zarr").drop_vars(
         ["lat_bnds", "lon_bnds"]
     )

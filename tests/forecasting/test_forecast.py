@@ -9,6 +9,7 @@ import pytest
 import scipy.stats
 import scored_runs
 import xarray as xr
+from logged import logged
 from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
@@ -30,7 +31,7 @@ WEST_TILE = "170,171.5,-12,-10"
 
 def prepared_run(run_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[int, ...] = (0,)) -> Run:
     config = load_config(run_yaml, list(overrides))
-    prepare(config.data, say=str)
+    prepare(config.data)
     return make_run(config, seeds)
 
 
@@ -48,7 +49,7 @@ def run(made: Run, tmp_path: Path) -> Run:
 
 
 def read(run: Run, *options: object, **other: object) -> xr.Dataset:
-    path, _ = forecast(run.folder, *options, say=str, **other)
+    path, _ = forecast(run.folder, *options, **other)
     return xr.load_dataset(path, engine="netcdf4")
 
 
@@ -90,8 +91,8 @@ def test_the_past_is_what_the_history_has(run: Run) -> None:
 
 
 def test_a_short_base_period_is_stated(run: Run, tmp_path: Path) -> None:
-    lines: list[str] = []
-    path, _ = forecast(run.folder, "2004-03-10", tmp_path / "a.nc", say=lines.append)
+    with logged() as lines:
+        path, _ = forecast(run.folder, "2004-03-10", tmp_path / "a.nc")
     told = "only 2 years, 2001-01-01..2002-12-31"
     assert f"{path}: the thresholds of heatwaves are from a base period of {told}" in lines
     assert xr.load_dataset(path, engine="netcdf4").attrs["heatwave_base_period"] == told
@@ -137,7 +138,7 @@ def test_both_formats_hold_what_python_returns(run_yaml: Path, tmp_path: Path) -
     run = prepared_run(run_yaml, seeds=(0, 1))
     got = sstcast.load(run.folder).forecast(xr.open_dataset(run.config.data.source, engine="netcdf4")["sst"])
     for name in ("a.nc", "a.zarr"):
-        path, new = forecast(run.folder, out=tmp_path / name, say=str)
+        path, new = forecast(run.folder, out=tmp_path / name)
         assert new
         assert path == tmp_path / name
         held = xr.load_dataset(path, engine="zarr" if name == "a.zarr" else "netcdf4")
@@ -156,13 +157,13 @@ def test_both_formats_hold_what_python_returns(run_yaml: Path, tmp_path: Path) -
 
 
 def test_nothing_to_do_until_something_changes(run: Run) -> None:
-    path, new = forecast(run.folder, say=str)
+    path, new = forecast(run.folder)
     assert (path.name, new) == ("forecast-2004-12-31.nc", True)
     before = path.read_bytes()
-    assert forecast(run.folder, say=str) == (path, False)
+    assert forecast(run.folder) == (path, False)
     assert path.read_bytes() == before
     replace_weights(run, make_run(run.config.model_copy(update={"name": "other"}), (7,)).best.read_bytes())
-    assert forecast(run.folder, say=str) == (path, True)
+    assert forecast(run.folder) == (path, True)
     assert path.read_bytes() != before
 
 
@@ -193,7 +194,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:
     with refused(*words):
-        forecast(run.folder, **options, say=str)
+        forecast(run.folder, **options)
     assert not list(run.folder.glob("forecast*"))
 
 
@@ -204,19 +205,19 @@ def test_it_writes_over_nothing_but_forecasts(run: Run, tmp_path: Path) -> None:
         elif not out.exists():
             out.touch()
         with pytest.raises(SSTCastError, match="exists and is not a forecast"):
-            forecast(run.folder, out=out, say=str)
+            forecast(run.folder, out=out)
         assert out.exists()
 
 
 def test_a_run_or_its_source_is_not_there(run: Run, run_yaml: Path, tmp_path: Path) -> None:
     with pytest.raises(SSTCastError, match="nowhere: not a run"):
-        forecast(tmp_path / "nowhere", say=str)
+        forecast(tmp_path / "nowhere")
     moved = make_run(load_config(run_yaml, ["name=moved", f"data.source={tmp_path / 'gone.nc'}"]))
     with pytest.raises(SSTCastError, match=r"gone\.nc: no such file"):
-        forecast(moved.folder, say=str)
+        forecast(moved.folder)
     run.best.unlink()
     with pytest.raises(SSTCastError, match=r"best\.pt: no checkpoint"):
-        forecast(run.folder, say=str)
+        forecast(run.folder)
 
 
 def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

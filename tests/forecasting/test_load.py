@@ -116,7 +116,7 @@ def test_histories_it_refuses(run: LoadedRun, history: xr.DataArray, case: str) 
 def test_cells_before_and_after_averaging(run_yaml: Path, history: xr.DataArray, protocol: str) -> None:
     coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
     config = load_config(run_yaml, coarse)
-    prepare(config.data, say=str)
+    prepare(config.data)
     run = sstcast.load(make_run(config).folder)
     native = run.forecast(history)
     assert (native.sizes["lat"], native.sizes["lon"]) == (4, 6)
@@ -147,7 +147,7 @@ def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history
 def test_geography_reaches_the_model(run_yaml: Path, history: xr.DataArray) -> None:
     """A model that knows the time of year forecasts another change from the same anomalies half a year on."""
     config = load_config(run_yaml, ["model.geography=true"])
-    prepare(config.data, say=str)
+    prepare(config.data)
     run = sstcast.load(make_run(config).folder)
     climatology = xr.open_zarr(Prepared.of(config.data).statistics)["climatology"].load()
 

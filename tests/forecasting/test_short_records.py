@@ -22,7 +22,7 @@ SPLITS = "{train: [2001, 2001], validation: [2002-01-01, 2002-06-30], test: [200
 def trained(run_yaml: Path, source: Path, *overrides: str) -> Run:
     options = [f"data.source={source}", f"data.splits={SPLITS}", f"data.directory={source.parent}/p"]
     config = load_config(run_yaml, [*options, *overrides])
-    prepare(config.data, say=str)
+    prepare(config.data)
     return train(config, training_windows(config))[0]
 
 
@@ -35,11 +35,11 @@ def test_a_record_under_five_years_keeps_its_splits(run_yaml: Path, tmp_path: Pa
     source = tmp_path / "sst.nc"
     write(source, 730)
     run = trained(run_yaml, source, "model={name: multiscale-ridge}")
-    before = forecast(run.folder, "2002-12-31", tmp_path / "before.nc", say=str)[0]
+    before = forecast(run.folder, "2002-12-31", tmp_path / "before.nc")[0]
     write(source, 730 + 100)  # into 2003, as far as a window of the new year
     assert update(run.folder).code == MADE
-    assert forecast(run.folder, say=str)[0].name == "forecast-2003-04-10.nc"
-    after = forecast(run.folder, "2002-12-31", tmp_path / "after.nc", say=str)[0]
+    assert forecast(run.folder)[0].name == "forecast-2003-04-10.nc"
+    after = forecast(run.folder, "2002-12-31", tmp_path / "after.nc")[0]
     with xr.open_dataset(before) as one, xr.open_dataset(after) as other:
         np.testing.assert_array_equal(one["sst"], other["sst"])
 
@@ -53,9 +53,9 @@ def test_a_memory_comes_with_a_longer_record(
     assert "fitted without memory" in capsys.readouterr().err
     assert days_read(run) == 10
     write(source, 2922)
-    path, new = forecast(run.folder, say=str)
+    path, new = forecast(run.folder)
     assert new
     with xr.open_dataset(path) as made:
         assert made["init_time"].values.astype("datetime64[D]").item() == dt.date(2008, 12, 31)
         assert made["sst"].notnull().any()
-    assert not forecast(run.folder, say=str)[1]
+    assert not forecast(run.folder)[1]

@@ -39,7 +39,7 @@ def test_no_test_day_enters_the_spread(run: Run) -> None:
         changed = make_sst()
         changed["sst"].loc[{"time": days}] += 1
         changed.to_netcdf(run.config.data.source, engine="netcdf4")
-        prepare(run.config.data, say=str)
+        prepare(run.config.data)
         (run.folder / SPREAD).unlink()
         calibrated(run)
         assert ((run.folder / SPREAD).read_bytes() == before) is same
@@ -89,7 +89,7 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
     assert isinstance(held_out(run, days), TrainedRun)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
-    made, _ = forecast(learnt.folder, "2004-05-05", say=str)
+    made, _ = forecast(learnt.folder, "2004-05-05")
     assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
     (stand_in,) = held_out(learnt, days).models
     (refitted,) = days.training.fit("multiscale-ridge").models
@@ -128,9 +128,9 @@ def test_one_constant_cell_leaves_the_probabilities_of_all_others(tmp_path: Path
             ocean["sst"][:, 5, 7] = value
         ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
         config = configure(folder, folder / "small.nc", model={"name": "ridge"})
-        prepare(config.data, say=str)
+        prepare(config.data)
         run, _ = train(config, training_windows(config))
-        made, _ = forecast(run.folder, "2004-05-05", say=str)
+        made, _ = forecast(run.folder, "2004-05-05")
         chances.append(xr.load_dataset(made)["exceedance_probability"][0].values)
         evaluate(run)
         metrics = metrics_of(run)

@@ -19,8 +19,9 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
+from logged import logged
 from scipy.stats import norm, ttest_1samp
-from small_hindcast import EVERY, metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
+from small_hindcast import EVERY, metrics, plan, system, systems, train_until_stopped, write_ocean
 
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.hindcasts import hindcast as verb
@@ -48,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     write_ocean(folder)
     with contextlib.chdir(folder):
-        assert hindcast(systems(), say=quiet)[1]
+        assert hindcast(systems())[1]
     return folder
 
 
@@ -282,8 +283,10 @@ def contents(folder: Path, name: str) -> dict[str, Any]:
 def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("run_tasks", "prepare", "join_forecasts"):
         monkeypatch.setattr(verb, name, pytest.fail)
-    found, new = hindcast(systems(), say=pytest.fail)
+    with logged() as lines:
+        found, new = hindcast(systems())
     assert not new
+    assert not lines
     assert found == metrics()
     assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))
 
@@ -295,21 +298,21 @@ def test_a_source_replaced_since_is_named(
     found, kept = metrics(), shutil.copy2("small.nc", tmp_path / "small.nc")
     write_ocean(inside, jump=1)
     try:
-        assert hindcast(systems(), say=quiet) == (found, False)
+        assert hindcast(systems()) == (found, False)
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         for words in ("small.nc: has changed since", "on 366 days, the first 2008-01-01", "--out"):
             assert words in told
         Path("hindcast/metrics.json").unlink()
         with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
-            hindcast(systems(), say=quiet)
+            hindcast(systems())
     finally:
         shutil.copy2(kept, "small.nc")
         write_json(Path("hindcast/metrics.json"), found)
         for run in systems().trained:
-            prepare(run.data, say=quiet)
+            prepare(run.data)
     capsys.readouterr()
-    assert hindcast(systems(), say=quiet) == (found, False)
+    assert hindcast(systems()) == (found, False)
     assert capsys.readouterr().err == ""
 
 
@@ -317,8 +320,8 @@ def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
     before = [contents(inside / "hindcast", name) for name in ("one", "two")]
     for path in ("one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv", "metrics.json"):
         remove(Path("hindcast") / path)
-    lines: list[str] = []
-    assert hindcast(systems(), say=lines.append)[1]
+    with logged() as lines:
+        assert hindcast(systems())[1]
     assert sum(line.endswith("already trained") for line in lines) == 4
     assert sum(line.endswith(f"{DATES} forecasts") for line in lines) == 3
     assert [contents(inside / "hindcast", name) for name in ("one", "two")] == before
@@ -334,7 +337,7 @@ def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> N
 
     threading.Thread(target=stop).start()
     with pytest.raises(Interrupted) as end:
-        run_tasks([partial(train_until_stopped, file) for file in saved], 2, None, quiet)
+        run_tasks([partial(train_until_stopped, file) for file in saved], 2, None)
     assert end.value.signal == signal.SIGTERM
     assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
 
@@ -351,9 +354,9 @@ def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
         process.kill()
     monkeypatch.chdir(tmp_path)
     assert not Path("hindcast/metrics.json").exists()
-    lines: list[str] = []
     options = {"processes": False, "dashboard_address": None, "n_workers": 1, "threads_per_worker": 2}
-    with distributed.LocalCluster(**options) as cluster:  # waits for no lock: the children have gone
-        hindcast(plan(system("one")), scheduler=cluster.scheduler_address, say=lines.append)
+    # It waits for no lock, because the children have gone.
+    with distributed.LocalCluster(**options) as cluster, logged() as lines:
+        hindcast(plan(system("one")), scheduler=cluster.scheduler_address)
     assert any(line.endswith("already trained") for line in lines)
     assert contents(tmp_path / "hindcast", "one") == contents(made / "hindcast", "one")

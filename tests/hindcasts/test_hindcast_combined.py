@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.optimize import minimize
-from small_hindcast import EVERY, metrics, plan, quiet, system, write_ocean
+from small_hindcast import EVERY, metrics, plan, system, write_ocean
 from small_ocean import make_sst
 
 from sstcast.config import DataConfig, RunConfig
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("combined")
     write_ocean(folder)
     with contextlib.chdir(folder):
-        hindcast(planned(), say=quiet)
+        hindcast(planned())
     return folder
 
 
@@ -74,7 +74,7 @@ def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
     np.testing.assert_allclose(mean, sum(parts) / 2, atol=0.011)
     assert scores["systems"]["both"]["model"] == "combination"
     assert not scores["systems"]["both"]["linear"]
-    assert not hindcast(combined, say=quiet)[1]
+    assert not hindcast(combined)[1]
 
 
 def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
@@ -91,7 +91,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
     mse = (error.astype(float) ** 2).weighted(area_weights(error["lat"])).mean()
     assert found["scores"]["small"]["degC"]["mse"] == pytest.approx(float(mse), rel=1e-4)
     with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the original --seeds"):
-        hindcast(replace(combined, seeds=[]), say=quiet)
+        hindcast(replace(combined, seeds=[]))
     assert combined.hindcast.known(combined.recipe) is not None
     assert combined.hindcast.known(replace(combined, seeds=[0, 1, 2]).recipe) is None  # a member is missing
 
@@ -123,9 +123,9 @@ def test_another_system_is_combined_too(combined: Plan) -> None:
     """The combinations are made anew; a name that a system has had is refused before anything is trained."""
     third = system("third", "ridge", options={})
     with pytest.raises(SSTCastError, match=r"small: .*fold-2005 holds a system of this name"):
-        hindcast(plan(combined.systems[0], third, equal="small"), say=quiet)
+        hindcast(plan(combined.systems[0], third, equal="small"))
     assert not Path("hindcast/third").exists()
-    scores, new = hindcast(planned(third, last=2006), say=quiet)
+    scores, new = hindcast(planned(third, last=2006))
     assert new
     assert {"third", "both", "mean"} <= set(scores["systems"])
     mean = xr.open_zarr(combined.hindcast.forecasts("mean"))["sst"]
@@ -147,7 +147,7 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     monkeypatch.chdir(tmp_path)
     systems = [system(f"the-{name}", name, options={}) for name in ("climatology", "persistence")]
     chosen = plan(*systems, select=("the-climatology", "the-persistence"), first=2005, last=2005, fold=1)
-    scores = hindcast(chosen, say=quiet)[0]["scores"]
+    scores = hindcast(chosen)[0]["scores"]
     assert scores["the-climatology"]["degC"]["mse"] < scores["the-persistence"]["degC"]["mse"]
     run = Run(chosen.hindcast.folder / "selected/fold-2005")
     (part,) = run.parts
@@ -164,4 +164,4 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     assert select_run(earlier, run.config, EVERY).endswith("chosen: the-persistence")
     assert run.parts == [part]
     with pytest.raises(SSTCastError, match="--select: no system is called 'mean'; the systems are"):
-        hindcast(plan(*systems, equal="mean", select=("the-climatology", "mean")), say=quiet)
+        hindcast(plan(*systems, equal="mean", select=("the-climatology", "mean")))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from small_hindcast import plan, quiet, system, write_ocean
+from small_hindcast import plan, system, write_ocean
 
 import sstcast
 from sstcast.config import RunConfig, Splits
@@ -37,7 +37,7 @@ def make(folder: Path, jump: float = 0) -> Path:
     """Make the hindcast in `folder`, and return it."""
     write_ocean(folder, jump)
     with contextlib.chdir(folder):
-        hindcast(plan(local(), first=2007), say=quiet)
+        hindcast(plan(local(), first=2007))
     return folder
 
 
@@ -77,7 +77,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
     date = hindcasts["init_time"].sel(init_time="2007-10").values[0]
     expected = hindcasts.sel(init_time=date).values
     fold = folder / FOLD
-    path, _ = forecast(fold, str(date)[:10], say=quiet)
+    path, _ = forecast(fold, str(date)[:10])
     made = xr.load_dataset(path, engine="netcdf4")
     np.testing.assert_allclose(made["sst"].values[0], expected, atol=1e-4)
     assert made.sizes["past"] == 84
@@ -117,5 +117,5 @@ def test_a_short_record_is_told_and_needs_no_year(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("runs/one: fitted without memory: ")
     assert days_read(run) == 10
-    path, _ = forecast(run.folder, "2001-02-01", say=quiet)
+    path, _ = forecast(run.folder, "2001-02-01")
     assert np.isfinite(xr.load_dataset(path, engine="netcdf4")["sst"].values[..., 3:]).all()

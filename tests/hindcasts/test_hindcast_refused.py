@@ -65,7 +65,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
 )  # fmt: skip
 def test_plans(here: Path, planned: Plan, words: str) -> None:
     with pytest.raises(SSTCastError, match=words) as error:
-        hindcast(planned, say=lambda line: None)
+        hindcast(planned)
     assert "\n" not in str(error.value)
     assert not Path("hindcast").exists()
     assert not Path("prepared").exists()
@@ -93,7 +93,7 @@ def test_a_run_is_no_folder_for_a_hindcast(here: Path) -> None:
 
 def test_what_a_task_raises_is_raised_from_its_process() -> None:
     with pytest.raises(SSTCastError, match=r"absent.yaml: cannot read it"):
-        run_tasks([partial(load_config, Path("absent.yaml"))] * 2, 2, None, str)
+        run_tasks([partial(load_config, Path("absent.yaml"))] * 2, 2, None)
 
 
 def test_no_scores_no_report(here: Path) -> None:
@@ -141,6 +141,6 @@ def test_there_are_no_more_processes_than_tasks_or_than_memory_holds(monkeypatch
     monkeypatch.setattr(running, "processes", processes)
     for room in (9, 2):
         monkeypatch.setattr(running, "most_processes", lambda room=room: room)
-        run_tasks([partial(str, number) for number in range(3)], 1001, None, str)
+        run_tasks([partial(str, number) for number in range(3)], 1001, None)
     assert asked == [3, 2]
     assert workers.most_processes() >= 1

@@ -32,7 +32,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def config(tmp_path: Path, sst_file: Path, stores: Path) -> RunConfig:
     config = configure(tmp_path, sst_file, directory=stores)
-    prepare(config.data, say=str)
+    prepare(config.data)
     return config
 
 
@@ -64,7 +64,7 @@ def test_a_network_that_says_nothing_is_its_linear_base(
     """Here on a single tile, the only one that a local base can be fitted to."""
     region = {"lon": [170, 171.5], "lat": [-12, -10], "tile": [8, 6]}
     config = configure(tmp_path, sst_file, "one", region=region, directory=stores)
-    prepare(config.data, say=str)
+    prepare(config.data)
     windows = training_windows(config)
     base = fitted(LINEAR_BASES[options["base"]], windows["train"])
     net = build_forecaster(name, history=10, horizon=8, shape=(8, 6), **options)

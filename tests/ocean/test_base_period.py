@@ -34,7 +34,7 @@ def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Pat
 
 def test_limits_are_kept_until_they_are_damaged(tmp_path: Path, sst_file: Path) -> None:
     data = data_of(tmp_path, sst_file)
-    prepared = prepare(data, say=str)
+    prepared = prepare(data)
     cube, _ = prepared.open()
     expected = limits(cube["sst"].sel(time=slice("2001", "2002")).load())
     xr.testing.assert_allclose(limits_of(data)[list(expected)], expected)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from logged import logged
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
@@ -121,10 +122,8 @@ def test_forecasts_of_averages_are_of_the_day_before_their_label(tmp_path: Path,
     np.testing.assert_array_equal(valid, first + np.arange(8) * DAY)
     if kind == "avg":
         ocean.to_netcdf(tmp_path / "truth.nc", engine="netcdf4")
-        lines: list[str] = []
-        metrics, _, _ = score(
-            tmp_path / "forecasts.nc", FieldSource(source=tmp_path / "truth.nc"), say=lines.append
-        )
+        with logged() as lines:
+            metrics, _, _ = score(tmp_path / "forecasts.nc", FieldSource(source=tmp_path / "truth.nc"))
         errors = metrics["scores"]["model"]["degC"]["by_lead"]
         np.testing.assert_allclose([errors["rmse"], errors["bias"]], 0.3, atol=1e-5)
         assert any("the first valid day is 2004-02-01" in line for line in lines)

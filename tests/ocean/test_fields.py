@@ -224,7 +224,7 @@ def test_scattered_missing_cells_are_too_many(tmp_path: Path) -> None:
     config = load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"])
     assert config.data.gaps == 3
     with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* data.gaps: 3; raise .*level 4"):
-        prepare(config.data, say=str)
+        prepare(config.data)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -340,10 +340,10 @@ def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, r
     path, scored = write(tmp_path), netcdf(forecasts(), "forecasts.nc")(tmp_path / "f")
     keys = {"directory": tmp_path / "p"}
     for use in (
-        lambda: prepare(data_of(path, **keys), say=str),
+        lambda: prepare(data_of(path, **keys)),
         lambda: start(FieldSource(source=path), tmp_path / "a.yaml"),
-        lambda: forecast(run.folder, days=FieldSource(source=path), say=str),
-        lambda: score(scored, FieldSource(source=path), say=str),
+        lambda: forecast(run.folder, days=FieldSource(source=path)),
+        lambda: score(scored, FieldSource(source=path)),
     ):
         with refused(path.name, *(words if path.exists() else ["no such"])):
             use()
@@ -459,7 +459,7 @@ BAD: dict[str, Change] = {
 def test_forecasts_are_refused_in_one_line(message: str, tmp_path: Path) -> None:
     path = netcdf(BAD[message](forecasts()))(tmp_path)
     with pytest.raises(SSTCastError, match=rf"^{path}: .*{message}") as error:
-        score(path, FieldSource(source=path), say=str)
+        score(path, FieldSource(source=path))
     assert "\n" not in str(error.value)
 
 

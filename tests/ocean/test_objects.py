@@ -171,9 +171,7 @@ def test_hindcasts_take_an_object(days: xr.Dataset) -> None:
     sstcast.init(days, "run.yaml")
     sstcast.init("days.nc", "file.yaml")
     one, other = (
-        sstcast.hindcast(
-            [f"{name}.yaml"], "2004:2004", 1, 1, overrides=SET, out=name, source=source, say=str
-        ).value
+        sstcast.hindcast([f"{name}.yaml"], "2004:2004", 1, 1, overrides=SET, out=name, source=source).value
         for name, source in (("run", days), ("file", None))
     )
     assert one["scores"]["run"] == other["scores"]["file"]

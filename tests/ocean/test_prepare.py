@@ -13,6 +13,7 @@ import distributed
 import numpy as np
 import pytest
 import xarray as xr
+from logged import logged
 from scored_runs import configure
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
@@ -39,7 +40,7 @@ SPLITS = {
 
 def fetched(path: Path, end: dt.date) -> Path:
     request = FetchRequest(dt.date(2001, 1, 1), end, "simulator", "200,206,-3,3", path)
-    assert fetch(request, say=str).complete
+    assert fetch(request).complete
     return path
 
 
@@ -63,14 +64,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path) -> None:
     store = fetched(tmp_path / "sim.zarr", MAY)
-    lines: list[str] = []
     data = config(tmp_path / "twice", store).data
-    prepare(data, say=lines.append)
+    with logged() as first:
+        prepare(data)
     made = Prepared.of(data)
     before = made.statistics.stat().st_ino
     fetched(store, SEPTEMBER)
-    prepare(data, say=lines.append)
-    assert [line.split(": ")[1] for line in lines] == [
+    with logged() as second:
+        prepare(data)
+    assert [line.split(": ")[1] for line in first + second] == [
         "495 days written",
         "statistics of 2001-01-01..2001-12-31",
         "495 days written",
@@ -80,19 +82,19 @@ def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path)
     assert made.statistics.stat().st_ino == before  # the training days are the same
     for dataset in made.open():
         assert "SIMULATED" in dataset.attrs["source"]
-    prepare(config(tmp_path / "once", store).data, say=str)
+    prepare(config(tmp_path / "once", store).data)
     assert contents(tmp_path / "twice/prepared") == contents(tmp_path / "once/prepared")
 
 
 def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     store = fetched(tmp_path / "sim.zarr", MAY)
     data = config(tmp_path, store).data
-    prepare(data, say=str)
+    prepare(data)
     raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").box)
     days = raw._group["sst"][7440:7460]  # of early 2002
     raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2
-    cube, fresh = (prepare(of, say=str).open()[0] for of in (data, config(tmp_path / "fresh", store).data))
+    cube, fresh = (prepare(of).open()[0] for of in (data, config(tmp_path / "fresh", store).data))
     xr.testing.assert_equal(cube["sst"], fresh["sst"])
 
 
@@ -105,7 +107,7 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     mirror.mkdir(parents=True)
     (mirror / original.name).symlink_to(original)
     day = dt.date(2022, 2, 18)
-    assert fetch(FetchRequest(day, day, str(mirror.parent), "pacific", store), say=str).complete
+    assert fetch(FetchRequest(day, day, str(mirror.parent), "pacific", store)).complete
     region = load_region("pacific12")
     native = crop(open_sst(FieldSource(source=store)), region, store)
     assert float(native.min()) == pytest.approx(22.69, abs=0.001)
@@ -126,10 +128,10 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
     source = fetched(tmp_path / "sim.zarr", MAY)
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["sstcast.ocean.prepare"])
-    prepare(config(tmp_path / "before", source, "paper").data, say=str)
+    prepare(config(tmp_path / "before", source, "paper").data)
     fetched(source, SEPTEMBER)
     started = time.monotonic()
-    prepare(config(tmp_path / "undisturbed", source, "paper").data, say=str)
+    prepare(config(tmp_path / "undisturbed", source, "paper").data)
     duration, moments, kills = time.monotonic() - started, random.Random(0), 0
     expected = contents(tmp_path / "undisturbed/prepared")
 
@@ -137,7 +139,7 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
         folder = tmp_path / f"attempt{attempt}"
         data = config(folder, source, "paper").data
         shutil.copytree(tmp_path / "before/prepared", folder / "prepared")
-        process = processes.Process(target=prepare, args=(data, str))
+        process = processes.Process(target=prepare, args=(data,))
         process.start()
         process.join(moments.uniform(0, duration))
         if process.is_alive():
@@ -146,7 +148,7 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
         kills += process.exitcode == -signal.SIGKILL
         for store in (folder / "prepared").glob("*/[!.]*.zarr"):
             xr.open_zarr(store).load()  # whatever is there is whole
-        prepare(data, say=str)
+        prepare(data)
         assert contents(folder / "prepared") == expected
         if kills == 3:
             break
@@ -156,8 +158,8 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
 def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
     data, alone = (config(tmp_path / name, store).data for name in ("both", "alone"))
-    prepare(alone, say=str)
-    both = [processes.Process(target=prepare, args=(data, str)) for _ in range(2)]
+    prepare(alone)
+    both = [processes.Process(target=prepare, args=(data,)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:
@@ -169,7 +171,7 @@ def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> No
 def test_on_a_cluster_of_two_workers(
     tmp_path: Path, store: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    prepare(config(tmp_path / "threads", store, "paper").data, say=str)
+    prepare(config(tmp_path / "threads", store, "paper").data)
     save_config(config(tmp_path / "cluster", store, "paper"), tmp_path / "run.yaml")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
@@ -184,8 +186,8 @@ def test_on_a_cluster_of_two_workers(
 
 def test_what_a_kill_leaves_beside_a_finished_store_goes(tmp_path: Path, store: Path) -> None:
     data = config(tmp_path, store).data
-    prepared = prepare(data, say=str)
+    prepared = prepare(data)
     for name in (".cube.zarr.previous", ".cube.zarr.partial"):
         shutil.copytree(prepared.cube, prepared.cube.with_name(name))
-    prepare(data, say=str)
+    prepare(data)
     assert not list(prepared.cube.parent.glob(".cube.zarr.p*"))

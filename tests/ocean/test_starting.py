@@ -51,7 +51,7 @@ def files(folder: Path) -> None:
 
 def fetched(folder: Path) -> None:
     days = dt.date(2001, 1, 1), dt.date(2002, 6, 30)
-    assert fetch(FetchRequest(*days, "simulator", "200,206,-3,3", folder / "source"), say=str).complete
+    assert fetch(FetchRequest(*days, "simulator", "200,206,-3,3", folder / "source")).complete
 
 
 SOURCES = {  # tiles, their shape, gaps, and days of history
@@ -68,7 +68,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
     lines = start(FieldSource(source=tmp_path / "source"), out)
     assert f"sstcast train {out}" in lines[-2]
     config = load_config(out, [f"data.directory={tmp_path / 'prepared'}"])
-    _, anomalies = prepare(config.data, say=str).open()
+    _, anomalies = prepare(config.data).open()
     assert config.model.name == "local-ridge"
     tiles, shape, gaps, history = SOURCES[write]
     for split in ("train", "validation", "test"):
@@ -90,7 +90,7 @@ def test_longitudes_in_any_order_give_the_region_that_prepares(tmp_path: Path, o
     start(FieldSource(source=tmp_path / "source.nc"), tmp_path / "mine.yaml")
     config = load_config(tmp_path / "mine.yaml", [f"data.directory={tmp_path / 'prepared'}"])
     assert config.data.box.lon == (west, west + 24)
-    cube, _ = prepare(config.data, say=str).open()
+    cube, _ = prepare(config.data).open()
     np.testing.assert_array_equal(cube["lon"] % 360, lon % 360)
     np.testing.assert_array_equal(cube["sst"].isel(time=3), ocean(800, 20, 24, 1.0)["sst"].isel(time=3))
 

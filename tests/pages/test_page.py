@@ -24,7 +24,7 @@ MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => f
 @pytest.fixture(scope="module")
 def file(scored: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "forecast-2004-07-01.nc"
-    make_forecast(scored.folder, "2004-07-01", out=path, say=str)
+    make_forecast(scored.folder, "2004-07-01", out=path)
     with netCDF4.Dataset(path, "a") as opened:
         opened.source = "a test <script>alert(1)</script>"
     return path

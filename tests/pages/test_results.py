@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from logged import logged
 from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
@@ -96,7 +97,7 @@ def test_a_region_is_known_by_name() -> None:
 
 def test_a_region_without_cells_is_refused(evaluated: Run) -> None:
     with pytest.raises(SSTCastError, match="--region 0,10,-12,-10: contains fewer than two"):
-        draw_maps(Results(evaluated.folder, "0,10,-12,-10"), say=str)
+        draw_maps(Results(evaluated.folder, "0,10,-12,-10"))
 
 
 def test_every_map_has_a_file(evaluated: Run) -> None:
@@ -109,13 +110,15 @@ def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         figures, "MAPS", {"maps": [partial(figures.weekly_maps, shown=name) for name in ("rmse", "bias")]}
     )
-    lines: list[str] = []
-    files = draw_maps(Results(run.folder), say=lines.append)
+    with logged() as lines:
+        files = draw_maps(Results(run.folder))
     assert {file.name for file in files} == {"rmse.png", "bias.png", "ratio-by-lead.png"}
     assert lines == [str(file) for file in files]
     before = {file: file.read_bytes() for file in files}
-    draw_maps(Results(run.folder), say=lines.append)
-    assert lines[-1] == f"{run.maps}: nothing to do"
-    draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide", say=lines.append)
+    with logged() as lines:
+        draw_maps(Results(run.folder))
+    assert lines == [f"{run.maps}: nothing to do"]
+    with logged() as lines:
+        draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide")
     assert lines[-1] == str(run.maps / "ratio-by-lead.png")
     assert all(file.read_bytes() != before[file] for file in files)

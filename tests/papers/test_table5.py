@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from logged import logged
 from typer.testing import CliRunner
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
@@ -58,12 +59,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             raise KeyboardInterrupt
         return errors(data, predictors)
 
-    lines: list[str] = []
     with contextlib.chdir(folder):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(verb, "errors", stopped)
-            table5(small(), say=str)
-        table5(small(), say=lines.append)
+            table5(small())
+        with logged() as lines:
+            table5(small())
     again = "\n".join(lines)
     assert len(re.findall(r"seed0: nothing to do", again)) == 2
     assert again.count("trained and forecast") == 4
@@ -78,7 +79,7 @@ def kept(folder: Path) -> dict[str, Any]:
 
 def test_the_whole_table_after_a_kill(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
-    found, new = table5(small(), say=str)
+    found, new = table5(small())
     assert not new
     assert list(found) == [*SIZES, *BASELINES]
     for by_horizon in found.values():
@@ -113,7 +114,7 @@ def test_runs_side_by_side_have_the_errors_of_runs_one_by_one(
     monkeypatch.chdir(made)
     table = small(horizons=(1,), systems=("mlp", "mpnn"))
     beside = Table5(tmp_path, table.systems, table.horizons, (0,), presets=table.presets, source="simulator")
-    found, _ = table5(beside, jobs=2, say=str)
+    found, _ = table5(beside, jobs=2)
     for system in table.systems:
         np.testing.assert_allclose(
             found[system][1][0], kept(made)["runs"][f"{system}-1d-seed0"]["errors"], rtol=1e-5

@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_config(config, folder / "small.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "open_board", lambda folder, epoch: None)
-        prepare(config.data, say=str)
+        prepare(config.data)
         run, _ = train(config, training_windows(config))
     evaluate(Run(run.folder))
     return folder

@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
 
 @pytest.fixture(scope="module")
 def both(runs: list[Run]) -> Run:
-    return combine(runs, runs[0].folder.parent / "both", say=str)
+    return combine(runs, runs[0].folder.parent / "both")[0]
 
 
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
@@ -70,7 +70,7 @@ def test_weights_of_two_known_systems() -> None:
 
 def test_blocks_change_no_weights(runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truth, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
-    again = combine(runs, runs[0].folder.parent / "blocks", say=str)
+    again, _ = combine(runs, runs[0].folder.parent / "blocks")
     np.testing.assert_allclose(load_combination(again), load_combination(both), atol=1e-5)
     shutil.rmtree(again.folder)
 
@@ -88,7 +88,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
     assert not evaluate(both)[1]
-    one = xr.load_dataset(forecast(both.folder, "2004-07-01", say=str)[0])
+    one = xr.load_dataset(forecast(both.folder, "2004-07-01")[0])
     np.testing.assert_allclose(one["sst"], expected.sel(init_time=one["init_time"]), atol=1e-4)
     assert json.loads(one.attrs["model"])["parts"][1]["run"] == "../b"
     assert sstcast.load(both.folder, "170,171.5,-12,-10").data.region != both.config.data.region
@@ -103,7 +103,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
 
 
 def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
-    top = combine([both, runs[1]], both.folder.parent / "top", say=str)
+    top, _ = combine([both, runs[1]], both.folder.parent / "top")
     of_both, of_b = load_combination(top)[0]
     data = Truth.of(top)
     dates = slice(0, 5)
@@ -118,25 +118,23 @@ def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
 def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run, tmp_path: Path) -> None:
     shutil.copytree(both.folder.parent, tmp_path / "moved")  # relative paths move along
     moved = [Run(tmp_path / "moved" / run.folder.name) for run in runs]
-    lines: list[str] = []
-    made = combine(moved, tmp_path / "moved/both", say=lines.append)
-    combine(moved[::-1], made.folder, say=lines.append)
-    assert [line.rpartition(": ")[2] for line in lines] == ["nothing to do"] * 2
+    made, new = combine(moved, tmp_path / "moved/both")
+    assert not new
+    assert combine(moved[::-1], made.folder) == (made, False)
     np.testing.assert_array_equal(load_combination(made), load_combination(both))
 
     retrain(moved[1])
     pattern = rf"{made.folder}: its part {moved[1].folder} has been retrained since; run the same `sstcast comb"
-    for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=str)):
+    for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder)):
         with pytest.raises(SSTCastError, match=pattern):
             verb()
-    combine(moved, made.folder, say=lines.append)
-    assert lines[-1] == f"{made.folder}: written"
+    assert combine(moved, made.folder)[1]
     assert not made.metrics.exists()
     assert not np.array_equal(load_combination(made), load_combination(both))
     made.best.write_bytes(b"cut")
     with pytest.raises(SSTCastError, match=r"best.pt: cannot be read"):
         evaluate(made)
-    combine(moved, made.folder, say=lines.append)
+    combine(moved, made.folder)
     Run.open(made.folder)
     shutil.rmtree(moved[2].folder)
     with pytest.raises(SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is missing; put it back"):
@@ -150,7 +148,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 
     def refused(words: str, *some: Run, folder: Path = out) -> None:
         with pytest.raises(SSTCastError, match=words) as error:
-            combine(list(some), folder, say=str)
+            combine(list(some), folder)
         assert "\n" not in str(error.value)
         assert not out.exists()
 
@@ -187,22 +185,22 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_file: Path) -> None:
     shutil.copy(sst_file, tmp_path / "copy.nc")
     other = make_run(configure(tmp_path, tmp_path / "copy.nc", "other"), (7,))
-    assert Run.open(combine([runs[1], other], tmp_path / "n", say=str).folder).parts
+    assert Run.open(combine([runs[1], other], tmp_path / "n")[0].folder).parts
 
 
 def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
     broken = Run(Path(shutil.copytree(runs[1].folder, tmp_path / "broken")))
     retrain(broken, 1e30)
     with pytest.raises(SSTCastError, match=r"broken: its forecasts of the validation days are not finite; leave"):
-        combine([runs[1], broken], tmp_path / "n", say=str)
+        combine([runs[1], broken], tmp_path / "n")
 
 
 def test_equal_weights(runs: list[Run]) -> None:
-    folder, lines = runs[0].folder.parent / "mean", []
-    made = combine(runs, folder, equal=True, say=lines.append)
+    folder = runs[0].folder.parent / "mean"
+    made, new = combine(runs, folder, equal=True)
+    assert new
     np.testing.assert_allclose(load_combination(made), np.full((2, 3), 1 / 3))
-    combine(runs[::-1], folder, equal=True, say=lines.append)
-    assert lines == [f"{folder}: written", f"{folder}: nothing to do"]
+    assert combine(runs[::-1], folder, equal=True) == (made, False)
     with pytest.raises(SSTCastError, match=r"mean: holds something else; choose another name"):
-        combine(runs, folder, say=str)
+        combine(runs, folder)
     shutil.rmtree(folder)

@@ -92,7 +92,7 @@ def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) ->
     splits = {"train": [2001, 2010], "validation": [2011, 2011], "test": [2012, 2012]}
     config = configure(tmp_path, tmp_path / "small.nc", splits=splits)
     config = config.model_copy(update={"model": ModelConfig(name="damped-persistence")})
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data)
     run, _ = train(config, training_windows(config))
     found = evaluate(run)[0]["probabilities"]
     for method in ("model", "persistence", "climatology", "multiscale ridge"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from logged import logged
 from scored_runs import configure, make_run, retrain
 from small_ocean import make_sst
 
@@ -51,7 +52,7 @@ def other_ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def there(run: Run, other_ocean: Path) -> Run:
-    made = transferred_run(run, FieldSource(source=other_ocean), str)
+    made = transferred_run(run, FieldSource(source=other_ocean))
     evaluate(made)
     return made
 
@@ -127,12 +128,12 @@ def test_what_is_written_says_what_was_trained_where(
 
 def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: Path, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
-    made = transferred_run(copy, FieldSource(source=other_ocean), pytest.fail)
+    with logged() as lines:
+        made = transferred_run(copy, FieldSource(source=other_ocean))
+        assert transferred_run(made, FieldSource(source=other_ocean)) == made  # it is the run that goes elsewhere
+    assert not lines
     assert made.folder == copy.folder / there.folder.name
     assert not evaluate(made)[1]
-    assert (
-        transferred_run(made, FieldSource(source=other_ocean), pytest.fail) == made
-    )  # it is the run that goes elsewhere
     before = json.loads(made.metrics.read_text())["scores"]
     retrain(copy)
     found, new = evaluate(made)
@@ -140,7 +141,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     assert found["scores"]["model"] != before["model"]
     assert found["scores"]["ridge"] == before["ridge"]
     made.config_file.write_text("a: [")
-    assert transferred_run(copy, FieldSource(source=other_ocean), str).config == made.config
+    assert transferred_run(copy, FieldSource(source=other_ocean)).config == made.config
     write_json(made.data, json.loads(made.data.read_text()) | {"cube": "0"})
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score again"):
         evaluate(made)
@@ -149,27 +150,27 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
 def test_scores_go_when_the_ocean_changes(run: Run, other_ocean: Path, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
-    lines: list[str] = []
-    made = transferred_run(copy, FieldSource(source=source), lines.append)
+    with logged() as lines:
+        made = transferred_run(copy, FieldSource(source=source))
     assert len(lines) == 3  # what was prepared
     made.metrics.write_text("{}")
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, FieldSource(source=source), str)
+    made = transferred_run(copy, FieldSource(source=source))
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, FieldSource(source=source), str)
+    made = transferred_run(copy, FieldSource(source=source))
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
-    made = transferred_run(run, FieldSource(region=WEST), str)
+    made = transferred_run(run, FieldSource(region=WEST))
     metrics, _ = evaluate(made)
     assert metrics["ocean_cells"] == 8 * 6 - 6
     assert made.folder.name.endswith("-170_171.5_-12_-10")
     hindcast = xr.open_zarr(made.forecasts)["sst"].sel(init_time="2004-05-05")
-    one, _ = forecast(run.folder, "2004-05-05", days=FieldSource(region=WEST), say=str)
+    one, _ = forecast(run.folder, "2004-05-05", days=FieldSource(region=WEST))
     np.testing.assert_allclose(hindcast, xr.load_dataset(one)["sst"][0], atol=1e-4)
-    same, _ = forecast(made.folder, "2004-05-05", say=str)  # a folder like any other
+    same, _ = forecast(made.folder, "2004-05-05")  # a folder like any other
     np.testing.assert_allclose(hindcast, xr.load_dataset(same)["sst"][0], atol=1e-4)
     shutil.rmtree(made.folder)
 
@@ -181,23 +182,23 @@ def test_a_combination_goes_elsewhere_with_its_parts(
         Run(Path(shutil.copytree(one.folder, tmp_path / "runs" / name)))
         for one, name in ((ensemble, "ensemble"), (run, "single"))
     ]
-    both = combine(parts, tmp_path / "runs/both", say=str)
-    made = transferred_run(both, FieldSource(source=other_ocean), str)
+    both, _ = combine(parts, tmp_path / "runs/both")
+    made = transferred_run(both, FieldSource(source=other_ocean))
     metrics, _ = evaluate(made)
     assert Run.open(made.folder) == made
     assert metrics["scores"]["ridge"] == json.loads(there.metrics.read_text())["scores"]["ridge"]
-    moved = transferred_run(parts[0], FieldSource(source=other_ocean), str)
+    moved = transferred_run(parts[0], FieldSource(source=other_ocean))
     assert len(Run.open(moved.folder).members) == 2
     assert parts[0].members == [Run(parts[0].folder / f"seed-{seed}") for seed in (0, 1)]
     with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
-        combine([parts[1], moved], tmp_path / "runs/n", say=str)
+        combine([parts[1], moved], tmp_path / "runs/n")
 
 
 def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -> None:
     def refused(words: str, **given: Path | str) -> None:
         before = set(run.folder.iterdir())
         with pytest.raises(SSTCastError, match=words) as error:
-            transferred_run(run, FieldSource(**given), str)
+            transferred_run(run, FieldSource(**given))
         assert "\n" not in str(error.value)
         assert set(run.folder.iterdir()) == before
 
@@ -224,7 +225,7 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
 def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) -> None:
     mlp = make_run(configure(tmp_path, sst_file, "mlp", {"name": "mlp", "hidden": 4}))
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles of 8 x 6"):
-        transferred_run(mlp, FieldSource(source="sample", region="tasman"), str)
-    both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=str)
+        transferred_run(mlp, FieldSource(source="sample", region="tasman"))
+    both, _ = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both")
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles"):
         sstcast.load(both.folder, "tasman")

@@ -346,7 +346,7 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
     steps = {"epochs": 1, "windows_per_epoch": 40, "batch_size": 20, "compile": False}
     model = {"name": "mpnn", "width": 8, "layers": 1, "base": "linear"}
     config = configure(tmp_path, sst_file, model=model, training=steps)
-    prepare(config.data, say=str)
+    prepare(config.data)
     run, _ = train(config, training_windows(config))
     metrics, _ = evaluate(run)
     alone = Run(Path(shutil.copytree(run.folder, tmp_path / "alone")))

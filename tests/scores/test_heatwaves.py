@@ -78,7 +78,7 @@ def test_reliability_against_scikit_learn() -> None:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Truth:
     config = configure(tmp_path_factory.mktemp("runs"), sst_file).data
-    prepare(config, say=lambda line: None)
+    prepare(config)
     return Truth.open(config)
 
 

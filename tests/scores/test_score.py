@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import yaml
+from logged import logged
 from other_conventions import climpred
 from scores.probability import crps_for_ensemble
 from small_files import SPLITS
@@ -70,7 +71,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     scored: Run, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     own = evaluate(scored)[0]
-    found, saved, new = score(scored.forecasts, against=[scored], say=str)
+    found, saved, new = score(scored.forecasts, against=[scored])
     assert new
     for method, expected in own["scores"].items():
         assert found["scores"][method] == expected
@@ -108,7 +109,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
 def test_weekly_ensembles_of_other_centres_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     """Without a run: the climatology of all days before, blocks of dates as far apart as these."""
     path = write(climpred(sparse), tmp_path / "f.nc")
-    found, _, _ = score(path, FieldSource(source=sst_file), say=str)
+    found, _, _ = score(path, FieldSource(source=sst_file))
     forecast = sparse["sst"].astype(float)
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"].astype(float)
     base = observed.sel(time=slice(None, "2003-11-28"))  # before the 42 days before 2004-01-10, the first date
@@ -138,7 +139,7 @@ def test_leads_that_leave_days_out_are_scored_as_they_are(
 ) -> None:
     """As weekly forecasts do."""
     few = sparse.isel(init_time=slice(0, 12)).sel(lead=[2, 4, 8])
-    some, saved, _ = score(write(few, tmp_path / "some.nc"), against=[scored], say=str)
+    some, saved, _ = score(write(few, tmp_path / "some.nc"), against=[scored])
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"]
     came = observed.sel(time=few["init_time"] + few["lead"] * np.timedelta64(1, "D")).drop_vars("time")
     squares = ((few["sst"].astype(float) - came) ** 2).weighted(area_weights(few["lat"]))
@@ -168,7 +169,7 @@ def test_one_forecast_has_scores_without_intervals_and_a_dash_for_an_empty_seaso
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
-    found, saved, _ = score(path, against=[scored], leads=3, say=str)
+    found, saved, _ = score(path, against=[scored], leads=3)
     compared = found["ratios"]["mse"]["model"]["persistence"]
     assert found["forecasts"] == 1
     assert len(compared["by_lead"]["ratio"]) == 3
@@ -232,7 +233,7 @@ def test_no_forecast_may_be_of_something_else(
     path = write(bad, tmp_path / "bad.nc")
     day = str(bad["init_time"].values[2].astype("M8[D]"))
     with pytest.raises(SSTCastError, match=rf"^{path}: the forecast of {day}, lead 2, .*{message}") as error:
-        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"), say=str)
+        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
@@ -264,7 +265,7 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
         ((path, FieldSource(), [scored], scored.folder), r"--out .*: is a file, a run's folder, or inside"),
     ):
         with pytest.raises(SSTCastError, match=words):
-            score(*arguments, say=str)
+            score(*arguments)
 
 
 def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
@@ -287,12 +288,12 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     members = (sparse["sst"] + offsets).where(~early | (offsets["member"] < 2)).transpose("member", ...)
     members[4, -1] = np.nan  # the last date has four
     path = write(xr.Dataset({"sst": members.assign_attrs(units="degC")}), tmp_path / "joined.nc")
-    said: list[str] = []
-    found, saved, _ = score(path, FieldSource(source=sst_file), say=said.append)
+    with logged() as lines:
+        found, saved, _ = score(path, FieldSource(source=sst_file))
     count = int(early.sum())
     assert found["forecasts"] == 49
     note = f"{count} forecasts with 2 members, 1 forecast with 4 members, {48 - count} forecasts with 5"
-    assert any(note in line and "the fair CRPS does not" in line for line in said)
+    assert any(note in line and "the fair CRPS does not" in line for line in lines)
     valid = members["init_time"] + members["lead"] * np.timedelta64(1, "D")
     truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"].sel(time=valid).drop_vars("time")
     area = area_weights(members["lat"])

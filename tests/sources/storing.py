@@ -20,7 +20,7 @@ EARLY = calendar("1981-10-25", 20)  # across the edge of the second and third bl
 
 def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:
     options = {"region": REGION, **options}
-    return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=str)
+    return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options))
 
 
 def day(date: dt.date, preliminary: bool = False, origin: str = "aws") -> Day:

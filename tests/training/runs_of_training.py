@@ -26,7 +26,7 @@ from sstcast.training.train import train
 def setup(path: Path, *overrides: str) -> tuple[RunConfig, dict[str, Windows]]:
     """Load a configuration and cut its windows."""
     config = load_config(path, list(overrides))
-    _, anomalies = prepare(config.data, say=str).open()
+    _, anomalies = prepare(config.data).open()
     return config, {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
 
 

@@ -40,7 +40,7 @@ def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0) -> Windo
     write_ocean(folder, jump)
     monkeypatch.chdir(folder)
     data = network().data
-    prepare(data, say=str)
+    prepare(data)
     return cut_windows(Prepared.of(data).open()[1], data, "train")
 
 
