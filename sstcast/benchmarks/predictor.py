@@ -42,6 +42,7 @@ class LinearEncoder(nn.Module):
         self.linear = nn.Linear(features, width) if width is not None else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map raw features `x [..., features]` to `[..., width]`, or return them in single precision."""
         return self.linear(self.dropout(x.float()))
 
 

@@ -183,6 +183,7 @@ class Groups:
 class _Copy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: Groups) -> Tensor:
+        """Copy `x [groups, d]` to `[items, d]`."""
         ctx.groups = groups
         return x.index_select(0, groups.index)
 
@@ -194,6 +195,7 @@ class _Copy(torch.autograd.Function):
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: Groups) -> Tensor:
+        """Sum `x [items, d]` to `[groups, d]`."""
         ctx.groups = groups
         return _bags(x, groups.order, groups.ends)
 
@@ -205,6 +207,7 @@ class _Sum(torch.autograd.Function):
 class _SumOf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, source: Groups, target: Groups) -> Tensor:
+        """Copy `x [sources, d]` to the items, and sum these to `[targets, d]`."""
         ctx.groups = source, target
         return _bags(x, source.index.index_select(0, target.order), target.ends)
 

@@ -63,6 +63,7 @@ class OnGraph(GraphAttention):
     def forward(
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
+        """Map `x [..., width]` to the same shape, and pass the memory on."""
         return graph.sparse(self.attention(*graph.dense(x))), memory
 
 
@@ -80,6 +81,7 @@ class HeadedAttention(Attention):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map `x [B, N, width]` to the same shape. `mask [B, N]` is True on real nodes."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
         return self.out(merge_heads(self.attend(q, k, v, mask)))
 
@@ -144,6 +146,7 @@ class DeepSets(Attention):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map `x [B, N, width]` to the same shape. `mask [B, N]` is True on real nodes."""
         real = mask.unsqueeze(-1)
         mean = x.masked_fill(~real, 0).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
         return self.dropout(self.norm(self.each(x) + self.mean(mean), mask).relu())

@@ -52,6 +52,7 @@ class MessagePassing(Conv):
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
         messages = add_edges(graph.source(self.neighbor(x)), self.edge, edges)
         return self.root(x) + graph.aggregate([m.relu() for m in messages], "mean"), edges
 
@@ -65,6 +66,7 @@ class SAGE(Conv):
         self.neighbor = nn.Linear(in_width or width, width, bias=False)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
         if self.neighbor.in_features < self.neighbor.out_features:
             return self.root(x) + self.neighbor(graph.neighbors(x, "mean")), edges
         return self.root(x) + graph.neighbors(self.neighbor(x), "mean"), edges
@@ -83,6 +85,7 @@ class GINE(Conv):
         self.edge = edge_linear(edge_dim, in_width or width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
         if self.edge is None:
             received = graph.neighbors(x)
         else:
@@ -108,6 +111,7 @@ class GCN(Conv):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
         graph, _ = graph.without_loops()
         x = self.linear(x)
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
@@ -137,6 +141,7 @@ class GAT(Conv):
             self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
         graph, keep = graph.without_loops()
         x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
@@ -197,6 +202,7 @@ class GatedGCN(Conv):
         self.near = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) if pairs else None
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Map `x [..., width]` to the same shape, and each plane of the edges to new ones."""
         ends = zip(graph.target(self.target(x)), graph.source(self.source(x)), strict=True)
         scores = add_edges([t + s for t, s in ends], self.edge, edges)
         gates = [s.sigmoid() for s in scores]

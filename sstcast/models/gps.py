@@ -122,6 +122,7 @@ class GPS(Backbone):
         self.layers = nn.ModuleList(built)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         edges, memory = graph.edge_attr if self.edge_encoder is None else self.edge_encoder.planes(x, graph), None
         for layer in self.layers:
             x, edges, memory = layer(x, graph, edges, memory)

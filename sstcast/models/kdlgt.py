@@ -94,6 +94,7 @@ class AnchorDistance(Transformer):
         self.edge = edge_linear(edge_dim if edge_messages else 0, width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         if self.edge is not None and graph.edge_attr is not None:
             messages = add_edges(graph.source(x), self.edge, graph.edge_attr)
             x = x + graph.aggregate([m.relu() for m in messages], "mean")
@@ -124,6 +125,7 @@ class PathDistance(Transformer):
         self.graph_node = nn.Parameter(0.02 * torch.randn(1, 1, width)) if graph_node else None
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
@@ -166,6 +168,7 @@ class StructureAwareAttention(nn.Module):
         self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         q, k, v, mask = self.project(x, graph)
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
 

@@ -30,6 +30,7 @@ class Climatology(LinearSystem):
     """An anomaly of 0 on all days."""
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to zeros, `[B, N, horizon]`."""
         return history.new_zeros(*history.shape[:-1], self.horizon)
 
 
@@ -99,6 +100,7 @@ class Persistence(LinearSystem):
     """The anomaly of the last day of history, repeated."""
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to `[B, N, horizon]`."""
         return history[..., -1:].expand(*history.shape[:-1], self.horizon)
 
 
@@ -121,6 +123,7 @@ class DampedPersistence(LinearSystem):
         return {}
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to `[B, N, horizon]`."""
         return history[..., -1:] * self.damping
 
 

@@ -43,6 +43,7 @@ class PointwiseMLP(Backbone):
         )
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape, node by node."""
         for layer in self.layers:
             x = x + layer(x)
         return x

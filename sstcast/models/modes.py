@@ -44,6 +44,7 @@ class LocalRidge(MultiscaleRidge):
         self.register_buffer("local", torch.zeros((len(self.lags) + 2) * self.modes + 3, nodes, horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to `[B, N, horizon]`."""
         assert graph.geography is not None
         states = self.states([history[..., -1 - lag] for lag in self.lags], graph.geography[:, 0, SEASON])
         return super().forward(history, graph) + torch.tensordot(states, self.local, 1)
@@ -121,6 +122,7 @@ class LinearInverseModel(LinearSystem):
         self.register_buffer("damping", torch.zeros(horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to `[B, N, horizon]`."""
         now = history[..., -1]
         components = now @ self.patterns.T
         rest = now - components @ self.patterns

@@ -122,6 +122,7 @@ class MPNN(Backbone):
         return self._ends
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:

@@ -72,6 +72,7 @@ class LayerNorm(nn.LayerNorm):
     """LayerNorm over the channels of each node (Ba et al. 2016, arXiv:1607.06450)."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Normalise `x [..., width]`. Padding needs no `mask`, because each node is normalised by itself."""
         return super().forward(x)
 
 
@@ -79,6 +80,7 @@ class NoNorm(nn.Identity):
     """The identity, called like a norm."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return `x` unchanged."""
         return x
 
 

@@ -102,6 +102,7 @@ class Polynormer(Backbone):
         self.global_attention = stage != "local"
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         place = graph.laplacian(1)[0].to(x) if self.eigenpairs else None
         x = self.dropout(x)
         total = torch.zeros_like(x)
@@ -174,6 +175,7 @@ class LocalLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
         x = self.pre_norm(x)
         y = self.conv(x, graph, graph.edge_attr)[0] + self.root(x)
         y, beta = self.dropout(self.act(y)), self.beta(place)
@@ -194,6 +196,7 @@ class GlobalLayer(nn.Module):
         self.query = nn.Linear(width, width) if separate_queries else None
 
     def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
         key = self.key(x)
         query = key if self.query is None else self.query(x)
         y = global_attention(query, key, self.value(x), graph, self.heads)
@@ -219,6 +222,7 @@ class ParallelLayer(nn.Module):
         self.norm, self.beta = nn.LayerNorm(width), mixture
 
     def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
         y = global_attention(self.query(x), self.key(x), self.conv.linear(x), graph, self.heads)
         y = y + self.conv(x, graph, graph.edge_attr)[0]
         return self.norm(y) * (self.gate(x) + self.beta(place))

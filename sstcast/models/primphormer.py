@@ -140,6 +140,7 @@ class PrimalAttention(KSVDAttention, Attention):
         self.w_r = nn.Parameter(nn.init.orthogonal_(torch.empty(heads, samples, rank)))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map `x [B, N, width]` to the same shape, and keep the objective for `penalty`."""
         sampled = self._sample(x, mask).unflatten(-1, (self.heads, -1))
         phi_q, phi_k = self.features(x)
         e, r = self._scores(phi_q, self.w_e, sampled), self._scores(phi_k, self.w_r, sampled)

@@ -134,6 +134,7 @@ class Encoder(nn.Module):
         self.stages = nn.ModuleList(down(*pair, dropout) for pair in channels)
 
     def forward(self, x: Tensor) -> list[Tensor]:
+        """Map `x [B, days, rows, cols]` to the outputs of all stages. Stage i has 2^i times fewer rows."""
         outputs = []
         for stage in self.stages:
             x = stage(x)

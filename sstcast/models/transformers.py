@@ -47,6 +47,7 @@ class Transformer(Backbone):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         return self.attend(x, graph)
 
     def attend(self, x: Tensor, *context: Any) -> Tensor:
@@ -81,6 +82,7 @@ class LinearTransformer(Transformer):
         super().__init__(width, attentions, dropout)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         return graph.sparse(self.attend(*graph.dense(x)))
 
 
@@ -140,6 +142,7 @@ class TokenGT(Backbone):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x [..., width]` to the same shape."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:

@@ -118,10 +118,10 @@ def test_molecules_that_cannot_be_parsed_are_counted_and_listed(tmp_path: Path, 
     raw = smiles_csv(tmp_path)
     edit(tmp_path, "mine.csv", "CC#N", "C1CC")  # an open ring
     edit(tmp_path, "mine.csv", "m7,CC=C", "m7,")
-    code, out, _ = run(raw)
+    code, _, err = run(raw)
     assert code == 0
-    assert "2 of 12 molecules cannot be parsed" in out
-    assert "line 5: 'C1CC'" in out
+    assert "2 of 12 molecules cannot be parsed" in err
+    assert "line 5: 'C1CC'" in err
     (listed,) = (tmp_path / "cache").glob("*.skipped.txt")
     assert [line.split(": ")[1] for line in listed.read_text().splitlines()] == ["line 5", "line 9"]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from logged import logged
 from small_raw import graphs, raw_files, write
 
 import sstcast
@@ -145,7 +146,7 @@ def test_a_class_that_is_not_reviewed_needs_trust(trust: bool, tmp_path: Path, c
 
 
 def test_a_download_says_its_size_and_fetches_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = find_dataset("peptides-func")
 
@@ -157,15 +158,16 @@ def test_a_download_says_its_size_and_fetches_what_is_missing(
 
     monkeypatch.setattr(reading, "download_url", fake)
     failing = True
-    with pytest.raises(SSTCastError, match=r"peptide.pickle: .*no route to host.*; download .* and put it there"):
+    pattern = r"peptide.pickle: .*no route to host.*; download .* and put it there"
+    with logged() as lines, pytest.raises(SSTCastError, match=pattern):
         fetch(dataset, tmp_path)
-    assert "15,535 graphs" in capsys.readouterr().out
+    assert "15,535 graphs" in lines[0]
     failing = False
     fetch(dataset, tmp_path)
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")) == sorted(dataset.files)
-    capsys.readouterr()
-    fetch(dataset, tmp_path)
-    assert not capsys.readouterr().out
+    with logged() as lines:
+        fetch(dataset, tmp_path)
+    assert not lines
 
 
 def test_processed_files_are_used_only_with_the_raw_files_they_were_made_of(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""What docs/own-model.md and docs/own-metric.md tell to write, tested in a copy of the repository."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documentation import blocks
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository in which both pages have been followed."""
+    folder = tmp_path_factory.mktemp("followed")
+    for name in ("sstcast", "tests"):
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.tar.xz"))
+    for path in PROJECT.iterdir():
+        if path.name[0] != "." and path.name not in ("sstcast", "tests", "runs"):
+            (folder / path.name).symlink_to(path)
+    model, entry = blocks("docs/own-model.md")[:2]
+    (folder / "sstcast/models/diffusion.py").write_text(model)
+    insert(folder / "sstcast/models/__init__.py", r"^MODELS\b.*{\n", entry)
+    metric = re.search(r"^class .*?(?=^METRICS)", blocks("docs/own-metric.md")[0], re.M | re.S)
+    assert metric
+    insert(folder / "sstcast/scores/metrics.py", r"^(?=METRICS\b)", f"{metric[0]}\n\n")
+    insert(folder / "sstcast/scores/metrics.py", r"for metric in \((?=mse)", "Misses(), ")
+    return folder
+
+
+def insert(file: Path, after: str, text: str) -> None:
+    """Insert a text behind the only place that a pattern matches."""
+    changed, count = re.subn(f"({after})", lambda match: match[0] + text, file.read_text(), flags=re.M)
+    assert count == 1
+    file.write_text(changed)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tests/models/test_models.py", "tests/models/test_invariance.py", "-k", "diffusion or presets or each"),
+        ("tests/papers/test_numbers.py",),
+        ("tests/scores/test_metrics.py",),
+    ],
+    ids=["models", "papers", "metrics"],
+)
+def test_the_tests_of_a_contributor_pass(copy: Path, arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(
+        command, cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
