@@ -27,7 +27,7 @@ from sstcast._version import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.storage.artefacts import atomic, locked, packaged, write_json
-from sstcast.storage.yaml_files import JsonRecord, Strict, check_whole, read_config, save_config, validate
+from sstcast.storage.yaml_files import JsonRecord, Strict, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
 ELSEWHERE = "elsewhere-"  # prefix of folders with a run's results on another ocean
@@ -146,7 +146,6 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        check_whole(self.config_file)
         return load_config(self.config_file)
 
     @classmethod
@@ -177,7 +176,6 @@ class Run:
         """
         run = cls(folder or config.folder)
         if run.config_file.exists():
-            check_whole(run.config_file)
             saved = validate(type(config), read_config(run.config_file), str(run.config_file))
             if differs := saved.difference(config):
                 key = "name" if isinstance(config, RunConfig) else "label"

@@ -66,20 +66,9 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write a configuration with all defaults, except the sections `without`.
-
-    The file begins and ends with YAML's document markers, so that `check_whole` can detect a truncated file.
-    """
+    """Write a configuration with all defaults, except the sections `without`."""
     plain = config.model_dump(mode="json", exclude=without)
-    text = yaml.safe_dump(plain, sort_keys=False, explicit_start=True, explicit_end=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def check_whole(path: Path) -> None:
-    """Raise SSTCastError if a file from `save_config` is truncated. Defaults would replace the missing keys."""
-    content = path.read_bytes()
-    if content.startswith(b"---\n") and not content.endswith(b"...\n"):
-        raise SSTCastError(f"{path}: is truncated; restore it, or train again under another name")
+    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
 
 
 def parse_yaml(text: str, where: str) -> Any:

@@ -99,7 +99,7 @@ def close_training(run: Run, config: Any) -> None:
 def newest_checkpoint(folder: Path, config: Any = None) -> tuple[Path, dict[str, Any]] | None:
     """Return the newest readable checkpoint of a run to resume from, or None if there is no checkpoint.
 
-    Warns of those it cannot read, or that have another configuration than `config`, if given. Raises
+    Logs those it cannot read, or that have another configuration than `config`, if given. Raises
     SSTCastError if it can read none of them.
     """
     candidates = step_checkpoints(folder)[::-1]
@@ -107,7 +107,7 @@ def newest_checkpoint(folder: Path, config: Any = None) -> tuple[Path, dict[str,
         try:
             return path, load_checkpoint(path, config)
         except SSTCastError as error:
-            LOG.warning(f"{str(error).partition(';')[0]}; trying the previous one")
+            LOG.info(f"{str(error).partition(';')[0]}; trying the previous one")
     if candidates:
         raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to start training again")
     return None
