@@ -16,7 +16,7 @@ import zarr
 from numpy.typing import NDArray
 
 from sstcast.config import SAMPLE, DataConfig, FieldSource
-from sstcast.errors import SSTCastError, counted, warn
+from sstcast.errors import SSTCastError, counted, warn_once
 from sstcast.geo import step
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
@@ -102,7 +102,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
-        warn(f"{path}: {note}")
+        warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
     sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
     open_files = ExitStack()
@@ -138,7 +138,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
     if others:
         names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        warn(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
+        warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
     return [read(each, open_dataset(each)) for each in sorted(found)]
 
 

@@ -201,7 +201,7 @@ def _data(results: Results) -> Sheet:
             known["Trained on"] = f"{origin}; climatology and baselines use the days above"
     if protocol := metrics.get("protocol_of_hindcast"):
         known["Years forecast"] = (
-            f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
+            f"{protocol['first']} to {protocol['last']}, retrained every {counted(protocol['fold'], 'year')}"
         )
         known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}

@@ -366,7 +366,7 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
     assert f"{compared['ratio']:.3f} times that of the base" in added(metrics)
     assert "All of its change is added" in added(metrics)
     metrics["systems"]["model"]["share"] = [0.4, 0.0]
-    assert "is 0.40 in week 1, 0.00 in week 2" in added(metrics)
+    assert "is added: 0.40 in week 1, 0.00 in week 2" in added(metrics)
 
 
 def test_runs_without_a_linear_base_have_none(scored: Run) -> None:
