@@ -24,13 +24,13 @@
 # %matplotlib inline
 from pathlib import Path
 
+from sstcast.figures.maps import SLIDE, draw_panels
+from sstcast.figures.projection import DEFAULT_PROJECTION, View
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_sheets
 from sstcast.geo import Box
-from sstcast.pages.maps import SLIDE, draw_panels
-from sstcast.pages.projection import DEFAULT_PROJECTION, View
-from sstcast.pages.results import Results
-from sstcast.pages.table5 import table5_sheets
-from sstcast.pages.tables import print_sheets
 from sstcast.papers.table5 import Table5, table5
+from sstcast.reports.table5 import table5_sheets
 
 experiment = Table5(
     folder=Path("../runs/notebook-table5"),

@@ -14,8 +14,8 @@ from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.ocean.reading import open_region
-from sstcast.pages.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
-from sstcast.pages.page import REMEDY as REMAKE
+from sstcast.reports.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
+from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics

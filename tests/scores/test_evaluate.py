@@ -19,6 +19,7 @@ from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.figures.tables import added
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
@@ -26,7 +27,6 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.tables import added
 from sstcast.runs import Run
 from sstcast.scores import truth as forecasts_module
 from sstcast.scores.evaluate import compare_runs, evaluate, reference

@@ -15,7 +15,7 @@ from refusals import refused
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast as make_forecast
-from sstcast.pages.page import write_forecast_page
+from sstcast.reports.page import write_forecast_page
 from sstcast.runs import Run
 
 MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => found)"

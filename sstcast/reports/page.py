@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.figures.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
+from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
-from sstcast.pages.images import write_page
-from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
-from sstcast.pages.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.reports.images import write_page
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.storage.stores import open_netcdf, open_zarr

@@ -17,10 +17,11 @@ from chrome import DESK, PHONE, Chrome
 from PIL import Image
 from rich.console import Console
 
-from sstcast.pages import report, tables
-from sstcast.pages.images import minus
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
+from sstcast.figures import tables
+from sstcast.figures.results import Results
+from sstcast.reports import report
+from sstcast.reports.images import minus
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.storage.artefacts import made_of
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
+from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box, edges
-from sstcast.pages.projection import DEFAULT_PROJECTION, View
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 

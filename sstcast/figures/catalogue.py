@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from sstcast.figures.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
+from sstcast.figures.heatwave_case import heatwave_case
+from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
+from sstcast.figures.results import Results
+from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
-from sstcast.pages.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
-from sstcast.pages.heatwave_case import heatwave_case
-from sstcast.pages.maps import PanelArea, draw_forecast, draw_weeks
-from sstcast.pages.results import Results
-from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.listing import read_history, read_losses
