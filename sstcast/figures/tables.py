@@ -191,13 +191,14 @@ def added(metrics: Scores) -> str:
         if by_lead[lead - 1] is not None
     )
     low, high = compared["interval"]
-    verdict = "lowers" if compared["ratio"] < 1 else "raises"
+    same = round(compared["ratio"], 3) == 1
+    verdict, to = ("leaves", "at") if same else ("lowers" if compared["ratio"] < 1 else "raises", "to")
     doubt = ""
     if low is None:
         ends = ", too few dates for an interval"
     else:
         ends = f", 95 % interval {low:.3f} to {high:.3f}"
-        doubt = "" if high < 1 or low > 1 else ", which may be chance"
+        doubt = "" if same or high < 1 or low > 1 else ", which may be chance"
     share = metrics["systems"][MODEL].get("share")
     told = (
         "All of its change is added"
@@ -207,7 +208,7 @@ def added(metrics: Scores) -> str:
     )
     return (
         f"The network changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the same days. The "
-        f"change {verdict} the mean squared error to {compared['ratio']:.3f} times that of the "
+        f"change {verdict} the mean squared error {to} {compared['ratio']:.3f} times that of the "
         f"base{ends}{doubt} ({days}). {told}."
     )
 

@@ -365,6 +365,12 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
     assert compared["ratio"] == pytest.approx(mse[0] / mse[1], rel=1e-4)
     assert f"{compared['ratio']:.3f} times that of the base" in added(metrics)
     assert "All of its change is added" in added(metrics)
+    for ratio, words in (
+        (0.99, "lowers the mean squared error to 0.990"),
+        (1.0001, "leaves the mean squared error at 1.000"),
+    ):
+        compared["ratio"] = ratio
+        assert words in added(metrics)
     metrics["systems"]["model"]["share"] = [0.4, 0.0]
     assert "is added: 0.40 in week 1, 0.00 in week 2" in added(metrics)
 
