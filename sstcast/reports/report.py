@@ -97,7 +97,7 @@ def draw_maps(
             return [*drawn, ratios]
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
         for file, one in drawn.items():
-            title = f"{one.title} of {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
+            title = f"{one.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
             write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
             say(str(file))
         for picture in catalogue.ratio_by_lead(results):
