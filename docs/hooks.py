@@ -43,6 +43,8 @@ INTERFACES = (
     "sstcast.scores.metrics.Metric",
     "sstcast.scores.metrics.Statistic",
     "sstcast.scores.indices.box_mean",
+    "sstcast.figures.results.Results",
+    "sstcast.figures.maps.draw_forecast",
 )
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
-sys.path.insert(0, str(ROOT / "tests/pages"))  # for the browser that the tests use
+sys.path.insert(0, str(ROOT / "tests/reports"))  # for the browser that the tests use
 from chrome import Chrome, find_chrome  # noqa: E402
 from PIL import Image  # noqa: E402
 
-from sstcast.pages.heatwave_case import heatwave_case  # noqa: E402
-from sstcast.pages.results import Results  # noqa: E402
+from sstcast.figures.heatwave_case import heatwave_case  # noqa: E402
+from sstcast.figures.results import Results  # noqa: E402
 
 DEMO = "runs/demo-network"
 MADE = {name: f"{DEMO}/maps/{name}" for name in ("forecast.png", "added.png", "skill.png")}

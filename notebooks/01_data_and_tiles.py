@@ -19,20 +19,16 @@
 # 1982 to 2016.
 
 # %%
-from pathlib import Path
-
 import cmocean  # noqa: F401 - gives matplotlib the ocean's colours
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from sstcast.config import load_config
-from sstcast.ocean.prepare import prepare
-from sstcast.ocean.windows import cut_windows
+import sstcast
 
-config = load_config(Path("configs/mpnn-vn.yaml"), ["data.directory=../data/prepared"])
-prepared = prepare(config.data)
-cube, anomalies = prepared.open()
+config = sstcast.load_config("configs/mpnn-vn.yaml", ["data.directory=../data/prepared"])
+sstcast.prepare(config)
+cube, anomalies = sstcast.open(config)
 cube
 
 # %% [markdown]
@@ -79,7 +75,7 @@ plt.show()
 # never stored as a list, because neighbours are shifted copies of the whole grid.
 
 # %%
-windows = cut_windows(anomalies, config.data, "train")
+windows = sstcast.windows(config, "train")
 batch = windows.batch(torch.arange(4))
 print(f"{len(windows):,} windows of {windows.history} days of history and {windows.horizon} to forecast")
 print("history", tuple(batch.history.shape), "target", tuple(batch.target.shape), "(windows, nodes, days)")

@@ -26,9 +26,9 @@ import xarray as xr
 from IPython.display import display
 
 import sstcast
-from sstcast.pages.figures import added_maps, skill_maps, weekly_maps
-from sstcast.pages.maps import draw_forecast
-from sstcast.pages.results import Results
+from sstcast.figures.catalogue import added_maps, skill_maps, weekly_maps
+from sstcast.figures.maps import draw_forecast
+from sstcast.figures.results import Results
 from sstcast.scores.indices import box_mean
 
 PLACES = ["runs=../runs", "data.directory=../data/prepared"]

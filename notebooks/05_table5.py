@@ -24,19 +24,20 @@
 # %matplotlib inline
 from pathlib import Path
 
-from sstcast.geo import Box
-from sstcast.pages.maps import SLIDE, draw_panels
-from sstcast.pages.projection import DEFAULT_PROJECTION, View
-from sstcast.pages.results import Results
-from sstcast.pages.table5 import table5_sheets
-from sstcast.pages.tables import print_sheets
-from sstcast.papers.table5 import Table5, table5
+import numpy as np
+import pandas as pd
+from IPython.display import display
 
-experiment = Table5(
-    folder=Path("../runs/notebook-table5"),
+import sstcast
+from sstcast.figures.catalogue import weekly_maps
+from sstcast.figures.results import Results
+
+folder = Path("../runs/notebook-table5")
+table = sstcast.table5(
+    out=folder,
     seeds=[0],
     region="tasman-south-east",
-    presets=Path("configs/models"),
+    presets="configs/models",
     overrides=[
         "data.source=sample",
         "data.directory=../data/prepared",
@@ -47,20 +48,15 @@ experiment = Table5(
         "training.compile=false",
     ],
 )
-found, _ = table5(experiment)
-print_sheets(table5_sheets(found, experiment.horizons))
+errors = {name: {days: np.mean(seeds) for days, seeds in of.items()} for name, of in table.value.items()}
+pd.DataFrame(errors).T.rename_axis("system").rename_axis("days ahead", axis=1).round(4)
 
 # %% [markdown]
-# Each number is a run like any other: `sstcast evaluate`, `map` and `report` work on it. Two of them side by side:
-# message passing without the virtual node, and with it. The maps show the root mean squared error in the first and in
-# the last of four weeks.
+# These are mean squared errors of standardised anomalies. Each number is a run like any other: `sstcast evaluate`, `map`
+# and `report` work on it. Here are two of them, message passing without the virtual node, and with it: the root mean
+# squared error by week.
 
 # %%
-errors = {}
 for name in ("mpnn", "mpnn-vn"):
-    results = Results(experiment.folder / f"{name}-28d-seed0")
-    errors[name] = results.weekly(results.system)["rmse"]
-panels = {f"{name}, week {week}": errors[name].sel(week=week) for week in (1, 4) for name in errors}
-view = View(Box.of(errors["mpnn"]), DEFAULT_PROJECTION)
-figure, _ = draw_panels(panels, view, label="RMSE (°C)", kind="error", area=SLIDE)
-figure
+    (rmse,) = weekly_maps(Results(folder / f"{name}-28d-seed0"), "rmse")
+    display(rmse.draw(title=f"RMSE of {name}"))

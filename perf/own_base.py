@@ -1,9 +1,11 @@
-"""Compare the linear base of networks with the same linear system run alone: `python perf/own_base.py`.
+"""Compare the linear base of networks with the same system run alone: `python perf/own_base.py [REGION...]`.
 
 Both are local ridges with memory and stencil, fitted to the same years before each fold. The base does not choose
-the penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md.
+the penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md, for
+the whole ocean that ships or for regions of it, such as `tasman-north-west`.
 """
 
+import sys
 import tempfile
 
 import numpy as np
@@ -23,12 +25,13 @@ from sstcast.training.train import training_windows
 SYSTEM = {"memory": True, "stencil": True}
 
 
-def main() -> None:
-    """Print the ratio of each fold, then of all folds."""
+def compare(region: str) -> None:
+    """Print the ratio of each fold of a region, then of all folds."""
     protocol, totals = Protocol.parse("1997:2016", 4, 2, 3), []
     with tempfile.TemporaryDirectory() as folder:
         for fold in protocol.folds:
-            config = sstcast.load_config("configs/linear-base/mpnn-vn-share.yaml", [f"data.directory={folder}"])
+            places = [f"data.directory={folder}", f"data.region={region}"]
+            config = sstcast.load_config("configs/linear-base/mpnn-vn-share.yaml", places)
             data = fold.split(config.data)
             config = config.model_copy(update={"data": data})
             sstcast.prepare(config)
@@ -42,10 +45,11 @@ def main() -> None:
             days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))
             products = np.einsum("w,wij->ij", days / days.sum(), error_products(predictors, truth))
             totals.append(np.diag(products) * truth.windows.starts)
-            print(f"from {fold.first}: {totals[-1][0] / totals[-1][1]:.4f}", flush=True)
+            print(f"{region}, from {fold.first}: {totals[-1][0] / totals[-1][1]:.4f}", flush=True)
     ours, theirs = np.sum(totals, 0)
-    print(f"all folds: {ours / theirs:.4f}")
+    print(f"{region}, all folds: {ours / theirs:.4f}")
 
 
 if __name__ == "__main__":
-    main()
+    for region in sys.argv[1:] or ["tasman"]:
+        compare(region)

@@ -250,7 +250,7 @@ def _nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
-    from sstcast.pages.tables import print_scores
+    from sstcast.figures.tables import print_scores
 
     print_scores(result.value, label, against)
     _file(result)
@@ -310,7 +310,7 @@ def _hindcast(result: Result[dict[str, Any]], _: Given) -> None:
 
 @verb("combine", "Train", "runs")
 def _weights(run: Run, _: Given) -> None:
-    from sstcast.pages.tables import print_sheets, weights
+    from sstcast.figures.tables import print_sheets, weights
 
     print_sheets([weights(run)])
 
@@ -354,7 +354,7 @@ def _scored(result: Result[dict[str, Any]], given: Given) -> None:
 
 @verb("leaderboard", "Score", "folder")
 def _ranks(result: Result[Any], _: Given) -> None:
-    from sstcast.pages.leaderboard import print_leaderboard
+    from sstcast.reports.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
     print(result.path, result.path.with_suffix(".html"), sep="\n")
@@ -370,8 +370,8 @@ verb("benchmark", "Papers", "dataset")(_nothing)
 def _table5(result: Result[Any], given: Given) -> None:
     if given["dry_run"]:
         return
-    from sstcast.pages.table5 import table5_sheets
-    from sstcast.pages.tables import print_sheets
+    from sstcast.figures.tables import print_sheets
+    from sstcast.reports.table5 import table5_sheets
 
     print_sheets(table5_sheets(result.value, [int(day) for day in given["horizons"].split(",")]))
     _file(result)

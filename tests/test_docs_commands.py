@@ -15,7 +15,7 @@ from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.paper_tables import choose, paper_tables
 from sstcast.config import load_config
-from sstcast.pages import figures
+from sstcast.figures import catalogue
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -89,7 +89,7 @@ def test_short_commands_run(
 ) -> None:
     assert not {*SHORT} - {*FOUND}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "MAPS", {"maps": [figures.skill_maps]})
+    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})
     demo = {
         "name": "demo",
         "data": {

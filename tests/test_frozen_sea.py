@@ -9,13 +9,13 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.api.update import update
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_scores
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
-from sstcast.pages import report
-from sstcast.pages.page import write_forecast_page
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
-from sstcast.pages.tables import print_scores
+from sstcast.reports import report
+from sstcast.reports.page import write_forecast_page
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import score

@@ -1,11 +1,15 @@
 """The stored notebooks: their outputs are those of their code, and hold no progress frames."""
 
+import ast
 import json
+import re
 import sys
 from pathlib import Path
 
 import jupytext
 import pytest
+
+import sstcast
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
@@ -28,3 +32,16 @@ def test_outputs_are_those_of_the_code_and_few(path: Path) -> None:
             text = "".join(output.get("text", "")) + "".join(output.get("data", {}).get("text/plain", ""))
             assert output["output_type"] != "error"
             assert not {"\r", "━"} & set(text), "a progress bar was stored"
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_what_a_notebook_imports_is_public_or_explained_in_the_docs(path: Path) -> None:
+    root = NOTEBOOKS.parent
+    explained = "".join(
+        page.read_text() for page in [*root.glob("docs/*.md"), root / "docs/hooks.py", root / "README.md"]
+    )
+    code = path.read_text()
+    assert set(re.findall(r"\bsstcast\.(\w+)\(", code)) <= set(sstcast.__all__)
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sstcast."):
+            assert str(node.module) in explained, node.module

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.data import Result, Seeds, given_path, listed, seeds_of
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.log import reporting
 from sstcast.storage.artefacts import at_home
 from sstcast.storage.yaml_files import suggest
@@ -124,7 +124,7 @@ def table(
 
     tables, folder = paper_tables(), at_home(out or "runs/benchmarks")
     if name is None:
-        lines = {table: (table, _sets(cells), f"{len(cells)} cells") for table, cells in tables.items()}
+        lines = {table: (table, _sets(cells), f"{counted(len(cells), 'cell')}") for table, cells in tables.items()}
         lines[TABLE5] = (TABLE5, "sea surface temperature, the same as `sstcast table5`", "15 cells")
         for line in aligned([lines[table] for table in sorted(lines)]):
             print(line)

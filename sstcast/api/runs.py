@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from sstcast.api.update import Update
     from sstcast.config import RunConfig
+    from sstcast.figures.tables import Sheet
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
-    from sstcast.pages.tables import Sheet
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 
@@ -369,7 +369,7 @@ def page(
         out: the `.html` to write, by default beside the forecast.
         region: the part to show, as a name in `configs/regions.yaml` or `W,E,S,N`.
     """
-    from sstcast.pages.page import write_forecast_page
+    from sstcast.reports.page import write_forecast_page
 
     return Result(None, *write_forecast_page(at_home(forecast), given_path(out), region, max_size))
 
@@ -399,8 +399,8 @@ def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | No
     Returns:
         The paths of the PNG files.
     """
-    from sstcast.pages.report import draw_maps
-    from sstcast.pages.results import Results
+    from sstcast.figures.results import Results
+    from sstcast.reports.report import draw_maps
 
     return draw_maps(Results(at_home(run), region), projection)
 
@@ -411,8 +411,8 @@ def report(run: Run | Path | str) -> Result[None]:
     Args:
         run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
     """
-    from sstcast.pages.report import write_report
-    from sstcast.pages.results import Results
+    from sstcast.figures.results import Results
+    from sstcast.reports.report import write_report
 
     return Result(None, *write_report(Results(at_home(run))))
 
@@ -426,7 +426,7 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
     Returns:
         The contests, each with its comparable runs from best to worst, and a table per hindcast.
     """
-    from sstcast.pages.leaderboard import hindcast_sheets, write_leaderboard
+    from sstcast.reports.leaderboard import hindcast_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
     runs = at_home(folder)

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.errors import reading
+from sstcast.errors import counted, reading
 from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.log import silent
 from sstcast.ocean.reading import open_region
-from sstcast.pages.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
-from sstcast.pages.page import REMEDY as REMAKE
+from sstcast.reports.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
+from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
@@ -69,7 +69,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     code = SOURCE_DOWN if down else MADE if made else NOTHING_NEW
     parts = [
         f"made {', '.join(made)}" if made else "nothing new",
-        *([f"{report.fetched} days fetched"] if report and report.fetched else []),
+        *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         "" if scores.empty else _in_words(scores),
     ]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES
@@ -330,7 +330,7 @@ def described(
     return describe(
         fields,
         {name: text for name, text in names.items() if name in fields},
-        summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
+        summary=f"Daily sea surface temperature, forecast up to {counted(fields.sizes['lead'], 'day')} ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
         source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {home}",
         model=json.dumps(config.model.model_dump(mode="json")),

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
@@ -175,7 +175,7 @@ class _Preparation:
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")
-        written = f"{days} days written" if days else f"statistics of {recipe['train']}"
+        written = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"
         LOG.info(f"{path}: {written}")
         return True
 

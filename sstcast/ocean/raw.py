@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.geo import CELLS_PER_DEGREE, Box
 from sstcast.log import LOG
 from sstcast.storage.stores import open_written
@@ -138,9 +138,9 @@ class RawContents:
             "  source: " + ", ".join(f"{name} {count}" for name, count in self.sources.items()),
             "  year: " + ", ".join(f"{year} {count}" for year, count in self.years.items()),
         ]
-        lines += [f"  gap: {a}..{b} ({(b - a).days + 1} days)" for a, b in self.gaps]
+        lines += [f"  gap: {a}..{b} ({counted((b - a).days + 1, 'day')})" for a, b in self.gaps]
         for a, b, _ in day_ranges(dict.fromkeys(self.preliminary, "")):
-            lines.append(f"  preliminary: {a}..{b} ({(b - a).days + 1} days)")
+            lines.append(f"  preliminary: {a}..{b} ({counted((b - a).days + 1, 'day')})")
         return lines
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
-from sstcast.log import LOG
+from sstcast.log import warn_once
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
@@ -103,7 +103,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
-        LOG.warning(f"{path}: {note}")
+        warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
     sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
     open_files = ExitStack()
@@ -139,7 +139,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
     if others:
         names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        LOG.warning(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
+        warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
     return [read(each, open_dataset(each)) for each in sorted(found)]
 
 

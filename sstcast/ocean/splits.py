@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, Splits
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.storage.yaml_files import validate
 
 DAY = dt.timedelta(days=1)
@@ -107,7 +107,7 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
     days, needed = (start - begin).days, max(YEAR, data.history + data.horizon + 1)
     if days < needed:
         raise SSTCastError(
-            f"--years: {name} has {max(days, 0)} days to train on, from {begin} to {start - DAY}, "
+            f"--years: {name} has {counted(max(days, 0), 'day')} to train on, from {begin} to {start - DAY}, "
             f"but needs {needed}; begin later"
         )
     return cut(begin, start, test, dt.date(last, 12, 31))

@@ -125,12 +125,14 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     if gap:
-        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
+        lines.append(
+            f"  gaps: up to {counted(gap, 'day')} in a row, filled linearly in time, also in single cells"
+        )
     lines += [
         f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
         f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
-        f"{horizon} days ahead",
+        f"{counted(horizon, 'day')} ahead",
     ]
     if sst.attrs["averages"]:
         lines.append(

@@ -17,7 +17,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from sstcast.config import DataConfig, RunConfig, load_config
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.hindcasts.running import run_tasks
 from sstcast.models.base import Base
@@ -134,7 +134,9 @@ def table5(table: Table5, jobs: int = 1) -> tuple[Found, bool]:
         check_source(table.data[0])
     else:
         if table.request is not None and not (report := fetch(table.request)).complete:
-            raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
+            raise SSTCastError(
+                f"{report.path}: lacks {counted(len(report.missing), 'day')}; re-run the command later"
+            )
         for data in table.data:  # the same stores for all horizons
             prepare(data)
     for config in done:

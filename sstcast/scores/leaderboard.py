@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
@@ -83,7 +83,7 @@ class EvaluatedRun:
         """A description of the ocean and the days it forecasts, and the digest of its test days."""
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
-        return f"{ocean}, {data.horizon} days ahead, {first} to {last}", self.metrics["data"]["test"]
+        return f"{ocean}, {counted(data.horizon, 'day')} ahead, {first} to {last}", self.metrics["data"]["test"]
 
     @property
     def recipe(self) -> str:

@@ -127,8 +127,8 @@ def _score(
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
-            f"verified for {data.horizon} days with {data.source}, {_span(np.array([first, last]))}; give another "
-            "--truth or fewer --leads"
+            f"verified for {counted(data.horizon, 'day')} with {data.source}, {_span(np.array([first, last]))}; "
+            "give another --truth or fewer --leads"
         )
     truth = Truth.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
@@ -136,8 +136,9 @@ def _score(
     notes = [
         forecasts.note,
         how,
-        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for {data.horizon} "
-        f"days, can be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for "
+        f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
+        f"{int(anomalies['ocean_mask'].sum())} ocean cells",
         f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]

@@ -8,6 +8,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sstcast.errors import counted
 from sstcast.log import LOG
 from sstcast.ocean.raw import Day, day_ranges, is_final
 from sstcast.progress import days_progress
@@ -40,12 +41,12 @@ class FetchReport:
 
     def lines(self) -> list[str]:
         """Format the report. Consecutive days missing for the same reason share a line."""
-        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} already present"]
+        lines = [f"{self.path}: {counted(self.fetched, 'day')} fetched, {self.present} already present"]
         if not self.fetched and self.complete:
             lines = [f"{self.path}: nothing to do, all {self.present} days are present"]
         if self.preliminary:
             lines.append(
-                f"{len(self.preliminary)} days are preliminary; fetch again after NOAA has finalised them"
+                f"preliminary: {counted(len(self.preliminary), 'day')}; fetch again after NOAA has finalised them"
             )
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"

@@ -23,7 +23,7 @@ from sstcast.forecasting.spread import calibrated
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.page import write_forecast_page
+from sstcast.reports.page import write_forecast_page
 from sstcast.runs import Run
 
 WEST_TILE = "170,171.5,-12,-10"

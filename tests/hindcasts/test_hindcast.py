@@ -24,6 +24,7 @@ from scipy.stats import norm, ttest_1samp
 from small_hindcast import EVERY, metrics, plan, system, systems, train_until_stopped, write_ocean
 
 from sstcast.errors import Interrupted, SSTCastError
+from sstcast.figures.results import Results
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
@@ -32,8 +33,7 @@ from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import events, limits
 from sstcast.ocean.prepare import prepare
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.storage.artefacts import remove, write_json

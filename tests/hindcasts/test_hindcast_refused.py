@@ -14,11 +14,11 @@ from small_hindcast import plan, system, write_ocean
 from sstcast import workers
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.figures.results import Results
 from sstcast.hindcasts import running
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.hindcasts.running import run_tasks
-from sstcast.pages.results import Results
 from sstcast.runs import Run
 
 

@@ -20,9 +20,9 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
-from sstcast.pages.table5 import table5_sheets
 from sstcast.papers import table5 as verb
 from sstcast.papers.table5 import BASELINES, Table5, error_interval, errors, gain_significance, needs, table5
+from sstcast.reports.table5 import table5_sheets
 from sstcast.runs import Run
 
 SIZES = {"mlp": {"hidden": 8}, "mpnn": {"width": 8}, "mpnn-vn": {"width": 8}}

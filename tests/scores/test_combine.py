@@ -14,11 +14,11 @@ from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.figures import catalogue
+from sstcast.figures.tables import weights
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
 from sstcast.geo import area_weights
-from sstcast.pages import figures
-from sstcast.pages.tables import weights
 from sstcast.runs import Run
 from sstcast.scores import truth
 from sstcast.scores.combine import combine, least_squares
@@ -94,7 +94,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     assert sstcast.load(both.folder, "170,171.5,-12,-10").data.region != both.config.data.region
     assert "both" in [entry.name for entry in leaderboard(both.folder.parent)[0].entries]
     assert describe(both)["state"] == "of 3 runs"
-    monkeypatch.setattr(figures, "MAPS", {})
+    monkeypatch.setattr(catalogue, "MAPS", {})
     assert "of 3 runs" in command("runs", both.folder.parent)[1]
     assert command("report", both.folder)[0] == 0
     page = (both.folder / "report.html").read_text()

@@ -14,15 +14,15 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
+from sstcast.figures import catalogue
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_scores
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.transfer import transferred_run
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages import figures
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
-from sstcast.pages.tables import print_scores
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
@@ -108,8 +108,8 @@ def test_what_is_written_says_what_was_trained_where(
     assert f"mpnn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
     print_scores(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
-    monkeypatch.setattr(figures, "FIGURES", {})
-    monkeypatch.setattr(figures, "MAPS", {})
+    monkeypatch.setattr(catalogue, "FIGURES", {})
+    monkeypatch.setattr(catalogue, "MAPS", {})
     page = write_report(Results(there.folder))[0].read_text()
     assert f"{origin}; climatology and baselines use the days above" in page
     assert "trained_on:" in page

@@ -19,6 +19,7 @@ from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.figures.tables import added
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
@@ -26,7 +27,6 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.tables import added
 from sstcast.runs import Run
 from sstcast.scores import truth as forecasts_module
 from sstcast.scores.evaluate import compare_runs, evaluate, reference
@@ -365,8 +365,14 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
     assert compared["ratio"] == pytest.approx(mse[0] / mse[1], rel=1e-4)
     assert f"{compared['ratio']:.3f} times that of the base" in added(metrics)
     assert "All of its change is added" in added(metrics)
+    for ratio, words in (
+        (0.99, "lowers the mean squared error to 0.990"),
+        (1.0001, "leaves the mean squared error at 1.000"),
+    ):
+        compared["ratio"] = ratio
+        assert words in added(metrics)
     metrics["systems"]["model"]["share"] = [0.4, 0.0]
-    assert "is 0.40 in week 1, 0.00 in week 2" in added(metrics)
+    assert "is added: 0.40 in week 1, 0.00 in week 2" in added(metrics)
 
 
 def test_runs_without_a_linear_base_have_none(scored: Run) -> None:

@@ -9,16 +9,16 @@ import pytest
 import torch
 from documentation import blocks
 
+from sstcast.figures import catalogue
+from sstcast.figures.curves import Picture, draw_curves
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_scores
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.base import LinearSystem
 from sstcast.names import BASELINES
-from sstcast.pages import figures
-from sstcast.pages.curves import Picture, draw_curves
-from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
-from sstcast.pages.tables import print_scores
+from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, reference
 from sstcast.scores.leaderboard import leaderboard
@@ -82,7 +82,7 @@ def test_a_metric_is_one_class(
     table, page = write_leaderboard(contests, run.folder.parent)
     assert "degC_misses" in table.read_text()
     assert f"{share:.3f}" in page.read_text()
-    monkeypatch.setattr(figures, "MAPS", {})
+    monkeypatch.setattr(catalogue, "MAPS", {})
     html = write_report(Results(run.folder))[0].read_text()
     assert f"{share:.3f}" in html
     assert "Share of errors larger than 1 °C." in html
@@ -102,8 +102,8 @@ def test_a_baseline_is_one_model_and_one_line(run: Run, capsys: pytest.CaptureFi
 
 def test_a_figure_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.report.unlink(missing_ok=True)
-    monkeypatch.setattr(figures, "FIGURES", {"cases": [missed_days]})
-    monkeypatch.setattr(figures, "MAPS", {})
+    monkeypatch.setattr(catalogue, "FIGURES", {"cases": [missed_days]})
+    monkeypatch.setattr(catalogue, "MAPS", {})
     html = write_report(Results(run.folder))[0].read_text()
     assert "Which days were missed." in html
     assert "days missed over Lead (days): model 1.00 at 1, 3.00 at 3." in html

@@ -14,7 +14,7 @@ from scored_runs import OTHER_DAYS
 
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
-from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
+from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.saved import Scored

@@ -15,15 +15,15 @@ from small_files import SPLITS
 
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_scores
 from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.heatwaves import limits_of
-from sstcast.pages import report
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
-from sstcast.pages.tables import print_scores
+from sstcast.reports import report
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import complete_forecasts, data_of, score

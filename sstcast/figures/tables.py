@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sstcast.errors import printable
+from sstcast.errors import counted, printable
 from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, LINEAR_BASE, MODEL, REGION, SEASONS, THIRDS
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
@@ -73,8 +74,16 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         sheets,
         f"{printable(label)}: {summary(metrics)}",
         name,
-        "\n".join(filter(None, [added(metrics), NOTE, VARY])),
+        added(metrics),
     )
+    for note in (NOTE, VARY):
+        _print_once(note)
+
+
+@cache
+def _print_once(note: str) -> None:
+    """Print a note, unless a table of the same command had it."""
+    print(note)
 
 
 def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
@@ -130,8 +139,9 @@ def summary(metrics: Scores) -> str:
     (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
     if protocol := metrics.get("protocol_of_hindcast"):
         return (
-            f"{metrics['forecasts']} {scored}, {protocol['first']} to {protocol['last']}, {metrics['horizon']} "
-            f"days ahead, trained on earlier years only ({len(_folds(metrics))} folds)"
+            f"{metrics['forecasts']} {scored}, {protocol['first']} to {protocol['last']}, "
+            f"{counted(metrics['horizon'], 'day')} ahead, trained on earlier years only "
+            f"({counted(len(_folds(metrics)), 'fold')})"
         )
     system = metrics["systems"][MODEL]
     members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
@@ -181,23 +191,24 @@ def added(metrics: Scores) -> str:
         if by_lead[lead - 1] is not None
     )
     low, high = compared["interval"]
-    verdict = "lowers" if compared["ratio"] < 1 else "raises"
+    same = round(compared["ratio"], 3) == 1
+    verdict, to = ("leaves", "at") if same else ("lowers" if compared["ratio"] < 1 else "raises", "to")
     doubt = ""
     if low is None:
         ends = ", too few dates for an interval"
     else:
         ends = f", 95 % interval {low:.3f} to {high:.3f}"
-        doubt = "" if high < 1 or low > 1 else ", which may be chance"
+        doubt = "" if same or high < 1 or low > 1 else ", which may be chance"
     share = metrics["systems"][MODEL].get("share")
     told = (
         "All of its change is added"
         if share is None
-        else "The share of its change that other years support, and that is added, is "
+        else "Only the share of the change that held in years left out of training is added: "
         + ", ".join(f"{of:.2f} in week {week}" for week, of in enumerate(share, 1))
     )
     return (
-        f"What the network added: it changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the "
-        f"same days. The change {verdict} the mean squared error to {compared['ratio']:.3f} times that of the "
+        f"The network changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the same days. The "
+        f"change {verdict} the mean squared error {to} {compared['ratio']:.3f} times that of the "
         f"base{ends}{doubt} ({days}). {told}."
     )
 
@@ -382,12 +393,12 @@ def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
 
 def percent(value: float | None) -> str:
     """Format a share as a percentage."""
-    return "-" if value is None else f"{value:.1%}"
+    return "-" if value is None else f"{value:z.1%}"
 
 
 def number(value: float | None, decimals: int = 3, unit: str = "") -> str:
     """Format a score."""
-    return "-" if value is None else f"{value:.{decimals}f}{unit}"
+    return "-" if value is None else f"{value:z.{decimals}f}{unit}"
 
 
 def _folds(metrics: Scores) -> list[str]:

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sstcast.pages import figures
-from sstcast.pages.curves import draw_curves
-from sstcast.pages.images import svg_uri
-from sstcast.pages.results import Results
+from sstcast.figures import catalogue
+from sstcast.figures.curves import draw_curves
+from sstcast.figures.results import Results
+from sstcast.reports.images import svg_uri
 from sstcast.runs import Run
 
 
@@ -51,7 +51,7 @@ def test_days_and_values_below_zero():
 
 
 def test_training_marks_the_best_epoch_of_each_member(evaluated: Run):
-    pictures = list(figures.training(Results(evaluated.folder)))
+    pictures = list(catalogue.training(Results(evaluated.folder)))
     assert [picture.caption[:6] for picture in pictures] == ["seed-0", "seed-1"]
     for seed, picture in enumerate(pictures):
         (ring,) = [line for line in picture.figure.axes[0].lines if line.get_fillstyle() == "none"]
@@ -62,19 +62,19 @@ def test_training_marks_the_best_epoch_of_each_member(evaluated: Run):
 def test_charts_of_an_ensemble(evaluated: Run):
     results = Results(evaluated.folder)
     found = results.metrics["ensemble"]["model"]
-    (histogram,) = figures.rank_histogram(results)
+    (histogram,) = catalogue.rank_histogram(results)
     np.testing.assert_allclose(lines(histogram.figure)["share"].get_ydata(), found["rank_histogram"])
     assert lines(histogram.figure)["reliable"].get_ydata()[0] == pytest.approx(1 / 3)
-    (spread,) = figures.spread(results)
+    (spread,) = catalogue.spread(results)
     np.testing.assert_allclose(lines(spread.figure)["spread"].get_ydata(), found["by_lead"]["spread"])
     results.metrics["ensemble"] = {}
-    assert not [*figures.rank_histogram(results), *figures.spread(results)]
+    assert not [*catalogue.rank_histogram(results), *catalogue.spread(results)]
 
 
 def test_a_reliability_diagram_of_days_and_one_of_events(evaluated: Run):
     results = Results(evaluated.folder)
     kinds = results.metrics["heatwaves"].values()
-    for diagram, found in zip(figures.reliability(results), kinds, strict=True):
+    for diagram, found in zip(catalogue.reliability(results), kinds, strict=True):
         told = found["model"]["reliability"]
         known = [at for at, share in enumerate(told["observed"]) if share is not None]
         curve = lines(diagram.figure)["model"]

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from sstcast.figures.tables import week_ends
 from sstcast.names import BASE_RATE, MODEL, STATE, TRUTH
-from sstcast.pages.tables import week_ends
 
 SIZE = (5.0, 3.6)  # inches: narrow enough for the text to be legible on a phone
 PANEL, ACROSS = (2.5, 1.9), 2  # size of a small panel in inches, and panels in a row

@@ -15,7 +15,7 @@ from refusals import refused
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast as make_forecast
-from sstcast.pages.page import write_forecast_page
+from sstcast.reports.page import chance, write_forecast_page
 from sstcast.runs import Run
 
 MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => found)"
@@ -162,6 +162,20 @@ def test_an_old_file_offers_what_it_holds(forecast: xr.Dataset, tmp_path: Path) 
     assert re.findall(r'<option value="(\w+)"', text) == ["sst", "anomaly"]
     assert "interval</li>" not in text
     assert write_forecast_page(old) == (page, False)
+
+
+def test_a_part_of_a_file_tells_the_share_of_its_own_sea(forecast: xr.Dataset, tmp_path: Path) -> None:
+    share = xr.where(forecast["lat"] > -11, 0.9, 0.2).astype("float32")
+    probability = (
+        share.broadcast_like(forecast["sst"]).where(forecast["sst"].notnull()).transpose(*forecast["sst"].dims)
+    )
+    forecast.assign(heatwave_probability=probability).to_netcdf(tmp_path / "two.nc", engine="netcdf4")
+    told = "Expected share of the sea in a marine heatwave: "
+    page, _ = write_forecast_page(tmp_path / "two.nc", tmp_path / "north.html", region="170,173,-11,-10")
+    assert f"{told}90 % in 1 week" in page.read_text()
+    whole = chance(float(forecast["heatwave_area_now"].values[0]))
+    page, _ = write_forecast_page(tmp_path / "two.nc")
+    assert f"{told}{whole} now, ".replace("<", "&lt;") in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -140,8 +140,9 @@ async function main() {
     if (Number.isFinite(any)) lines.push([`A heatwave within ${leads.at(-1)} days`, any < 0.5 ? `less likely than not (${share(any)})` : `${share(any)}; most likely day ${spoken(leads[most])} (${share(chances[most])})`]);
     add(Number.isFinite(any) ? "Median start and end" : "Heatwave expected", at("heatwave_start", 0, cell), (first) =>
       `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+    const whole = (text) => text.replace(/ (?=°C|%)|(?<=[<>]) /g, "\u00a0"); // no line ends within 0.5 °C or > 99 %
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
-      [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
+      [["dt", name], ["dd", whole(text)]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
     const lead = leads[row];
     byId("day").value = lead;
     byId("day").setAttribute("aria-valuetext", byId("date").textContent = `${lead}: ${spoken(lead)}`);

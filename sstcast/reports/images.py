@@ -21,9 +21,9 @@ from matplotlib.text import Text
 from PIL import Image as Pillow
 
 from sstcast._version import __version__
+from sstcast.figures.maps import PanelArea, draw_panels
+from sstcast.figures.projection import View
 from sstcast.geo import Box
-from sstcast.pages.maps import PanelArea, draw_panels
-from sstcast.pages.projection import View
 from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
+from sstcast.figures.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
+from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.geo import Box, area_weights
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
-from sstcast.pages.images import write_page
-from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
-from sstcast.pages.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.reports.images import write_page
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -119,7 +119,8 @@ def write_forecast_page(
             forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
         fields = fields_of(forecast)
         packed = _packed(fields, file, largest)
-        _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest})
+        area = _area(forecast, region is None)
+        _write(page, recipe, file.stem, forecast, fields, packed | {"earliest": earliest}, area)
     return page, True
 
 
@@ -171,14 +172,21 @@ def chance(share: float) -> str:
     return "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
 
 
-def _area(forecast: xr.Dataset) -> str:
-    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells."""
+def _area(forecast: xr.Dataset, whole: bool) -> str:
+    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells.
+
+    If the page does not show the `whole` file, it is the share of what it shows, and the present one is not known.
+    """
     if "heatwave_area" not in forecast:
         return ""
-    shares = {"now": float(forecast["heatwave_area_now"])}
+    area, shares = forecast["heatwave_area"], {}
+    if whole:
+        shares["now"] = float(forecast["heatwave_area_now"])
+    else:
+        area = forecast["heatwave_probability"].weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
     for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
         if lead in forecast["lead"]:
-            shares[f"in {when}"] = float(forecast["heatwave_area"].sel(lead=lead))
+            shares[f"in {when}"] = float(area.sel(lead=lead))
     told = [f"{chance(share)} {when}" for when, share in shares.items() if np.isfinite(share)]
     return f"Expected share of the sea in a marine heatwave: {', '.join(told)}." if told else ""
 
@@ -254,6 +262,7 @@ def _write(
     forecast: xr.Dataset,
     fields: dict[str, xr.DataArray],
     packed: dict[str, Any],
+    area: str,
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
@@ -289,7 +298,7 @@ def _write(
         recipe,
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
-        area=_area(forecast),
+        area=area,
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),

@@ -18,10 +18,10 @@ from matplotlib.collections import QuadMesh
 from refusals import refused
 
 from sstcast.errors import SSTCastError
+from sstcast.figures.maps import PHONE, colour_norm, draw_forecast, draw_weeks
+from sstcast.figures.projection import View, projections
 from sstcast.geo import Box
-from sstcast.pages.images import INK, darken, write_png
-from sstcast.pages.maps import PHONE, colour_norm, draw_forecast, draw_weeks
-from sstcast.pages.projection import View, projections
+from sstcast.reports.images import INK, darken, write_png
 from sstcast.storage.artefacts import made_of
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea

@@ -11,10 +11,10 @@ from logged import logged
 from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
-from sstcast.pages import figures
-from sstcast.pages.maps import select_region
-from sstcast.pages.report import draw_maps
-from sstcast.pages.results import Results
+from sstcast.figures import catalogue
+from sstcast.figures.maps import select_region
+from sstcast.figures.results import Results
+from sstcast.reports.report import draw_maps
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
 from sstcast.scores.truth import Truth
@@ -102,13 +102,13 @@ def test_a_region_without_cells_is_refused(evaluated: Run) -> None:
 
 def test_every_map_has_a_file(evaluated: Run) -> None:
     results = Results(evaluated.folder)
-    names = [one.name for functions in figures.MAPS.values() for draw in functions for one in draw(results)]
+    names = [one.name for functions in catalogue.MAPS.values() for draw in functions for one in draw(results)]
     assert names == ["rmse", "skill", "bias", "forecast", "best", "worst"]
 
 
 def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        figures, "MAPS", {"maps": [partial(figures.weekly_maps, shown=name) for name in ("rmse", "bias")]}
+        catalogue, "MAPS", {"maps": [partial(catalogue.weekly_maps, shown=name) for name in ("rmse", "bias")]}
     )
     with logged() as lines:
         files = draw_maps(Results(run.folder))

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
+from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box, edges
-from sstcast.pages.projection import DEFAULT_PROJECTION, View
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
@@ -149,13 +149,16 @@ def draw_forecast(
     are drawn.
 
     Args:
-        forecast, truth: fields `(lead, lat, lon)` in degC on the same grid, with leads in days and the coordinate
-            `valid_time(lead)`.
+        forecast: fields `(lead, lat, lon)` in degC, with leads in days and the coordinate `valid_time(lead)`.
+        truth: the observations on the same days and grid.
         label: the label of the colour bar, with units.
         kind: `temperature`, or `difference` for anomalies.
         names: the names of the three rows.
         difference_label: the label of the colour bar of the differences.
-        title, credit, projection, area: as in `draw_weeks`.
+        title: the title above all maps.
+        credit: a line below all maps, which names the source of the data.
+        projection: the name of a projection of cartopy.
+        area: the largest width and height of all maps, in inches.
 
     Raises:
         SSTCastError: forecast or difference have no values, or the projection is unknown or does not show the box.

@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import reading
+from sstcast.figures.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, style_axes
+from sstcast.figures.results import Results
 from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, style_axes
-from sstcast.pages.results import Results
 from sstcast.scores.evaluate import open_forecasts
 
 INTERVALS = (95, 80, 50)  # per cent

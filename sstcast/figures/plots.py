@@ -18,9 +18,9 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from matplotlib.colors import to_hex
 
+from sstcast.figures.curves import LINE, THRESHOLD
+from sstcast.figures.projection import COAST, LAND, land_in
 from sstcast.geo import Axis, Box, edges, evenly_spaced
-from sstcast.pages.curves import LINE, THRESHOLD
-from sstcast.pages.projection import COAST, LAND, land_in
 
 MOST_ROWS = 4000  # of an image
 FINEST = 1500  # the coast is simplified to one part in this of the width of the map

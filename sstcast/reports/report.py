@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.errors import counted, reading
+from sstcast.figures import catalogue, tables
+from sstcast.figures.maps import PHONE
+from sstcast.figures.projection import DEFAULT_PROJECTION
+from sstcast.figures.results import Results
+from sstcast.figures.tables import Sheet
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
-from sstcast.pages import figures, tables
-from sstcast.pages.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
-from sstcast.pages.maps import PHONE
-from sstcast.pages.projection import DEFAULT_PROJECTION
-from sstcast.pages.results import Results
-from sstcast.pages.tables import Sheet
 from sstcast.progress import hides_progress
+from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
 from sstcast.storage.artefacts import is_made_of, locked
 from sstcast.training.listing import describe
@@ -88,7 +88,7 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
     folder, metrics = results.scored.folder / "maps", results.metrics
     recipe = results.recipe | {"projection": projection, "region": results.region}
     with locked(folder):
-        maps = (one for functions in figures.MAPS.values() for draw in functions for one in draw(results))
+        maps = (one for functions in catalogue.MAPS.values() for draw in functions for one in draw(results))
         drawn = {folder / f"{one.name}.png": one for one in maps}
         ratios = folder / "ratio-by-lead.png"
         if all(is_made_of(file, recipe) for file in (*drawn, ratios)):
@@ -96,10 +96,10 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
             return [*drawn, ratios]
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
         for file, one in drawn.items():
-            title = f"{one.title} of {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
+            title = f"{one.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
             write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
             LOG.info(str(file))
-        for picture in figures.ratio_by_lead(results):
+        for picture in catalogue.ratio_by_lead(results):
             write_png(picture.figure, ratios, recipe)
             LOG.info(str(ratios))
     return [*drawn, ratios]
@@ -112,13 +112,13 @@ def _sections(results: Results) -> list[Section]:
         sections[name].tables = found
     if results.run:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
-    drawings: tuple[Mapping[str, Sequence[figures.Draw]], ...] = (figures.FIGURES, figures.MAPS)
+    drawings: tuple[Mapping[str, Sequence[catalogue.Draw]], ...] = (catalogue.FIGURES, catalogue.MAPS)
     steps = [(name, draw) for of in drawings for name, functions in of.items() for draw in functions]
     console, short = Console(stderr=True), results.metrics["short_base_period"]
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
-            if isinstance(drawn, figures.Map):
-                beside = {"area": figures.GLANCE} if name == "glance" else {}
+            if isinstance(drawn, catalogue.Map):
+                beside = {"area": catalogue.GLANCE} if name == "glance" else {}
                 (wide, dark), (narrow, narrow_dark) = (
                     in_both_schemes(figure, png_uri) for figure in (drawn.draw(**beside), drawn.draw(area=PHONE))
                 )
@@ -137,8 +137,8 @@ def _sections(results: Results) -> list[Section]:
 
 def _animation(results: Results) -> Image:
     forecast, truth = (fields["anomaly"] for fields in results.fields(results.case("median")))
-    moving, still = animate(forecast, truth, figures.ANOMALY)
-    caption = figures.describe_case(results, "median")
+    moving, still = animate(forecast, truth, catalogue.ANOMALY)
+    caption = catalogue.describe_case(results, "median")
     low, high = float(forecast.min()), float(forecast.max())
     alt = f"{caption} Forecast and observed anomalies day by day. Forecasts range from {low:.1f} to {high:.1f} °C."
     return Image(moving, alt, caption, still=still)
@@ -200,7 +200,7 @@ def _data(results: Results) -> Sheet:
             known["Trained on"] = f"{origin}; climatology and baselines use the days above"
     if protocol := metrics.get("protocol_of_hindcast"):
         known["Years forecast"] = (
-            f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
+            f"{protocol['first']} to {protocol['last']}, retrained every {counted(protocol['fold'], 'year')}"
         )
         known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}

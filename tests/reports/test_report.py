@@ -17,12 +17,16 @@ from chrome import DESK, PHONE, Chrome
 from PIL import Image
 from rich.console import Console
 
-from sstcast.pages import report, tables
-from sstcast.pages.images import minus
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
+from sstcast.figures import tables
+from sstcast.figures.results import Results
+from sstcast.reports import report
+from sstcast.reports.images import minus
+from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.storage.artefacts import made_of
+
+DARK = {"name": "prefers-color-scheme", "value": "dark"}
+SCHEMES = "[...document.querySelectorAll('figure picture')].filter(p => p.checkVisibility()).map(p => p.className)"
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +109,10 @@ def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Beau
     assert kinds["image/webp"] == 2
     (moving,) = [image for image in page.find_all("img") if "image/webp" in image["src"]]
     still = next(one for one in page.find_all("source") if "image/webp" in one["srcset"])
-    assert len(page.find_all("source", media=re.compile("dark"))) >= len(page.find_all("img")) - 1
+    light, dark = (
+        [picture["class"] for picture in page.find_all("picture")].count([of]) for of in ("light", "dark")
+    )
+    assert light == dark == (len(page.find_all("img")) - 1) / 2
     assert "prefers-reduced-motion" in still["media"]
     assert np.datetime_as_string(Results(evaluated.folder).error["init_time"].values[0], unit="Y") in moving["alt"]
 
@@ -151,6 +158,15 @@ def test_a_phone_scrolls_tables_and_not_the_page(chrome: Chrome, report_file: Pa
     # Maps come in a version made for it.
     narrow = "[...document.querySelectorAll('.maps img[src*=png]')].every(image => image.currentSrc != image.src)"
     assert chrome.run(narrow)
+
+
+def test_figures_are_dark_on_dark_pages(chrome: Chrome, report_file: Path) -> None:
+    chrome.screen(*DESK)
+    chrome.open(report_file)
+    assert set(chrome.run(SCHEMES)) == {"light"}
+    chrome.call("Emulation.setEmulatedMedia", features=[DARK])
+    assert set(chrome.run(SCHEMES)) == {"dark"}
+    chrome.call("Emulation.setEmulatedMedia", features=[])
 
 
 @pytest.mark.parametrize(("scheme", "box"), [("light", [244, 244, 244]), ("dark", [34, 37, 42])])
@@ -205,6 +221,8 @@ def test_it_prints(chrome: Chrome, report_file: Path) -> None:
         boxes = "[...document.querySelectorAll('.scroll')]"
         assert chrome.run(f"{boxes}.every(box => box.querySelector('table').offsetWidth <= innerWidth)")
         assert chrome.run(f"{boxes}.every(box => box.querySelector('table').checkVisibility())")
+        chrome.call("Emulation.setEmulatedMedia", media="print", features=[DARK])
+        assert set(chrome.run(SCHEMES)) == {"light"}  # paper is white
     finally:
         chrome.call("Emulation.setEmulatedMedia", media="")
 
@@ -219,3 +237,21 @@ def test_no_number_is_broken_at_a_hundred_columns(
     assert max(map(len, said.splitlines())) <= 100
     for sheet in sheets:
         assert all(cell in said for _, cells in sheet.rows for cell in cells)
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert tables.percent(-0.0002) == tables.percent(0.0002) == "0.0%"
+    assert tables.number(-0.0002) == "0.000"
+    assert tables.percent(-0.002) == "-0.2%"
+
+
+def test_the_tables_of_several_runs_explain_the_asterisk_once(
+    evaluated: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables._print_once.cache_clear()
+    metrics = json.loads(evaluated.metrics.read_text())
+    for label in ("first", "second"):
+        tables.print_scores(metrics, label)
+    said = capsys.readouterr().out
+    assert said.count("All leads, °C") == 2
+    assert said.count(tables.ASTERISK) == said.count(tables.VARY) == 1

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.figures.tables import VARY, Sheet, errors, print_sheets, summary
 from sstcast.log import LOG
 from sstcast.names import STANDARDISED
-from sstcast.pages.images import write_page
-from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
+from sstcast.reports.images import write_page
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text

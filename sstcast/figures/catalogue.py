@@ -9,12 +9,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from sstcast.figures.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
+from sstcast.figures.heatwave_case import heatwave_case
+from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
+from sstcast.figures.results import Results
+from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
-from sstcast.pages.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
-from sstcast.pages.heatwave_case import heatwave_case
-from sstcast.pages.maps import PanelArea, draw_forecast, draw_weeks
-from sstcast.pages.results import Results
-from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.listing import read_history, read_losses
@@ -83,15 +83,21 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 
 def skill_by_lead(results: Results) -> Iterator[Picture]:
-    """Draw the skill of the first system over the reference, and over the linear base of a network, by lead."""
-    found = results.metrics["ratios"].get("mse", {}).get(results.system, {})
-    bases = [name for name in (results.reference, LINEAR_BASE) if name in found and name != results.system]
-    if not bases:
-        return
-    against = {f"over {name}": found[name] for name in bases}
-    figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
-    about = f"Skill of {_the(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is better."
-    yield Picture(figure, alt, f"{about} {_about_bands(results)}")
+    """Draw the skill by lead of the model, or of each system of a hindcast, over the reference.
+
+    That of a network is also drawn over its linear base.
+    """
+    ratios = results.metrics["ratios"].get("mse", {})
+    if results.metrics["kind"] == "hindcast":
+        against = {name: ratios[name][results.reference] for name in results.models}
+        about = f"Skill of each system over {results.reference} by lead. Above 0 the system is better."
+    else:
+        bases = [name for name in (results.reference, LINEAR_BASE) if name in ratios.get(results.system, {})]
+        against = {f"over {name}": ratios[results.system][name] for name in bases}
+        about = f"Skill of {_the(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is better."
+    if against:
+        figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
+        yield Picture(figure, alt, f"{about} {_about_bands(results)}")
 
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:

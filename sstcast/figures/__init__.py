@@ -1,0 +1,1 @@
+"""Figures, maps and tables of scores and forecasts."""

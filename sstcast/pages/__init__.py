@@ -1,1 +1,0 @@
-"""Figures, maps and HTML pages of scores and forecasts."""

@@ -1,0 +1,1 @@
+"""HTML pages of scores and forecasts, and the pictures in them."""
