@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted, warn
 from sstcast.geo import step
+from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
@@ -25,7 +26,7 @@ from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
-from sstcast.storage.artefacts import packaged, walk
+from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
@@ -77,6 +78,8 @@ def open_region(data: DataConfig) -> xr.DataArray:
     """
     opened, path = open_sst(data), data.path
     sst = crop(opened, data.box, path)
+    if isinstance(path, Address):
+        _check_fill_value(path, sst)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
@@ -90,7 +93,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
     data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
-    Close the result after use, as for `open_region`.
+    `fills_zero` names the variable if its fill value is 0. Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
@@ -104,7 +107,8 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
-    sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
+    kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
+    sst = sst.drop_attrs().assign_attrs(title=title, **kept)
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
@@ -113,12 +117,14 @@ def open_sst(days: FieldSource) -> xr.DataArray:
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to a file, a store or an object, or to all files and stores in a folder and its subfolders.
+    """Apply `read` to a file, store, URL or object, or to all files and stores in a folder and its subfolders.
 
     Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
     if is_object(path):
         return [read(path, open_object(path))]
+    if isinstance(path, Address):
+        return [read(path, open_address(path))]
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):
@@ -182,7 +188,9 @@ def _observations(
     time, stored = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored)
-    _check_fill_value(path, stored, field)
+    field.attrs["fills_zero"] = _fills_zero(path, stored, field)
+    if not isinstance(path, Address):  # where only the region is read
+        _check_fill_value(path, field)
     days, moved = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
@@ -209,14 +217,23 @@ def _check_names(parts: Sequence[FieldInFile]) -> None:
         )
 
 
-def _check_fill_value(path: Path, stored: xr.DataArray, field: xr.DataArray) -> None:
-    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
+def _fills_zero(path: Path, stored: xr.DataArray, field: xr.DataArray) -> str:
+    """Return the name of a variable whose fill value, 0, is also a temperature, or ""."""
     kind, fill = np.dtype(stored.encoding.get("dtype", float)).kind, stored.encoding.get("_FillValue")
-    if kind != "f" or fill != 0 or not PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]:
+    zero = kind == "f" and fill == 0
+    return (
+        str(stored.name)
+        if zero and PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]
+        else ""
+    )
+
+
+def _check_fill_value(path: Path, field: xr.DataArray) -> None:
+    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
+    if not (name := field.attrs["fills_zero"]):
         return
     share = field.notnull().mean("time").compute()
     if cells := int(((share > 0) & (share < 1)).sum()):
-        name = stored.name
         raise SSTCastError(
             f"{path}: {name} has the fill value 0, so temperatures of 0 are missing, in {cells} cells on some "
             f"days; write it again: open it with mask_and_scale=False, and save it with encoding={{{name!r}: "

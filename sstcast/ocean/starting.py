@@ -61,7 +61,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = sorted_eastward(open_sst(days))
+        sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     true = true_rows(sst)

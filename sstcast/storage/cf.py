@@ -108,6 +108,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     },
     "ocean_mask": {"long_name": "cell is ocean", "units": "1"},
     "digest": {"long_name": "hash of the day's values", "units": "1"},
+    "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
 }
 _TIMES = ("time", "init_time", "valid_time")
 _PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
