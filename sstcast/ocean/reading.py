@@ -42,6 +42,7 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
     (b"\x1f\x8b", "", "compressed", "decompress it with gunzip"),
     (b"PK\x03\x04", "", "a zip archive", "unpack it"),
     (b"{", "", "JSON", "open references of kerchunk with xarray and save them with to_zarr"),
+    (b"MATLAB", "", "MATLAB", "write NetCDF from MATLAB, with nccreate and ncwrite"),
     (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
@@ -155,6 +156,8 @@ def open_dataset(path: Path) -> xr.Dataset:
         if not dataset.sizes["time"]:
             raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
         return dataset
+    if path.is_file() and _first_bytes(path).startswith(b"MATLAB"):  # of version 7.3 is HDF5 without dimensions
+        raise SSTCastError(f"{path}: cannot be read; {_remedy(path)}")
     try:
         return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
     except SSTCastError as error:
@@ -165,14 +168,19 @@ def open_dataset(path: Path) -> xr.Dataset:
         raise
 
 
-def _remedy(path: Path) -> str:
-    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
+def _first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file, or none if it cannot be read."""
     try:
         with path.open("rb") as file:
-            magic = file.read(8)
+            return file.read(8)
     except OSError:
-        return REMEDY
-    if magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
+        return b""
+
+
+def _remedy(path: Path) -> str:
+    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
+    magic = _first_bytes(path)
+    if not magic or magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
         return REMEDY
     for first, suffix, what, route in OTHER_FILES:
         if magic.startswith(first) and path.suffix.lower() == (suffix or path.suffix.lower()):
@@ -302,9 +310,11 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:
         if not np.array_equal(field[axis], wanted[axis]):
+            join = f'xr.open_mfdataset(FILES, combine="nested", concat_dim="{along}", join="outer")'
+            remedy = f"save them as one, in which members that a date lacks are NaN, as {join} joins them"
             raise SSTCastError(
                 f"{part.path}: has {field.sizes[axis]} {axis}s, not the {wanted.sizes[axis]} of {first.path}; "
-                "give files with equal axes"
+                f"{remedy if axis == 'member' else 'give files with equal axes'}"
             )
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):
