@@ -109,8 +109,8 @@ class _Preparation:
 
     @property
     def native(self) -> xr.DataArray:
-        """The source without its extra coordinates."""
-        return self.source.reset_coords(drop=True)
+        """The source without the counts of filled cells."""
+        return self.source.drop_vars("filled", errors="ignore")
 
     def close(self) -> None:
         if "source" in vars(self):

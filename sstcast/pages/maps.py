@@ -254,7 +254,7 @@ def _levels(low: float, high: float, most: int) -> NDArray[Any]:
 def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Kind) -> QuadMesh:
     """Draw `field(lat, lon)` above the land and below the coastline. Empty cells are transparent."""
     field = field.transpose("lat", "lon")
-    x, y = view.x(edges(field["lon"].values)), edges(field["lat"].values)
+    x, y = view.x(edges(field["lon"].values)), edges(field["lat"])
     ax.patch.set(**NO_DATA)
     view.prepare(ax)
     mesh: QuadMesh = ax.pcolormesh(
@@ -266,7 +266,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
 def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
     """Hatch the cells where `cells(lat, lon)` is true."""
     cells = cells.transpose("lat", "lon")
-    x, y = view.x(edges(cells["lon"].values)), edges(cells["lat"].values)
+    x, y = view.x(edges(cells["lon"].values)), edges(cells["lat"])
     row, column = np.nonzero(cells.values)
     if row.size:
         area = shapely.union_all(shapely.box(x[column], y[row], x[column + 1], y[row + 1]))
