@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import cmocean
 import numpy as np
 import shapely
 import xarray as xr
@@ -18,18 +17,19 @@ from numpy.typing import NDArray
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, edges
+from sstcast.pages.colours import colour_map
 from sstcast.pages.projection import DEFAULT_PROJECTION, View
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
 # Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
-# cold. The dark ends are cropped, because black at one end looks like black at the other.
+# cold.
 COLOURS: dict[Kind, Colormap] = {
-    "error": cmocean.cm.amp,
-    "difference": cmocean.tools.crop_by_percent(cmocean.cm.balance, 12, which="both"),
-    "skill": cmocean.tools.crop_by_percent(cmocean.cm.delta, 12, which="both"),
-    "temperature": cmocean.cm.thermal,
-    "probability": cmocean.cm.matter,
+    "error": colour_map("amp"),
+    "difference": colour_map("balance"),
+    "skill": colour_map("delta"),
+    "temperature": colour_map("thermal"),
+    "probability": colour_map("matter"),
 }
 SMALLEST_RANGE = 0.01  # smallest colour range in degC: the resolution of OISST
 # Dots mark cells without data, because the colour maps already use all pale colours.
