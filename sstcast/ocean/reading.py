@@ -34,6 +34,7 @@ ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
+MATLAB = "write NetCDF from MATLAB, with nccreate and ncwrite"
 READ = "sstcast reads NetCDF and Zarr"
 # First bytes of other files, their suffix if the bytes do not decide, what the files are, and how to convert them.
 OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
@@ -42,7 +43,7 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
     (b"\x1f\x8b", "", "compressed", "decompress it with gunzip"),
     (b"PK\x03\x04", "", "a zip archive", "unpack it"),
     (b"{", "", "JSON", "open references of kerchunk with xarray and save them with to_zarr"),
-    (b"MATLAB", "", "MATLAB", "write NetCDF from MATLAB, with nccreate and ncwrite"),
+    (b"MATLAB", "", "MATLAB", MATLAB),
     (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
@@ -156,8 +157,9 @@ def open_dataset(path: Path) -> xr.Dataset:
         if not dataset.sizes["time"]:
             raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
         return dataset
-    if path.is_file() and _first_bytes(path).startswith(b"MATLAB"):  # of version 7.3 is HDF5 without dimensions
-        raise SSTCastError(f"{path}: cannot be read; {_remedy(path)}")
+    if path.is_file() and (path.suffix.lower() == ".mat" or _first_bytes(path).startswith(b"MATLAB")):
+        # HDF5 without dimensions, if of version 7.3
+        raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
     try:
         return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
     except SSTCastError as error:

@@ -95,6 +95,7 @@ ADVICE: dict[str, tuple[Write, list[str]]] = {
     "kerchunk": (content("a.json", json.dumps({"version": 1, "refs": {}}).encode()), ["JSON", "kerchunk"]),
     "ERDDAP": (content("a.csv", b"time,latitude,longitude,sst\n"), ["from ERDDAP, download .nc instead of .csv"]),
     "MATLAB": (matlab, ["it is MATLAB", "nccreate"]),
+    "MATLAB by its name": (content("a.mat", b"\x89HDF\r\n\x1a\n" + bytes(40)), ["it is MATLAB", "nccreate"]),
     "TIFF": (content("a.tif", b"II*\0" + bytes(40)), ["TIFF", "gdal_translate -of netCDF"]),
     "a page of an outage": (content("a.nc", b"<html>down</html>"), ["download it again, or check data.source"]),
     "hours": (
