@@ -19,7 +19,7 @@
 # 1982 to 2016.
 
 # %%
-import cmocean  # noqa: F401 - gives matplotlib the ocean's colours
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ cube
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for ax, day in zip(axes, ("2016-02-15", "2016-08-15"), strict=True):
-    cube.sst.sel(time=day).plot(ax=ax, cmap="cmo.thermal", vmin=8, vmax=24, cbar_kwargs={"label": "°C"})
+    cube.sst.sel(time=day).plot(ax=ax, cmap="inferno", vmin=8, vmax=24, cbar_kwargs={"label": "°C"})
     ax.set_title(day)
 fig.suptitle("Sea surface temperature, summer and winter")
 plt.show()
@@ -88,7 +88,7 @@ both = ocean.ravel()[source] & ocean.ravel()[target]
 ends = np.stack([np.stack([source % cols, target % cols]), np.stack([source // cols, target // cols])])[..., both]
 fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")
 ax.plot(ends[0], ends[1], color="tab:blue", lw=0.3, alpha=0.5)
-ax.scatter(*np.nonzero(ocean)[::-1], c=batch.history[0, ocean.ravel(), -1], cmap="cmo.balance", s=14, zorder=2)
+ax.scatter(*np.nonzero(ocean)[::-1], c=batch.history[0, ocean.ravel(), -1], cmap="RdBu_r", s=14, zorder=2)
 ax.scatter(*np.nonzero(~ocean)[::-1], c="0.85", marker="s", s=40)
 ax.set(title=f"{ocean.sum()} ocean nodes and {both.sum():,} directed edges", xlabel="column", ylabel="row")
 ax.set_aspect("equal")

@@ -23,7 +23,7 @@ from pydantic import (
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.storage.artefacts import at_home, packaged
+from sstcast.storage.artefacts import at_home, packaged, path_of
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,
@@ -138,8 +138,9 @@ class Region(Strict):
 class FieldSource(Strict):
     """Where the days of a field come from, and how they are read.
 
-    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, or
-    `object:TOKEN` for an xarray object (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
+    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, the
+    URL of a Zarr store (`sstcast.ocean.addresses`), or `object:TOKEN` for an xarray object
+    (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
     state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
     name in `configs/regions.yaml` or a `Region`.
     """
@@ -155,8 +156,8 @@ class FieldSource(Strict):
 
     @property
     def path(self) -> Path:
-        """The path of `source`."""
-        return packaged(SAMPLE) if self.source == "sample" else Path(self.source)
+        """The path of `source`, an `Address` if it is a URL."""
+        return packaged(SAMPLE) if self.source == "sample" else path_of(self.source)
 
     @property
     def given(self) -> dict[str, Any]:

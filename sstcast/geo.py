@@ -11,6 +11,8 @@ if TYPE_CHECKING:  # workers that read downloaded files start faster without xar
     import xarray as xr
 
 CELLS_PER_DEGREE = 4  # in OISST
+# Coordinates that hold the edges of each row, where the source's bounds do not lie halfway between the centres.
+SOUTH, NORTH = "row_south", "row_north"
 EVEN = 0.01  # largest difference between the widths of cells of a regular axis, as a fraction of a cell
 
 Axis = NDArray[np.float64]
@@ -31,7 +33,9 @@ class Box:
 
         Both axes must ascend. Longitudes may exceed 360.
         """
-        return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
+        rows = field["lat"]
+        south, north = edges(rows)[[0, -1]].round(5) if _own(rows) else span(np.asarray(rows))
+        return cls(*span(np.asarray(field["lon"])), float(south), float(north))
 
     def __str__(self) -> str:
         """Format the box as `W,E,S,N`, which `config.parse_box` reads."""
@@ -88,18 +92,22 @@ def step(centres: Axis) -> float:
     return float(np.median(np.abs(np.diff(centres))))
 
 
-def edges(centres: Axis) -> Axis:
+def edges(axis: "Axis | xr.DataArray") -> Axis:
     """Return the n + 1 edges of n >= 2 adjacent cells on an axis, in degrees (see `bounds`)."""
-    low, high = bounds(centres).T
+    low, high = bounds(axis).T
     return np.append(low, high[-1])
 
 
-def bounds(centres: Axis) -> Axis:
+def bounds(axis: "Axis | xr.DataArray") -> Axis:
     """Return the lower and the upper edge of n >= 2 adjacent cells on an axis, `[n, 2]`.
 
-    Edges lie halfway between the centres, and the outer cells extend as far outwards as inwards. The cells of an
-    evenly spaced axis all have its mean width, so that rounded centres do not matter.
+    Edges are those in the coordinates `SOUTH` and `NORTH` of the axis, if it has them. Otherwise they lie halfway
+    between the centres, and the outer cells extend as far outwards as inwards. The cells of an evenly spaced axis
+    all have its mean width, so that rounded centres do not matter.
     """
+    if own := _own(axis):
+        return np.stack([own[SOUTH].values, own[NORTH].values], axis=1)
+    centres = np.asarray(axis)
     if evenly_spaced(centres):
         half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
         return np.stack([centres - half, centres + half], axis=1)
@@ -108,9 +116,16 @@ def bounds(centres: Axis) -> Axis:
     return np.stack([ends[:-1], ends[1:]], axis=1)
 
 
-def evenly_spaced(centres: Axis) -> bool:
+def evenly_spaced(axis: "Axis | xr.DataArray") -> bool:
     """Return whether all cells of an axis have nearly the same width."""
-    return bool(np.ptp(np.diff(centres)) <= EVEN * step(centres))
+    widths = np.diff(bounds(axis), axis=1) if _own(axis) else np.diff(np.asarray(axis))
+    return bool(np.ptp(widths) <= EVEN * np.median(np.abs(widths)))
+
+
+def _own(axis: Any) -> Any:
+    """Return the coordinates of an axis if they hold its edges, or None."""
+    coords = getattr(axis, "coords", {})
+    return coords if SOUTH in coords else None
 
 
 def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
@@ -140,9 +155,9 @@ def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
     """
     import xarray as xr
 
-    if lat.size < 2 or evenly_spaced(lat.values):
+    if lat.size < 2 or (evenly_spaced(lat) and not _own(lat)):
         return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
-    sines = np.sin(np.radians(edges(lat.values).clip(-90, 90)))
+    sines = np.sin(np.radians(edges(lat).clip(-90, 90)))
     return lat.copy(data=abs(np.diff(sines)) / np.radians(step(lat.values))).rename("area")
 
 

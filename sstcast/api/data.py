@@ -110,7 +110,8 @@ def init(
     """Examine SST data and write a configuration to train on them.
 
     Args:
-        source: a NetCDF file, a Zarr store, a folder of them, or `sample`; in Python also an xarray object.
+        source: a NetCDF file, a Zarr store, a folder of them, the URL of a Zarr store, or `sample`; in Python also
+            an xarray object.
         out: the YAML to write, by default named after the source.
 
     Returns:

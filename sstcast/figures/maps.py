@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import cmocean
 import numpy as np
 import shapely
 import xarray as xr
@@ -17,19 +16,20 @@ from numpy.typing import NDArray
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
+from sstcast.figures.colours import colour_map
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box, edges
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
 # Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
-# cold. The dark ends are cropped, because black at one end looks like black at the other.
+# cold.
 COLOURS: dict[Kind, Colormap] = {
-    "error": cmocean.cm.amp,
-    "difference": cmocean.tools.crop_by_percent(cmocean.cm.balance, 12, which="both"),
-    "skill": cmocean.tools.crop_by_percent(cmocean.cm.delta, 12, which="both"),
-    "temperature": cmocean.cm.thermal,
-    "probability": cmocean.cm.matter,
+    "error": colour_map("amp"),
+    "difference": colour_map("balance"),
+    "skill": colour_map("delta"),
+    "temperature": colour_map("thermal"),
+    "probability": colour_map("matter"),
 }
 SMALLEST_RANGE = 0.01  # smallest colour range in degC: the resolution of OISST
 # Dots mark cells without data, because the colour maps already use all pale colours.
@@ -257,7 +257,7 @@ def _levels(low: float, high: float, most: int) -> NDArray[Any]:
 def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Kind) -> QuadMesh:
     """Draw `field(lat, lon)` above the land and below the coastline. Empty cells are transparent."""
     field = field.transpose("lat", "lon")
-    x, y = view.x(edges(field["lon"].values)), edges(field["lat"].values)
+    x, y = view.x(edges(field["lon"].values)), edges(field["lat"])
     ax.patch.set(**NO_DATA)
     view.prepare(ax)
     mesh: QuadMesh = ax.pcolormesh(
@@ -269,7 +269,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
 def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
     """Hatch the cells where `cells(lat, lon)` is true."""
     cells = cells.transpose("lat", "lon")
-    x, y = view.x(edges(cells["lon"].values)), edges(cells["lat"].values)
+    x, y = view.x(edges(cells["lon"].values)), edges(cells["lat"])
     row, column = np.nonzero(cells.values)
     if row.size:
         area = shapely.union_all(shapely.box(x[column], y[row], x[column + 1], y[row + 1]))

@@ -20,7 +20,7 @@ from matplotlib.colors import to_hex
 
 from sstcast.figures.curves import LINE, THRESHOLD
 from sstcast.figures.projection import COAST, LAND, land_in
-from sstcast.geo import Axis, Box, edges, evenly_spaced
+from sstcast.geo import Box, edges, evenly_spaced
 
 MOST_ROWS = 4000  # of an image
 FINEST = 1500  # the coast is simplified to one part in this of the width of the map
@@ -30,7 +30,7 @@ _BARE: Any = {"toolbar_location": None, "tools": "", "output_backend": "canvas"}
 _TEXT = {"axis_label_text_font_style": "normal", "major_label_text_font_size": "13px"}
 
 
-def image_rows(lat: Axis) -> list[int]:
+def image_rows(lat: xr.DataArray) -> list[int]:
     """Return the row of the grid in each row of an image, whose rows have equal heights.
 
     If the rows of the grid have not, those of the image are as high as the lowest, or `MOST_ROWS`.
@@ -50,7 +50,7 @@ def map_plot(grid: xr.Dataset, label: str) -> Any:
     plot = figure(x_range=(box.west, box.east), y_range=(box.south, box.north), name="map", **_BARE)
     land = ColumnDataSource(_polygons(box), name="land")
     plot.multi_polygons("x", "y", source=land, fill_color=to_hex(LAND), line_color=None)
-    empty = np.full((len(image_rows(grid["lat"].values)), grid.sizes["lon"]), np.nan, np.float32)
+    empty = np.full((len(image_rows(grid["lat"])), grid.sizes["lon"]), np.nan, np.float32)
     colours = LinearColorMapper(["#ffffff"], low=0, high=1, nan_color="rgba(0, 0, 0, 0)", name="colours")
     field = ColumnDataSource({"image": [empty]}, name="field")
     corner: Any = {"x": box.west, "y": box.south, "dw": box.east - box.west, "dh": box.north - box.south}

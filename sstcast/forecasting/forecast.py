@@ -209,7 +209,7 @@ class LoadedRun:
         predicted = self.predictor.predict(with_earlier(standard, known))
         predicted = not_below_freezing(predicted, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
-        fields = fields.merge(_past(known.isel(time=slice(-PAST, None))))
+        fields = fields.merge(_past(known.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]

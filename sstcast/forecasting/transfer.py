@@ -10,7 +10,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
-from sstcast.ocean.objects import hold, is_object, open_object, release
+from sstcast.ocean.objects import hold, is_object, is_there, open_object, release
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
 from sstcast.ocean.reading import open_region, open_sst
@@ -151,7 +151,7 @@ def _of_source(data: DataConfig, days: FieldSource, known: Sequence[DataConfig])
     for ocean in known:  # a source that the run was trained on is read with the same options
         if ocean.path == days.path:
             reading = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    if not days.source or not (is_object(days.path) or days.path.exists()):
+    if not days.source or not (is_object(days.path) or is_there(days.path)):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
     return data.model_copy(update=reading | days.given | {"region": data.region})
 

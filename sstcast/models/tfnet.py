@@ -16,7 +16,8 @@ class TFNet(ForecastModel):
     """TF-Net on tiles of one shape, with land at 0.
 
     Its weights belong to directions on the grid, so it is not permutation equivariant. By default its `base` is
-    `none`: it forecasts the anomaly itself, not a change.
+    `none`: it forecasts the anomaly itself, not a change. Its strides cut the columns into blocks of 16, so
+    the map of a globe keeps a west and an east edge, and where the map is cut changes the forecasts.
 
     Args:
         width: channels of the first stage.

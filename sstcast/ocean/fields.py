@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.geo import bounds, step
+from sstcast.geo import NORTH, SOUTH, bounds, step
 from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -132,8 +132,12 @@ def find_field(
     if "member" in dims and "member" not in field.dims:
         field = field.expand_dims("member")
     field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
-    if _has_other_bounds(dataset, axes["lat"]):
-        notes.append("with rows that meet halfway between their centres, unlike its bounds")
+    if (ends := _other_bounds(dataset, axes["lat"])) is not None:
+        low, high = np.sort(ends, axis=0).T
+        if dims == OBSERVED and np.allclose(low[1:], high[:-1]):
+            field = field.assign_coords({SOUTH: ("lat", ends[:, 0]), NORTH: ("lat", ends[:, 1])})
+        else:
+            notes.append("with rows that meet halfway between their centres, unlike its bounds")
     if misplaced.any():
         field = field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)})
     if field.indexes["lat"].is_monotonic_decreasing:
@@ -231,13 +235,13 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
     return misplaced
 
 
-def _has_other_bounds(dataset: xr.Dataset, name: str) -> bool:
-    """Return whether the file gives its rows bounds that do not lie halfway between their centres."""
+def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
+    """Return the bounds `[row, 2]` of the rows, south first, if they do not lie halfway between the centres."""
     centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
-        return False
-    halfway, own = (np.sort(ends, axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
-    return bool(np.abs(halfway - own).max() > SAME_PLACE * step(centres))
+        return None
+    halfway, own = (np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
+    return own if np.abs(halfway - own).max() > SAME_PLACE * step(centres) else None
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
@@ -367,7 +371,9 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
 def _blocks(field: xr.DataArray, stored: xr.DataArray, axes: Mapping[str, str]) -> xr.DataArray:
     """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file."""
     if field.chunks:
-        return field.chunk(lat=-1, lon=-1)
+        return (
+            field.chunk(lat=-1, lon=-1) if "init_time" in field.dims else field
+        )  # a crop reads few of its chunks
     along = "time" if "time" in field.dims else "init_time"
     count = max(1, BLOCK * field.sizes[along] // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))

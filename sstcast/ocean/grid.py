@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.geo import Axis, Box, edges, evenly_spaced, span, step
+from sstcast.geo import NORTH, SOUTH, Axis, Box, edges, evenly_spaced, span, step
 from sstcast.ocean.fields import MISPLACED, REGRID
 from sstcast.storage.cf import rounded
 
@@ -39,7 +39,7 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     cols = order[(lon[order] > box.west) & (lon[order] < box.west + box.width)]
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
     cols = max(runs, key=len)  # a box that crosses a gap in the data has several runs
-    if fault := _fault(region, lat, rows, lon, cols):
+    if fault := _fault(region, sst["lat"], rows, lon, cols):
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     cells = _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
     cells = check_places(cells, f"{path}: data.region {box.yaml}")
@@ -77,14 +77,14 @@ def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
     return cells.drop_vars(MISPLACED)
 
 
-def box_of(lat: Axis, rows: Index | slice, lon: Axis, cols: Index | slice) -> Box:
+def box_of(lat: Axis | xr.DataArray, rows: Index | slice, lon: Axis, cols: Index | slice) -> Box:
     """Return the box of some adjacent rows and columns. The edges of rows are those of the whole axis."""
     chosen, ends = np.arange(lat.size)[rows], edges(lat)
     south, north = (round(float(ends[row]), 5) for row in (chosen[0], chosen[-1] + 1))
     return Box(*span(lon, cols), south, north)
 
 
-def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
+def _fault(region: Region, lat: xr.DataArray, rows: Index, lon: Axis, cols: Index) -> str:
     """Return the fault of a region with the cells `rows` and `cols`, and a valid region, or ""."""
     if not rows.size or not cols.size:
         cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
@@ -95,7 +95,7 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     have = (held.south, held.north, held.west, held.east)
     off = [
         abs(have - want) / size
-        for have, want, size in zip(have, wanted, np.repeat([step(lat), step(lon)], 2), strict=True)
+        for have, want, size in zip(have, wanted, np.repeat([step(lat.values), step(lon)], 2), strict=True)
         if not abs(have) >= abs(want) == 90
     ]
     high, wide = (size * region.coarsen for size in region.tile)
@@ -166,7 +166,7 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
     if (same := at_cells(sst, grid)) is not None:
         return same, "cells as in the file"
     width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
-    if not evenly_spaced(sst["lat"].values):
+    if not evenly_spaced(sst["lat"]):
         width["lat"] = float(np.diff(sst["lat"]).max())
     ratio = step(grid["lat"].values) / width["lat"]
     n = round(ratio)
@@ -222,7 +222,8 @@ def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
 
 def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
     """Return the ocean fraction `(lat, lon)` of each coarse cell, from the mask `ocean` of source cells."""
-    blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
+    ends = {SOUTH: np.min, NORTH: np.max}
+    blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen}, coord_func=ends)
     return rounded(blocks.mean())
 
 

@@ -223,7 +223,7 @@ def _by_bands(sst: xr.DataArray) -> xr.Dataset:
         band = sst.isel(lat=slice(start, start + rows)).copy()
         found = where_defined(limits(band))
         by_cell = frequencies(band, found["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})
-        for name, values in found.merge(by_cell).items():
+        for name, values in found.merge(by_cell, compat="no_conflicts").items():
             fields[str(name)][..., start : start + rows, :] = values
         release()
     dims = (LEAP_DAYS, "lat", "lon")

@@ -14,7 +14,7 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.storage.artefacts import fingerprint
+from sstcast.storage.artefacts import Address, fingerprint
 
 PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
@@ -28,8 +28,8 @@ def is_object(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file, folder or store exists, or an object is held."""
-    return str(path) in _held or path.exists()
+    """Return whether a file, folder or store exists, or an object is held. A URL is taken to be there."""
+    return str(path) in _held or isinstance(path, Address) or path.exists()
 
 
 def state(path: Path) -> str:

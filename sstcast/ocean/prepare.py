@@ -27,16 +27,17 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.ocean.addresses import day_states, fingerprint
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.plausible import checked
-from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
+from sstcast.ocean.prepared import STATES, Prepared, digest_of, digest_of_days, digests, source_name
 from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import as_text, clear_leftovers, is_made_of, locked, made_of, noted
+from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_made_of, locked, made_of, noted
 from sstcast.storage.cf import describe, references, write_zarr
 from sstcast.storage.memory import trim
 
@@ -94,7 +95,10 @@ class _Preparation:
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
         }
-        self.of_cube = self.recipe | {"files": state(self.path)}
+        self.states = day_states(self.data) if isinstance(self.path, Address) else None
+        self.of_cube = self.recipe | {
+            "files": state(self.path) if self.states is None else fingerprint(self.states)
+        }
         if is_object(self.path) and not is_there(self.path) and (known := made_of(prepared.cube)):
             self.of_cube = self.recipe | {"files": known.get("files")}  # the stores stand for an absent object
 
@@ -105,8 +109,8 @@ class _Preparation:
 
     @property
     def native(self) -> xr.DataArray:
-        """The source without its extra coordinates."""
-        return self.source.reset_coords(drop=True)
+        """The source without the counts of filled cells."""
+        return self.source.drop_vars("filled", errors="ignore")
 
     def close(self) -> None:
         if "source" in vars(self):
@@ -140,6 +144,8 @@ class _Preparation:
             {"sst": sst, "ocean_fraction": fraction, "ocean_mask": mask, "digest": digests(sst)},
             attrs={"title": "Daily sea surface temperature"},
         )
+        if self.states is not None:
+            cube[STATES] = self.states.reindex(time=sst["time"], fill_value=0)
         if self.data.gaps:
             cube.attrs["gaps_filled"] = gaps_filled(self.source)
         return cube

@@ -19,15 +19,18 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
-from sstcast.log import LOG
+from sstcast.log import LOG, warn_once
+from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.reading import open_region
-from sstcast.storage.artefacts import check_intact, made_of
+from sstcast.storage.artefacts import Address, check_intact, made_of
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import JsonRecord, added
 
+RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
+STATES = "source_state"  # variable of a cube that was made from a URL
 AGAIN = "run `sstcast prepare` with the run's config.yaml"
 
 
@@ -133,21 +136,39 @@ class Record(JsonRecord):
 def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
-    The source is read only if its files have changed. If the source is gone, no days count as changed, because the
-    stores made from it still exist.
+    The source is read only if its files have changed, and of a URL only days whose chunks have changed, and the
+    last `RECHECKED`. If the source is gone, no days count as changed, because the stores made from it still exist.
     """
     path, prepared = data.path, Prepared.of(data)
-    cube = prepared.open_cube()
-    if not is_there(path) or (made_of(prepared.cube) or {}).get("files") == state(path):
+    cube, made_from = prepared.open_cube(), (made_of(prepared.cube) or {}).get("files")
+    states = None
+    if isinstance(path, Address):
+        try:
+            states = day_states(data)
+        except Unreachable as error:
+            warn_once(f"{error}; not compared with {prepared.cube}")
+            return np.array([], "datetime64[ns]")
+    if not is_there(path) or made_from == (state(path) if states is None else fingerprint(states)):
         return np.array([], "datetime64[ns]")
     whole = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
         days = native.sel(time=whole).reset_coords(drop=True)
-        now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
+        if states is None or STATES not in cube:
+            ocean = ocean_cells(native)
+        else:
+            days = days.sel(time=_perhaps_changed(days["time"].values, states, cube[STATES]))
+            ocean = ocean_cells(days)
+        now = digests(coarsen(days, ocean, data.box)).compute()
     then = cube["digest"].sel(time=whole)
-    lost = np.setdiff1d(then["time"].values, now["time"].values)
+    lost = np.setdiff1d(then["time"].values, native["time"].values)
     now, then = xr.align(now, then, join="inner")
     return np.union1d(lost, now["time"].values[now.values != then.values])
+
+
+def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:
+    """Return which `days` are new, are in chunks that have changed, or are among the last `RECHECKED`."""
+    known = now.to_series().reindex(days) == then.to_series().reindex(days)
+    return ~known.to_numpy() | (days > days[-1] - RECHECKED)
 
 
 def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False) -> None:
@@ -207,6 +228,8 @@ def source_name(data: DataConfig) -> str:
     path, reading = Path(data.source), (data.variable, data.units, data.gaps)
     if is_object(path):
         return f"object-{_short(json.dumps([data.source, *reading]))}"
+    if isinstance(data.path, Address):
+        return f"{path.stem[:40]}-{_short(json.dumps([str(data.path), *reading]))}"
     if data.source == "sample" and reading == (None, None, 0):
         return "sample"
     return f"{path.stem[:40]}-{_short(json.dumps([str(path.resolve()), *reading]))}"

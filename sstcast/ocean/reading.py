@@ -19,6 +19,7 @@ from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import warn_once
+from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.grid import crop
@@ -26,7 +27,7 @@ from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
-from sstcast.storage.artefacts import packaged, walk
+from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
@@ -34,6 +35,7 @@ ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
+MATLAB = "write NetCDF from MATLAB, with nccreate and ncwrite"
 READ = "sstcast reads NetCDF and Zarr"
 # First bytes of other files, their suffix if the bytes do not decide, what the files are, and how to convert them.
 OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
@@ -42,6 +44,7 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
     (b"\x1f\x8b", "", "compressed", "decompress it with gunzip"),
     (b"PK\x03\x04", "", "a zip archive", "unpack it"),
     (b"{", "", "JSON", "open references of kerchunk with xarray and save them with to_zarr"),
+    (b"MATLAB", "", "MATLAB", MATLAB),
     (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
     (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
@@ -78,6 +81,8 @@ def open_region(data: DataConfig) -> xr.DataArray:
     """
     opened, path = open_sst(data), data.path
     sst = crop(opened, data.box, path)
+    if isinstance(path, Address):
+        _check_fill_value(path, sst)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
@@ -91,7 +96,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
     data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
-    Close the result after use, as for `open_region`.
+    `fills_zero` names the variable if its fill value is 0. Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
@@ -105,7 +110,8 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
-    sst = sst.drop_attrs().assign_attrs(title=title, averages=parts[0].field.attrs["averages"])
+    kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
+    sst = sst.drop_attrs().assign_attrs(title=title, **kept)
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
@@ -114,12 +120,14 @@ def open_sst(days: FieldSource) -> xr.DataArray:
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to a file, a store or an object, or to all files and stores in a folder and its subfolders.
+    """Apply `read` to a file, store, URL or object, or to all files and stores in a folder and its subfolders.
 
     Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
     if is_object(path):
         return [read(path, open_object(path))]
+    if isinstance(path, Address):
+        return [read(path, open_address(path))]
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):
@@ -150,6 +158,9 @@ def open_dataset(path: Path) -> xr.Dataset:
         if not dataset.sizes["time"]:
             raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
         return dataset
+    if path.is_file() and (path.suffix.lower() == ".mat" or _first_bytes(path).startswith(b"MATLAB")):
+        # HDF5 without dimensions, if of version 7.3
+        raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
     try:
         return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
     except SSTCastError as error:
@@ -160,14 +171,19 @@ def open_dataset(path: Path) -> xr.Dataset:
         raise
 
 
-def _remedy(path: Path) -> str:
-    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
+def _first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file, or none if it cannot be read."""
     try:
         with path.open("rb") as file:
-            magic = file.read(8)
+            return file.read(8)
     except OSError:
-        return REMEDY
-    if magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
+        return b""
+
+
+def _remedy(path: Path) -> str:
+    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
+    magic = _first_bytes(path)
+    if not magic or magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
         return REMEDY
     for first, suffix, what, route in OTHER_FILES:
         if magic.startswith(first) and path.suffix.lower() == (suffix or path.suffix.lower()):
@@ -183,7 +199,9 @@ def _observations(
     time, stored = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored)
-    _check_fill_value(path, stored, field)
+    field.attrs["fills_zero"] = _fills_zero(path, stored, field)
+    if not isinstance(path, Address):  # where only the region is read
+        _check_fill_value(path, field)
     days, moved = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
@@ -210,14 +228,23 @@ def _check_names(parts: Sequence[FieldInFile]) -> None:
         )
 
 
-def _check_fill_value(path: Path, stored: xr.DataArray, field: xr.DataArray) -> None:
-    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
+def _fills_zero(path: Path, stored: xr.DataArray, field: xr.DataArray) -> str:
+    """Return the name of a variable whose fill value, 0, is also a temperature, or ""."""
     kind, fill = np.dtype(stored.encoding.get("dtype", float)).kind, stored.encoding.get("_FillValue")
-    if kind != "f" or fill != 0 or not PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]:
+    zero = kind == "f" and fill == 0
+    return (
+        str(stored.name)
+        if zero and PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]
+        else ""
+    )
+
+
+def _check_fill_value(path: Path, field: xr.DataArray) -> None:
+    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
+    if not (name := field.attrs["fills_zero"]):
         return
     share = field.notnull().mean("time").compute()
     if cells := int(((share > 0) & (share < 1)).sum()):
-        name = stored.name
         raise SSTCastError(
             f"{path}: {name} has the fill value 0, so temperatures of 0 are missing, in {cells} cells on some "
             f"days; write it again: open it with mask_and_scale=False, and save it with encoding={{{name!r}: "
@@ -286,9 +313,11 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:
         if not np.array_equal(field[axis], wanted[axis]):
+            join = f'xr.open_mfdataset(FILES, combine="nested", concat_dim="{along}", join="outer")'
+            remedy = f"save them as one, in which members that a date lacks are NaN, as {join} joins them"
             raise SSTCastError(
                 f"{part.path}: has {field.sizes[axis]} {axis}s, not the {wanted.sizes[axis]} of {first.path}; "
-                "give files with equal axes"
+                f"{remedy if axis == 'member' else 'give files with equal axes'}"
             )
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):

@@ -61,7 +61,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     with options_for_keys():
-        sst = sorted_eastward(open_sst(days))
+        sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     true = true_rows(sst)
@@ -87,7 +87,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     rows, cols, tile, skip = choose_area(ocean)
     longest = longest_gap(time)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), box_of(lat, rows, lon, cols)))
+    whole, region = (box.yaml for box in (Box.of(sst), box_of(sst["lat"], rows, lon, cols)))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),

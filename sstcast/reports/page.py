@@ -277,7 +277,7 @@ def _write(
         "lat": grid["lat"].values.tolist(),
         "lon": grid["lon"].values.tolist(),
         "box": asdict(Box.of(grid)),
-        "rows": image_rows(grid["lat"].values),
+        "rows": image_rows(grid["lat"]),
         "init": str(first),
         "leads": leads,
         "thresholds": short,

@@ -11,6 +11,8 @@ from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 
 BINS = 20  # in the PIT histogram
+ROUNDING = 0.005  # degC, half of the resolution of OISST
+SMALLEST = 1e-9  # probability, to divide by
 FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
 
 Array = NDArray[np.floating]
@@ -55,20 +57,46 @@ class Gaussian:
         return score.numpy() * self.spread
 
     def covers(self, truth: Array, level: int) -> NDArray[np.bool_]:
-        """Return whether the truth lies in the central interval with a probability of `level` per cent."""
+        """Return whether the truth lies in the central interval with a probability of `level` per cent.
+
+        Where the distribution is clipped, so is its interval. A truth below the lowest value is outside.
+        """
         inside: NDArray[np.bool_] = (self._standard(truth)[1].abs() <= level / 100).numpy()
-        return inside
+        if self.lowest is None:
+            return inside
+        reaches = self._below(slice(None)) >= 0.5 - level / 200
+        return np.where(self._at_lowest(truth), reaches, inside & (truth > self.lowest))
 
     def pit(self, truth: Array, weights: Array) -> Array:
         """Return the histogram `[BINS]` of the probability integral transform: the summed `weights` in each bin.
 
         The transform is the forecast probability of values below the truth. The bins have equal width, so the
         histogram of a calibrated forecast is flat (Gneiting, Balabdaoui and Raftery 2007, J. R. Stat. Soc. B 69).
+        Where the distribution is clipped, a truth at the lowest value is spread evenly over the probabilities from
+        0 to that of this value (Czado, Gneiting and Held 2009, Biometrics 65).
         """
         within = self._standard(truth)[1]
-        position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long()
+        position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long().numpy()
         weights = np.broadcast_to(weights, position.shape)
-        return np.bincount(position.numpy().ravel(), weights.ravel(), minlength=BINS).astype(float)
+        if self.lowest is None:
+            return np.bincount(position.ravel(), weights.ravel(), minlength=BINS).astype(float)
+        at = self._at_lowest(truth)
+        above = np.where(at, 0, weights)
+        position = np.where(truth < self.lowest, 0, position)
+        bins = np.maximum(self._below(at), SMALLEST)[:, None] * BINS
+        shares = np.clip(bins - np.arange(BINS), 0, 1) / bins
+        return np.bincount(position.ravel(), above.ravel(), minlength=BINS) + weights[at] @ shares
+
+    def _at_lowest(self, truth: Array) -> NDArray[np.bool_]:
+        """Return whether the truth is the lowest value of a clipped distribution, as observations are rounded."""
+        assert self.lowest is not None
+        return np.abs(truth - self.lowest) < ROUNDING
+
+    def _below(self, where: NDArray[np.bool_] | slice) -> Array:
+        """Return the probability of the lowest value of a clipped distribution."""
+        assert self.lowest is not None
+        limit = np.asarray((self.lowest - self.mean) / self.spread, float)[where]
+        return torch.special.ndtr(torch.from_numpy(np.maximum(limit, FARTHEST))).numpy()
 
 
 def clipped_crps(mean: Array, spread: Array, truth: Array, lowest: Array) -> Array:

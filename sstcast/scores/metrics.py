@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.geo import spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 
 Array = NDArray[np.floating]
@@ -47,14 +48,16 @@ SMALL_TRUTH = Statistic("small_truth_square", lambda forecast, truth: truth * tr
 BOX = 5  # side in cells of the box whose mean is removed to get the small scales
 
 
-def small_scales(field: Array) -> Array:
-    """Subtract from `field [..., lat, lon]` its running mean over 5 x 5 cells, ignoring NaN (land)."""
+def small_scales(field: Array, wrap: bool = False) -> Array:
+    """Subtract from `field [..., lat, lon]` its running mean over 5 x 5 cells, ignoring NaN (land).
+
+    With `wrap`, the first column follows the last, as on a globe.
+    """
     from scipy.ndimage import uniform_filter1d  # imported here because it takes half a second
 
     def box_sums(values: Array) -> Array:
-        for axis in (-2, -1):
-            values = uniform_filter1d(values, BOX, axis=axis, mode="constant")
-        return values
+        values = uniform_filter1d(values, BOX, axis=-2, mode="constant")
+        return uniform_filter1d(values, BOX, axis=-1, mode="wrap" if wrap else "constant")
 
     known = np.isfinite(field)
     share = box_sums(known.astype(np.float32))
@@ -212,6 +215,7 @@ def _small_scales(field: xr.DataArray) -> xr.DataArray:
     found: xr.DataArray = xr.apply_ufunc(
         small_scales,
         field.chunk(lat=-1, lon=-1) if field.chunks else field,
+        kwargs={"wrap": "lon" in field.coords and spans_globe(field["lon"].values)},
         input_core_dims=[["lat", "lon"]],
         output_core_dims=[["lat", "lon"]],
         dask="parallelized",

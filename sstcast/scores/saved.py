@@ -17,7 +17,7 @@ from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_made_of,
 from sstcast.storage.cf import describe, references, write
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 11  # version of the layout of metrics.json and scores.nc
+LAYOUT = 12  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),

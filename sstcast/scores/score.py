@@ -21,7 +21,7 @@ from sstcast.log import LOG
 from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
-from sstcast.ocean.objects import is_object
+from sstcast.ocean.objects import is_object, is_there
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
@@ -225,7 +225,7 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
 
 def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> DataConfig:
     path = truth.path
-    if not (is_object(path) or path.exists()):
+    if not (is_object(path) or is_there(path)):
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
-from sstcast.geo import area_weights
+from sstcast.geo import area_weights, spans_globe
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
@@ -175,7 +175,8 @@ class Truth:
 
     def small_scales(self, tiles: Array) -> Array:
         """Return the small scales of `[..., tile, N]`, 0 on land. Averaging boxes cross the edges of tiles."""
-        return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles)), self.index))
+        wrap = spans_globe(self.anomalies["lon"].values)
+        return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles), wrap), self.index))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map like `on_map`, lazily if the array is memory-mapped."""

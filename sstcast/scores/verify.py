@@ -184,7 +184,7 @@ def verify(
     index = np.stack([means.by_date[TRUTH] for means in observations.values()])
     found = found.assign(observed_index=(("box", *DATE), index))
     if heatwaves is not None:
-        found = found.merge(heatwaves.dataset())
+        found = found.merge(heatwaves.dataset(), compat="no_conflicts")
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})

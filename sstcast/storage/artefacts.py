@@ -14,11 +14,12 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -32,6 +33,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
 DISK_FULL = "no space left on the disk; free some and re-run the command"
+URL = re.compile(r"[a-z][a-z0-9+.-]+://|(https?|s3|gs):/")  # pathlib drops the second slash
 NOTED = (".zarr", ".nc", ".json")
 # In distributed training, for which WORLD_SIZE is set, only the first process prints.
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
@@ -49,6 +51,19 @@ def packaged(relative: str) -> Path:
 def at_home(path: os.PathLike[str] | str) -> Path:
     """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
+
+
+class Address(PosixPath):
+    """The URL of a Zarr store, as a path that reads as the URL and that no file has."""
+
+    def __str__(self) -> str:
+        scheme, _, place = super().__str__().partition(":")
+        return f"{scheme}://{place.lstrip('/')}"
+
+
+def path_of(source: str) -> Path:
+    """Return the path of a source of days, which is an `Address` if the source is a URL."""
+    return Address(source) if URL.match(source) else Path(source)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import xarray as xr
 from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
-from sstcast.geo import bounds
+from sstcast.geo import NORTH, SOUTH, bounds
 from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, noted
 from sstcast.storage.stores import consolidate, open_netcdf
 
@@ -40,6 +40,8 @@ _CATEGORY = {
 
 VARIABLES: dict[str, dict[str, Any]] = {
     "lat": {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north", "axis": "Y"},
+    SOUTH: {"long_name": "southern edge of the row", "units": "degrees_north"},
+    NORTH: {"long_name": "northern edge of the row", "units": "degrees_north"},
     "lon": {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"},
     "time": {"standard_name": "time", "long_name": "day", "axis": "T", **_DAY},
     "init_time": {"standard_name": "forecast_reference_time", "long_name": "last day of history", **_DAY},
@@ -108,6 +110,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     },
     "ocean_mask": {"long_name": "cell is ocean", "units": "1"},
     "digest": {"long_name": "hash of the day's values", "units": "1"},
+    "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
 }
 _TIMES = ("time", "init_time", "valid_time")
 _PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
@@ -124,8 +127,9 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
 
 def rounded(data: Labelled) -> Labelled:
-    """Convert `lat` and `lon`, if present, to float64 and round them to `DECIMALS` decimals."""
-    cells = {axis: data[axis].astype(np.float64).round(DECIMALS) for axis in ("lat", "lon") if axis in data.coords}
+    """Convert `lat`, `lon` and the edges of rows, if present, to float64 and round them to `DECIMALS` decimals."""
+    axes = [axis for axis in ("lat", "lon", SOUTH, NORTH) if axis in data.coords]
+    cells = {axis: data[axis].load().astype(np.float64).round(DECIMALS) for axis in axes}
     return data.assign_coords(cells)
 
 
@@ -147,7 +151,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
     for axis in ("lat", "lon"):
         ends = centres = dataset[axis].values
         if len(centres) > 1:
-            ends = bounds(centres).round(DECIMALS)
+            ends = bounds(dataset[axis]).round(DECIMALS)
             dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), ends)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
         covered |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}

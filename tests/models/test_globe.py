@@ -14,6 +14,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.models.lagged import box_means, shifted
 from sstcast.ocean.windows import windows_of
+from sstcast.scores.metrics import METRICS, small_scales
 from sstcast.training.forecast_task import fit
 
 ROWS, COLS, HISTORY, HORIZON, BEFORE, CUT = 6, 24, 12, 5, 365 - 12, 7
@@ -92,6 +93,39 @@ def test_runs_that_were_trained_with_edges_keep_them(
     middle = {"lon": slice(8, 16)} if name != "mpnn" else {"lon": slice(0, 0)}
     np.testing.assert_allclose(new.isel(middle), old.isel(middle), atol=1e-5)
     assert abs(new - old).isel(lon=[0, -1]).max() > 1e-3
+
+
+def test_tfnet_keeps_the_edges_of_the_map(globe: xr.Dataset) -> None:
+    """Its strides see the columns in blocks of 16, so it cannot turn with the globe (docs/own-data.md)."""
+    turned = cut_elsewhere(globe)
+    model = system("tfnet", globe, width=4)
+    here, there = (forecasts(model, of) for of in (globe, turned))
+    assert np.nanmax(abs(there.values - np.roll(here.values, -CUT, -1))) > 1e-2
+
+
+def test_small_scales_cross_the_seam(globe: xr.Dataset) -> None:
+    """Where the map is cut changes neither them nor their ratio. Half a globe has edges."""
+    field, turned = (
+        globe["anomaly"].isel(time=slice(0, 40)),
+        cut_elsewhere(globe)["anomaly"].isel(time=slice(0, 40)),
+    )
+    here, there = (small_scales(of.values, wrap=True) for of in (field, turned))
+    np.testing.assert_allclose(there, np.roll(here, -CUT, -1), atol=1e-6)
+    size = (1, 5, 5)
+    known = np.isfinite(field.values)
+    total, count = (
+        uniform_filter(np.where(known, of, 0).astype(float), size, mode=("nearest", "constant", "wrap"))
+        for of in (field.values, known)
+    )
+    np.testing.assert_allclose(here[known], (field.values - total / count)[known], atol=1e-5)
+    metric = METRICS["small_scales"]
+    ratios = [
+        float(metric(of.isel(time=slice(1, None)), of.isel(time=slice(0, -1)).assign_coords(time=of["time"][1:])))
+        for of in (field, turned)
+    ]
+    assert ratios[0] == pytest.approx(ratios[1], rel=1e-6)
+    half = field.isel(lon=slice(0, 12))
+    assert np.nanmax(abs(small_scales(half.values) - here[..., :12])[..., [0, -1]]) > 1e-3
 
 
 def test_only_a_whole_turn_has_no_edge(globe: xr.Dataset) -> None:

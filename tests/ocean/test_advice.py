@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.files import read_forecasts
 from sstcast.ocean.reading import open_sst
 from sstcast.scores.indices import thirds
 
@@ -39,6 +41,45 @@ def zipped(folder: Path) -> Path:
     return folder / "store.zarr.zip"
 
 
+def matlab(folder: Path) -> Path:
+    """A file of MATLAB 7.3, which is HDF5 after 512 bytes that name it."""
+    with h5py.File(folder / "sst.mat", "w", userblock_size=512) as file:
+        file["sst"] = np.zeros((3, 4, 5))
+    with (folder / "sst.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64")
+    return folder / "sst.mat"
+
+
+def members(folder: Path) -> Path:
+    """Forecasts of six members in one file, and of three in another."""
+    (folder / "forecasts").mkdir()
+    for number, count in ((0, 6), (1, 3)):
+        days = SST[40 * number : 40 * number + 5].values
+        xr.Dataset(
+            {"sst": (("init_time", "member", "lead", "lat", "lon"), np.stack([days] * count)[None])},
+            {
+                "init_time": [np.datetime64("2001-02-01", "ns") + np.timedelta64(40 * number, "D")],
+                "member": np.arange(count),
+                "lead": ("lead", np.arange(1, 6), {"units": "days"}),
+                "lat": SST["lat"],
+                "lon": SST["lon"],
+            },
+        ).to_netcdf(folder / "forecasts" / f"{number}.nc", engine="netcdf4")
+    return folder / "forecasts"
+
+
+def test_files_of_different_members_are_joined_as_the_advice_says(tmp_path: Path) -> None:
+    folder = members(tmp_path)
+    with refused("1.nc: has 3 members, not the 6 of", "xr.open_mfdataset(FILES", 'join="outer"'):
+        read_forecasts(folder)
+    files = sorted(folder.glob("*.nc"))
+    joined = xr.open_mfdataset(files, combine="nested", concat_dim="init_time", join="outer", engine="netcdf4")
+    joined.to_netcdf(tmp_path / "joined.nc", engine="netcdf4")
+    sst = read_forecasts(tmp_path / "joined.nc").sst
+    assert sst.notnull().all(("lead", "lat", "lon")).sum("member").values.tolist() == [0, 0]  # land
+    assert sst.notnull().any(("lead", "lat", "lon")).sum("member").values.tolist() == [6, 3]
+
+
 def counted(**attributes: str) -> xr.Dataset:
     """Days as MATLAB counts them; 730852 is 2001-01-01."""
     return OCEAN.assign_coords(time=("time", 730852.0 + np.arange(OCEAN.sizes["time"]), attributes))
@@ -53,6 +94,8 @@ ADVICE: dict[str, tuple[Write, list[str]]] = {
     "zip": (zipped, ["it is a zip archive", "unpack it"]),
     "kerchunk": (content("a.json", json.dumps({"version": 1, "refs": {}}).encode()), ["JSON", "kerchunk"]),
     "ERDDAP": (content("a.csv", b"time,latitude,longitude,sst\n"), ["from ERDDAP, download .nc instead of .csv"]),
+    "MATLAB": (matlab, ["it is MATLAB", "nccreate"]),
+    "MATLAB by its name": (content("a.mat", b"\x89HDF\r\n\x1a\n" + bytes(40)), ["it is MATLAB", "nccreate"]),
     "TIFF": (content("a.tif", b"II*\0" + bytes(40)), ["TIFF", "gdal_translate -of netCDF"]),
     "a page of an outage": (content("a.nc", b"<html>down</html>"), ["download it again, or check data.source"]),
     "hours": (

@@ -175,3 +175,28 @@ def test_hindcasts_take_an_object(days: xr.Dataset) -> None:
         for name, source in (("run", days), ("file", None))
     )
     assert one["scores"]["run"] == other["scores"]["file"]
+
+
+def test_an_icechunk_repository_as_the_recipe_opens_it(days: xr.Dataset) -> None:
+    """Scores and forecasts are those of the file, and a repository that is opened again is the same source."""
+    icechunk = pytest.importorskip(
+        "icechunk", reason="icechunk is not installed: it needs Python 3.12 and zarr 3.4"
+    )
+    from icechunk.xarray import to_icechunk
+
+    storage = icechunk.local_filesystem_storage("repository")
+    session = icechunk.Repository.create(storage).writable_session("main")
+    to_icechunk(days.chunk(time=100), session)
+    session.commit("days")
+
+    def opened() -> xr.Dataset:
+        store = icechunk.Repository.open(storage).readonly_session("main").store
+        return xr.open_zarr(store, consolidated=False, chunks={})
+
+    assert tokenize(opened()) == tokenize(opened())
+    run = trained(opened())
+    sstcast.init("days.nc", "file.yaml")
+    of_file = sstcast.train("file.yaml", SET)
+    assert sstcast.evaluate(run).value["scores"] == sstcast.evaluate(of_file).value["scores"]
+    found, expected = sstcast.forecast(run, source=opened()).value["sst"], sstcast.forecast(of_file).value["sst"]
+    np.testing.assert_array_equal(found, expected)

@@ -47,6 +47,29 @@ def test_crps_of_a_clipped_distribution_is_the_integral(truth: float, mean: floa
     )
 
 
+def test_truths_drawn_from_a_clipped_distribution_are_calibrated() -> None:
+    """The histogram is flat, and intervals hold what the clipped quantiles hold. Three in four cells freeze."""
+    random, size, lowest = np.random.default_rng(0), 200_000, np.float32(-1.8)
+    mean, spread = (
+        random.uniform(-1.8, 0, size).astype(np.float32),
+        random.uniform(0.2, 1, size).astype(np.float32),
+    )
+    truth = np.maximum(random.normal(mean, spread), lowest).astype(np.float32)
+    floor = np.where(mean < -0.2, lowest, np.float32(-np.inf))
+    truth = np.where(mean < -0.2, truth, random.normal(mean, spread).astype(np.float32))
+    assert 0.1 < (truth == lowest).mean() < 0.5
+    forecast = Gaussian(mean, spread, lowest=floor)
+    filled = forecast.pit(truth, np.full(size, 1 / size))
+    np.testing.assert_allclose(filled, 1 / len(filled), atol=0.0015)
+    for level in (50, 80):
+        low, high = (np.maximum(norm.ppf(0.5 + side * level / 200, mean, spread), floor) for side in (-1, 1))
+        inside = ((low - 1e-6 <= truth) & (truth <= high)).mean()
+        assert forecast.covers(truth, level).mean() == pytest.approx(inside, abs=5e-3)
+    colder = Gaussian(np.array([-1.8]), np.array([0.5]), lowest=np.array([-1.8]))
+    assert not colder.covers(np.array([-1.9]), 80)
+    assert colder.pit(np.array([-1.9]), np.ones(1))[0] == 1
+
+
 def test_where_the_truth_lies() -> None:
     error = -norm.ppf([0.01, 0.51, 0.99, 0.985])
     filled = Gaussian(error, np.ones(4)).pit(np.zeros(4), np.array([1, 2, 3, 4]))

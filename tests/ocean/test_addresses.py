@@ -1,0 +1,271 @@
+"""The URL of a Zarr store is a source: it gives the numbers of its file, and says in one line what is wrong."""
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from bucket_server import BucketServer, serving
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import FieldSource, load_config
+from sstcast.errors import SSTCastError
+from sstcast.ocean import addresses
+from sstcast.ocean.prepared import changed_days
+from sstcast.ocean.reading import open_region, open_sst
+from sstcast.runs import Run
+
+Command = Callable[..., tuple[int, str, str]]
+Fails = Callable[..., None]
+SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
+CHUNKS = {"chunks": (100, 4, 4)}
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(addresses, "RETRIES", 0)
+    for name in [*addresses.CREDENTIALS["s3"], "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"]:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, BucketServer]]:
+    """A server of the small ocean, `days.zarr`, in chunks of 100 days and 4 x 4 cells."""
+    write(make_sst())
+    with serving(tmp_path / "served") as (url, bucket):
+        yield f"{url}/days.zarr", bucket
+
+
+def write(days: xr.Dataset, zarr_format: Any = 2, **options: Any) -> None:
+    encoding = {"sst": CHUNKS | {"_FillValue": np.nan}}
+    days.to_zarr("served/days.zarr", mode="w", zarr_format=zarr_format, encoding=encoding, **options)
+
+
+def trained(url: str, name: str = "run") -> Run:
+    if not Path(f"{name}.yaml").exists():
+        sstcast.init(url, f"{name}.yaml")
+    return sstcast.train(f"{name}.yaml", SET)
+
+
+def grown(days: xr.Dataset, count: int = 10) -> xr.Dataset:
+    """The same days and some more."""
+    later = days.isel(time=slice(-count, None))
+    return xr.concat([days, later.assign_coords(time=later["time"] + np.timedelta64(count, "D"))], "time")
+
+
+def test_the_sample_served_by_http_gives_the_scores_of_the_file(tmp_path: Path, command: Command) -> None:
+    """With Python's own server, through the command line, to the bit."""
+    with open_sst(FieldSource()) as sample:
+        days = sample.sel(time=slice("2010", None)).rename("sst").drop_attrs().assign_attrs(units="degC")
+        chunks = {"time": 512, "lat": 16, "lon": 16}
+        encoding = {"sst": {"chunks": tuple(chunks.values())}}
+        days.to_dataset().chunk(chunks).to_zarr("sample.zarr", zarr_format=2, encoding=encoding)
+    region = "data.region={lon: [150, 152], lat: [-42, -40], tile: [8, 8]}"
+    scores = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/sample.zarr"
+        for name, source in (("http", url), ("file", "sample.zarr")):
+            assert command("init", source, "--out", f"{name}.yaml")[0] == 0
+            assert (
+                command("train", f"{name}.yaml", *(word for key in (region, *SET) for word in ("--set", key)))[0]
+                == 0
+            )
+            scores.append(sstcast.evaluate(f"runs/{name}").value["scores"])
+        server.shutdown()
+    assert scores[0] == scores[1]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+def test_only_the_chunks_of_the_region_are_read(server: tuple[str, BucketServer], zarr_format: int) -> None:
+    url, bucket = server
+    write(make_sst(), zarr_format, consolidated=True)
+    keys = ["name=run", "data.region={lon: [170, 171], lat: [-12, -11], tile: [4, 4]}"]
+    raw = {
+        "data": {
+            "source": url,
+            "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
+        }
+    }
+    config = load_config(Path("configs/demo.yaml"), [f"data={raw['data']}", *keys, *SET])
+    bucket.seen.clear()
+    with open_region(config.data) as sst:
+        found = sst.sel(time=slice("2001-02-01", "2001-02-10")).load()
+    expected = make_sst()["sst"].sel(time=found["time"])[:, :4, :4]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    places = {path.rpartition("sst/")[2] for path in bucket.asked("sst/")} - {".zarray", ".zattrs"}
+    wanted = {f"c/{n}/0/0" for n in (0, 14)} if zarr_format == 3 else {f"{n}.0.0" for n in (0, 14)}
+    assert places == wanted  # the days, and the last ones, which tell whether cells are constant
+    assert not bucket.asked("", "HEAD")
+
+
+def test_days_that_change_between_prepare_and_evaluate(
+    server: tuple[str, BucketServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, _ = server
+    run = trained(url)
+    with (days := make_sst()):
+        days["sst"].loc[{"time": slice("2002-05-01", "2002-05-02")}] += 1
+        write(days)
+    sstcast.evaluate(run)
+    assert f"{url}: has changed since" in (told := capsys.readouterr().err)
+    assert "on 2 days, the first 2002-05-01" in told
+    with pytest.raises(SSTCastError, match=r"has changed since .* on 2 days, the first 2002-05-01"):
+        sstcast.forecast(run)
+
+
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], etags: bool) -> None:
+    """Of 1,461 days in 15 chunks, `forecast` reads the new ones and the last 60 again, `prepare` all."""
+    url, bucket = server
+    bucket.etags = etags
+    run = trained(url)
+    first = sstcast.forecast(run).value["sst"].load()
+    more = grown(make_sst()).isel(time=slice(-10, None)).chunk(time=100, lat=4, lon=4)
+    more.to_zarr("served/days.zarr", append_dim="time", safe_chunks=False)
+    bucket.seen.clear()
+    assert not changed_days(run.config.data).size
+    read = {int(path.rpartition("sst/")[2].split(".")[0]) for path in bucket.asked("sst/") if path[-1].isdigit()}
+    assert read == {14}
+    last = sstcast.forecast(run).value["sst"].load()
+    assert last["init_time"].values - first["init_time"].values == np.timedelta64(10, "D")
+    make_sst().to_netcdf("days.nc", engine="netcdf4")
+    of_file = trained("days.nc", "file")
+    grown(make_sst()).to_netcdf("days.nc", engine="netcdf4")
+    expected = sstcast.forecast(of_file).value["sst"]
+    np.testing.assert_array_equal(last, expected)
+    bucket.seen.clear()
+    sstcast.prepare(run.config)
+    read = {int(path.rpartition("sst/")[2].split(".")[0]) for path in bucket.asked("sst/") if path[-1].isdigit()}
+    assert read == set(range(15))
+
+
+def test_what_does_not_show_that_chunks_are_the_same(server: tuple[str, BucketServer]) -> None:
+    """Another scale, other dates or other places of the same chunks are other values."""
+    url, _ = server
+    states = [addresses.day_states(trained(url).config.data)]
+    for change in (
+        lambda days: days.assign_coords(time=days["time"] + np.timedelta64(1, "D")),
+        lambda days: days.assign_coords(lat=days["lat"] + 1e-5),
+        lambda days: days.assign(sst=days["sst"].assign_attrs(units="K")),
+    ):
+        write(change(make_sst()))
+        states.append(addresses.day_states(load_config(Path("run.yaml"), SET).data))
+    days = states[0].indexes["time"][5:]
+    assert not any((states[0].sel(time=days) == other.sel(time=days)).any() for other in states[1:])
+
+
+def test_a_server_that_stops_is_slow_or_refuses(
+    server: tuple[str, BucketServer], fails: Fails, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that need days end in one line. `evaluate` goes on from the prepared stores, and says so."""
+    url, bucket = server
+    run = trained(url)
+    for fault, words in (("403", "refuses to send it; check"), ("404", "is no Zarr store"), ("500", "status 500")):
+        bucket.fault = fault
+        fails([url, words], "init", url, "--out", "other.yaml")
+        fails([url], "forecast", run.folder)
+    bucket.fault = "slow"
+    with monkeypatch.context() as patch:
+        patch.setattr(addresses, "SILENCE", dt.timedelta(seconds=0.3))
+        fails([url, "does not answer in time); try again"], "init", url, "--out", "other.yaml")
+    assert not Path("other.yaml").exists()
+    bucket.fault = "500"
+    code, _, err = command("evaluate", run.folder)
+    assert code == 0
+    assert "status 500); try again later, or check data.source; not compared with" in err
+
+
+def test_a_server_that_is_gone(fails: Fails) -> None:
+    fails(["http://127.0.0.1:1/days.zarr", "no connection); try again"], "init", "http://127.0.0.1:1/days.zarr")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("{}/days.nc", "is no Zarr store; download the file and give its path, or open the data with xarray"),
+        (
+            "{}",
+            "is no Zarr store, as it has neither .zmetadata nor zarr.json; check it, or open the data with xarray",
+        ),
+        ("{}/days.zarr/loose", "its metadata are not consolidated"),
+        ("icechunk://days", "only Zarr stores at https, http, s3, gs are read by their address; open the data"),
+    ],
+)
+def test_other_addresses(server: tuple[str, BucketServer], fails: Fails, address: str, words: str) -> None:
+    url = server[0].removesuffix("/days.zarr")
+    make_sst(years=1).to_netcdf("served/days.nc", engine="netcdf4")
+    make_sst(years=1).to_zarr("served/days.zarr/loose", zarr_format=2, consolidated=False)
+    fails([words], "init", address.format(url))
+    assert not list(Path().glob("*.yaml"))
+
+
+def test_without_obstore(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    fails(
+        ["s3://bucket/days.zarr: reading it needs obstore; run: pip install 'sstcast[cloud]'"],
+        "init",
+        "s3://bucket/days.zarr",
+    )
+
+
+def test_a_missing_chunk_is_an_error_where_it_would_read_as_values(server: tuple[str, BucketServer]) -> None:
+    url, _ = server
+    packed = {"sst": {"chunks": (100, 4, 4), "_FillValue": None}}
+    days = make_sst().fillna(0)
+    days.assign(sst=(days["sst"] * 100).astype("int16").assign_attrs(scale_factor=0.01, units="degC")).to_zarr(
+        "served/days.zarr", mode="w", zarr_format=2, encoding=packed
+    )
+    Path("served/days.zarr/sst/3.0.1").unlink()
+    with pytest.raises(SSTCastError, match=r"days.zarr: its chunk sst/3.0.1 is missing"):
+        trained(url)
+
+
+def test_unsafe_codecs_are_refused(server: tuple[str, BucketServer]) -> None:
+    metadata = Path("served/days.zarr/.zmetadata")
+    content = json.loads(metadata.read_text())
+    content["metadata"]["sst/.zarray"] |= {"filters": [{"id": "pickle"}]}
+    metadata.write_text(json.dumps(content))
+    with pytest.raises(SSTCastError, match="pickle"):
+        sstcast.init(server[0])
+
+
+def test_buckets_are_read_anonymously_then_signed(
+    server: tuple[str, BucketServer], fails: Fails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket in another region than AWS_REGION says: its server tells which, or a line asks for it."""
+    url, bucket = server
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url.removesuffix("/days.zarr"))
+    bucket.folder = bucket.folder.parent  # the bucket is `served`
+    with open_sst(FieldSource(source="s3://served/days.zarr")) as sst:
+        np.testing.assert_allclose(sst[-1], make_sst()["sst"][-1], atol=1e-5)
+    bucket.signed = "eu-central-1"
+    monkeypatch.setenv("AWS_REGION", "us-west-1")
+    fails(
+        ["s3://served/days.zarr: the server refuses to send it; set credentials, such as AWS_ACCESS_KEY_ID"],
+        "init",
+        "s3://served/days.zarr",
+    )
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    with open_sst(FieldSource(source="s3://served/days.zarr")) as sst:
+        assert sst.sizes["time"] == 1461
+    fails(["s3://served/other.zarr", "is no Zarr store"], "init", "s3://served/other.zarr")
+    bucket.told = False
+    fails(["the bucket is in another region; set AWS_REGION to it"], "init", "s3://served/days.zarr")
