@@ -291,6 +291,7 @@ def forecast(
     units: str | None = None,
     gaps: int | None = None,
     members: bool = False,
+    samples: int | None = None,
     say: Say = quiet,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
@@ -299,6 +300,9 @@ def forecast(
         date: last day of history, YYYY-MM-DD or `latest`.
         out: a `.nc` or `.zarr`. By default, a `.nc` in the run's folder.
         members: also write the forecast of each ensemble member, as `sst_member`.
+        samples: also write this number of joint samples, as `sst_sample`, 100 if no number is given. In a sample,
+            neighbouring cells and successive days belong together. With 0, the share of the sea in a heatwave has
+            no interval.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -312,7 +316,7 @@ def forecast(
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days, samples)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 

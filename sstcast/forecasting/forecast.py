@@ -14,6 +14,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
 from sstcast.forecasting.predictor import (
@@ -24,6 +25,7 @@ from sstcast.forecasting.predictor import (
     not_below_freezing,
     predictor_of,
 )
+from sstcast.forecasting.samples import MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
@@ -50,13 +52,14 @@ def forecast(
     members: bool = False,
     say: Callable[[str], object] = print,
     days: FieldSource = OWN,
+    samples: int | None = None,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
-    also holds the forecast of each ensemble member. `say` receives a line for each thing that is fetched or
-    prepared. If `days` give another region or source, the statistics of that ocean are prepared if necessary (see
-    `transferred_data`).
+    also holds the forecast of each ensemble member. `samples` is that of `LoadedRun.forecast`. `say` receives a
+    line for each thing that is fetched or prepared. If `days` give another region or source, the statistics of
+    that ocean are prepared if necessary (see `transferred_data`).
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -89,9 +92,12 @@ def forecast(
             _check_out(out)
         if short := short_base_period(*data.splits.base):
             say(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
-        if is_made_of(out, loaded.recipe(history, members)):
+        if is_made_of(out, loaded.recipe(history, members, samples)):
             return out, False
-        write(loaded.forecast(history, members), out, grows_along="init_time")
+        found = loaded.forecast(history, members, samples)
+        if samples is None and INTERVAL not in found:
+            say(f"{out}: the share of the sea in a heatwave has no interval; the training days are too few for it")
+        write(found, out, grows_along="init_time")
         return out, True
 
 
@@ -163,7 +169,7 @@ class LoadedRun:
         """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data)
 
-    def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
+    def recipe(self, history: xr.DataArray, members: bool = False, samples: int | None = None) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
@@ -177,9 +183,10 @@ class LoadedRun:
             "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
+            "samples": samples,
         }
 
-    def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
+    def forecast(self, history: xr.DataArray, members: bool = False, samples: int | None = None) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
         Args:
@@ -188,6 +195,9 @@ class LoadedRun:
                 run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
                 described in the attributes of the forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.
+            samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
+                `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
+                100 samples give the interval and are not added. With 0, there is no interval.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -197,11 +207,13 @@ class LoadedRun:
             `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
-            SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
-                member.
+            SSTCastError: days or values are missing, the grid is another, `members` is set for a run with one
+                member, or the training days are too few for the samples.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
+        if samples is not None and not 0 <= samples <= MOST_SAMPLES:
+            raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
         known = self.normals.standardise(history).compute()
@@ -212,6 +224,8 @@ class LoadedRun:
         fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(known.isel(time=slice(-PAST, None))))
         fields = with_heatwaves(fields, self.spread, limits)
+        if samples != 0:
+            fields = self._with_samples(fields, limits[FREEZING], samples)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
@@ -228,10 +242,29 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members)),
+            recipe=as_text(self.recipe(history, members, samples)),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
+
+    def _with_samples(self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None) -> xr.Dataset:
+        """Add the interval of the share of the sea in a heatwave and, if they are asked for, joint samples."""
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
+        if samples is None and not paths.enough(day, SAMPLES):
+            return fields
+        errors = paths.standard_errors(day, samples or SAMPLES)
+        fields = with_interval_of_area(fields, errors)
+        if samples is None:
+            return fields
+        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
+        found = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
+        lowest = freezing_point.values[ocean.values]
+        for lead in range(len(mean)):
+            found[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
+        dims = ("init_time", "sample", "lead", "lat", "lon")
+        numbers = np.arange(1, samples + 1, dtype=np.int32)
+        return fields.assign(sst_sample=(dims, found)).assign_coords(sample=numbers)
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:

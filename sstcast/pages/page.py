@@ -172,15 +172,33 @@ def chance(share: float) -> str:
 
 
 def _area(forecast: xr.Dataset) -> str:
-    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells."""
+    """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells.
+
+    Each share has its 80 % interval, unless the file has none.
+    """
     if "heatwave_area" not in forecast:
         return ""
+    known = "heatwave_area_quantile" in forecast
+    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if known else []]
+    if known:
+        ends = ends.sel(quantile=[0.1, 0.9], method="nearest")
     shares = {"now": float(forecast["heatwave_area_now"])}
+    intervals = {"now": ends.get("heatwave_area_now_quantile")}
     for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
         if lead in forecast["lead"]:
             shares[f"in {when}"] = float(forecast["heatwave_area"].sel(lead=lead))
-    told = [f"{chance(share)} {when}" for when, share in shares.items() if np.isfinite(share)]
+            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if known else None
+    told = [
+        f"{chance(share)} {when}{_interval(intervals[when])}"
+        for when, share in shares.items()
+        if np.isfinite(share)
+    ]
     return f"Expected share of the sea in a marine heatwave: {', '.join(told)}." if told else ""
+
+
+def _interval(ends: xr.DataArray | None) -> str:
+    """Write the two ends of an 80 % interval of a share in brackets, or nothing without them."""
+    return "" if ends is None else " (80 % interval {} to {})".format(*map(chance, ends.values.tolist()))
 
 
 def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
