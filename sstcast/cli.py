@@ -50,6 +50,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
+    "places": "CSV|GEOJSON",
+    "share": "PER CENT",
     **dict.fromkeys(("select", "datasets", "models"), "NAMES"),
     "base": "none|persistence|linear",
     "name": "PAPER:TABLE",

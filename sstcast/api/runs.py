@@ -292,6 +292,8 @@ def forecast(
     gaps: int | None = None,
     members: bool = False,
     samples: int | None = None,
+    places: Path | str | None = None,
+    share: str = "10,25,50",
     say: Say = quiet,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
@@ -303,6 +305,9 @@ def forecast(
         samples: also write this number of joint samples, as `sst_sample`, 100 if no number is given. In a sample,
             neighbouring cells and successive days belong together. With 0, the share of the sea in a heatwave has
             no interval.
+        places: also forecast the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON with
+            points and polygons (`docs/places.md`), and write a table of them beside the forecast.
+        share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -313,10 +318,13 @@ def forecast(
         ('init_time', 'lead', 'lat', 'lon')
     """
     from sstcast.forecasting.forecast import forecast
+    from sstcast.forecasting.places import parse_shares
+    from sstcast.ocean.places import Places
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days, samples)
+    shares, named = parse_shares(share), None if places is None else Places.read(at_home(places))
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days, samples, named, shares)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 

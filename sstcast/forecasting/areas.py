@@ -30,6 +30,8 @@ def area_means(
         lowest: the freezing point `[cell]` in degC, NaN where there is none.
     """
     shares = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    if lowest is None or np.isnan(lowest).all():
+        return (mean @ shares.T)[..., None] + (spread[:, None] * shares) @ errors[: len(mean)]
     days = zip(mean, spread, errors, strict=False)
     return np.stack([shares @ sampled(*day, lowest) for day in days])
 
@@ -55,8 +57,8 @@ def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors
     inside_area = np.zeros((1 + leads, len(weights), errors.shape[-1]), np.float32)
     for start in range(0, len(hot[0]), CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
-        with np.errstate(invalid="ignore"):  # NaN is above no threshold
-            ahead = margin[days, part, None] + spread[days, part, None] * errors[:, part] > 0
+        limit = (-margin[:, part] / spread[:, part]).astype(np.float32)
+        ahead = errors[:, part] > limit[days, :, None]  # never where the limit is NaN
         before = np.broadcast_to(hot[:, part, None], (len(hot), *ahead.shape[1:]))
         inside = events(np.concatenate([before, ahead]))[len(hot) - 1 : -AROUND]
         for day, cells in enumerate(inside):

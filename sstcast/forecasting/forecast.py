@@ -2,21 +2,23 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
+from sstcast.forecasting.places import OUTLINES, SHARES, with_places, write_table
 from sstcast.forecasting.predictor import (
     Predictor,
     days_read,
@@ -31,12 +33,14 @@ from sstcast.forecasting.transfer import OWN, continued, newest_data, transferre
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
 from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 from sstcast.training.data_record import check_data
 
@@ -53,6 +57,8 @@ def forecast(
     say: Callable[[str], object] = print,
     days: FieldSource = OWN,
     samples: int | None = None,
+    places: Places | None = None,
+    shares: Sequence[float] = SHARES,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -60,6 +66,9 @@ def forecast(
     also holds the forecast of each ensemble member. `samples` is that of `LoadedRun.forecast`. `say` receives a
     line for each thing that is fetched or prepared. If `days` give another region or source, the statistics of
     that ocean are prepared if necessary (see `transferred_data`).
+
+    With `places`, it also holds their forecast (see `forecasting.places`), and the file
+    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -85,6 +94,7 @@ def forecast(
         else:
             check_source(data)
         loaded = LoadedRun(run.folder, data)
+        asked = None if places is None else Asked(places, tuple(shares), say)
         if out is None:
             source = other.get("source")
             place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
@@ -92,13 +102,38 @@ def forecast(
             _check_out(out)
         if short := short_base_period(*data.splits.base):
             say(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
-        if is_made_of(out, loaded.recipe(history, members, samples)):
+        if is_made_of(out, loaded.recipe(history, members, samples, asked)):
+            if asked is not None:
+                _tabulate(out, asked)
             return out, False
-        found = loaded.forecast(history, members, samples)
+        found = loaded.forecast(history, members, samples, asked)
         if samples is None and INTERVAL not in found:
             say(f"{out}: the share of the sea in a heatwave has no interval; the training days are too few for it")
         write(found, out, grows_along="init_time")
+        if asked is not None:
+            _tabulate(out, asked)
         return out, True
+
+
+class Asked(NamedTuple):
+    """The places that a forecast is for, the shares of areas in per cent, and what receives lines about them."""
+
+    places: Places
+    shares: tuple[float, ...] = SHARES
+    say: Callable[[str], object] = print
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What the forecast of the places depends on."""
+        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
+
+
+def _tabulate(forecast: Path, asked: Asked) -> None:
+    """Write the table of the places in a forecast's file beside it."""
+    table = forecast.with_name(f"{forecast.stem}-{asked.places.path.stem}.csv")
+    with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
+        write_table(opened.load(), table)
+    asked.say(f"{table}: {counted(len(asked.places.places), 'place')}")
 
 
 def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfig:
@@ -169,7 +204,13 @@ class LoadedRun:
         """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data)
 
-    def recipe(self, history: xr.DataArray, members: bool = False, samples: int | None = None) -> dict[str, Any]:
+    def recipe(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+    ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
@@ -184,9 +225,16 @@ class LoadedRun:
             "history": state.hexdigest(),
             "members": members,
             "samples": samples,
+            **({} if asked is None else asked.recipe),
         }
 
-    def forecast(self, history: xr.DataArray, members: bool = False, samples: int | None = None) -> xr.Dataset:
+    def forecast(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+    ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
         Args:
@@ -198,6 +246,7 @@ class LoadedRun:
             samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
                 100 samples give the interval and are not added. With 0, there is no interval.
+            asked: the places to forecast.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -208,7 +257,7 @@ class LoadedRun:
 
         Raises:
             SSTCastError: days or values are missing, the grid is another, `members` is set for a run with one
-                member, or the training days are too few for the samples.
+                member, the training days are too few for the samples, or an area is not in the region.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
@@ -224,8 +273,7 @@ class LoadedRun:
         fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(known.isel(time=slice(-PAST, None))))
         fields = with_heatwaves(fields, self.spread, limits)
-        if samples != 0:
-            fields = self._with_samples(fields, limits[FREEZING], samples)
+        fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
@@ -242,29 +290,41 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples)),
+            recipe=as_text(self.recipe(history, members, samples, asked)),
+            **({} if asked is None else {OUTLINES: asked.places.geojson}),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
 
-    def _with_samples(self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None) -> xr.Dataset:
-        """Add the interval of the share of the sea in a heatwave and, if they are asked for, joint samples."""
+    def _with_samples(
+        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
+    ) -> xr.Dataset:
+        """Add what joint samples tell: the interval of the share of the sea, places, and the samples themselves.
+
+        Without `samples`, the interval is left out if there are too few training days for it.
+        """
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
-        if samples is None and not paths.enough(day, SAMPLES):
-            return fields
-        errors = paths.standard_errors(day, samples or SAMPLES)
-        fields = with_interval_of_area(fields, errors)
-        if samples is None:
-            return fields
-        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
-        found = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
         lowest = freezing_point.values[ocean.values]
+        of_areas = asked is not None and any(not place.is_point for place in asked.places.places)
+        errors = None
+        if samples or of_areas or (samples is None and paths.enough(day, SAMPLES)):
+            errors = paths.standard_errors(day, samples or SAMPLES)
+        found = fields
+        if errors is not None and samples != 0:
+            found = with_interval_of_area(found, errors)
+        if asked is not None:
+            weights = asked.places.weights(self.normals.fraction, ocean.values, asked.say)
+            found = with_places(found, asked.places, weights, asked.shares, errors, lowest)
+        if not samples or errors is None:
+            return found
+        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
+        values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
         for lead in range(len(mean)):
-            found[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
+            values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
         dims = ("init_time", "sample", "lead", "lat", "lon")
         numbers = np.arange(1, samples + 1, dtype=np.int32)
-        return fields.assign(sst_sample=(dims, found)).assign_coords(sample=numbers)
+        return found.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:

@@ -111,6 +111,35 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "comment": "where a heatwave is as likely as not; the last forecast day means then or later",
         **_DAY,
     },
+    "place": {"long_name": "name of the place"},
+    "place_lat": {
+        "standard_name": "latitude",
+        "long_name": "latitude of a point in the place",
+        "units": "degrees_north",
+    },
+    "place_lon": {
+        "standard_name": "longitude",
+        "long_name": "longitude of a point in the place",
+        "units": "degrees_east",
+    },
+    "share": {"long_name": "share of an area, in per cent", "units": "percent"},
+    "place_sst": {"long_name": "forecast of a point, or of the mean of an area", **_CELSIUS},
+    "place_sst_quantile": {"long_name": "quantiles of the predictive distribution of a place", **_CELSIUS},
+    "place_threshold": {"long_name": "heatwave_threshold of a point, or its mean over an area", **_CELSIUS},
+    "place_exceedance_probability": {
+        "long_name": "probability that the place is above its threshold",
+        "units": "1",
+    },
+    "place_heatwave_probability": {"long_name": "probability that a point is in a marine heatwave", "units": "1"},
+    "place_heatwave_share": {"long_name": "expected share of an area in a marine heatwave", "units": "1"},
+    "place_heatwave_share_quantile": {
+        "long_name": "quantiles of the share of an area in a marine heatwave",
+        "units": "1",
+    },
+    "place_share_probability": {
+        "long_name": "probability that at least this share of an area is in a marine heatwave",
+        "units": "1",
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
