@@ -264,9 +264,12 @@ def _nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
-    from sstcast.pages.tables import print_scores
+    from sstcast.pages.places import areas
+    from sstcast.pages.tables import print_scores, print_sheets
 
     print_scores(result.value, label, against)
+    if "places" in result.value:
+        print_sheets(areas(result.value, label))
     _file(result)
 
 

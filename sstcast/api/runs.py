@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sstcast.config import RunConfig
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
+    from sstcast.ocean.places import Places
     from sstcast.pages.tables import Sheet
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
@@ -161,6 +162,7 @@ def evaluate(
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
+    places: Path | str | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
@@ -191,7 +193,7 @@ def evaluate(
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days, say)
-    metrics, new = evaluate(run)
+    metrics, new = evaluate(run, _places(places), say)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
         ratios, name = metrics["ratios"], other.folder.name
@@ -211,6 +213,7 @@ def hindcast(
     average: str | None = None,
     select: str | None = None,
     index: str | Path | None = None,
+    places: Path | str | None = None,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -254,7 +257,7 @@ def hindcast(
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [as_config(config, overrides, source) for config in configs]
     chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen, _places(places))
     metrics, new = hindcast(plan, jobs, scheduler, say)
     return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
 
@@ -319,12 +322,11 @@ def forecast(
     """
     from sstcast.forecasting.forecast import forecast
     from sstcast.forecasting.places import parse_shares
-    from sstcast.ocean.places import Places
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    shares, named = parse_shares(share), None if places is None else Places.read(at_home(places))
-    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days, samples, named, shares)
+    asked = samples, _places(places), parse_shares(share)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, say, days, *asked)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -458,6 +460,12 @@ def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -
     from sstcast.scores.summary import split_by_index
 
     return split_by_index(Scored(folder), metrics, str(at_home(index)))
+
+
+def _places(file: Path | str | None) -> Places | None:
+    from sstcast.ocean.places import Places
+
+    return None if file is None else Places.read(at_home(file))
 
 
 def _reference(against: Run | Path | str) -> Run | str:

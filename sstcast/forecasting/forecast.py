@@ -18,7 +18,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
-from sstcast.forecasting.places import OUTLINES, SHARES, with_places, write_table
+from sstcast.forecasting.places import SHARES, with_places, write_table
 from sstcast.forecasting.predictor import (
     Predictor,
     days_read,
@@ -33,7 +33,7 @@ from sstcast.forecasting.transfer import OWN, continued, newest_data, transferre
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
-from sstcast.ocean.places import Places
+from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier

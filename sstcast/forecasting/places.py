@@ -14,11 +14,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
 from sstcast.forecasting.samples import Array
 from sstcast.forecasting.spread import QUANTILES
-from sstcast.ocean.places import Places
+from sstcast.ocean.places import OUTLINES, Places
 from sstcast.storage.artefacts import atomic
 
 SHARES = (10.0, 25.0, 50.0)  # per cent of an area in a heatwave
-OUTLINES = "places"  # the attribute of a forecast that holds its places as GeoJSON
 SHARE = "share"  # dimension of the shares
 OF_CELL = {  # field by place: the field of the cell that it repeats for a point
     "place_sst": "sst",

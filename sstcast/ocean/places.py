@@ -23,6 +23,7 @@ from sstcast.geo import Box, bounds
 COLUMNS = ("name", "lat", "lon")
 JSON_SUFFIXES = (".geojson", ".json")
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
+OUTLINES = "places"  # the attribute of a forecast, and the key of scores, that holds places as GeoJSON
 EARTH = 6371.0  # km, the radius
 FINEST_STEP = 0.25  # of a cell, between the points of a polygon's outline
 TINY = 1e-9

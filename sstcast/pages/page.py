@@ -24,6 +24,7 @@ from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
 from sstcast.pages.images import write_page
 from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
+from sstcast.pages.places import places_of, rows_of
 from sstcast.pages.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
@@ -281,6 +282,7 @@ def _write(
                 layer["label"] += f", base period of {short.partition(',')[0]}"
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
+    places = places_of(forecast)
     facts = {
         "name": name,
         "lat": grid["lat"].values.tolist(),
@@ -294,7 +296,7 @@ def _write(
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,
-        "map": map_plot(grid, layers[0]["label"]),
+        "map": map_plot(grid, layers[0]["label"], places),
         "series": series_plot(),
         **packed,
     }
@@ -308,6 +310,7 @@ def _write(
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
         area=_area(forecast),
+        places=None if places is None else rows_of(forecast),
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),

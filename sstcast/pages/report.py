@@ -14,6 +14,7 @@ from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
 from sstcast.pages import figures, tables
 from sstcast.pages.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.pages.maps import PHONE
+from sstcast.pages.places import areas, draw_outlines
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.results import Results
 from sstcast.pages.tables import Sheet
@@ -98,7 +99,9 @@ def draw_maps(
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
         for file, one in drawn.items():
             title = f"{one.title} of {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
-            write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
+            figure = one.draw(title=title, credit=results.credit, projection=projection)
+            draw_outlines(figure, metrics)
+            write_png(figure, file, recipe)
             say(str(file))
         for picture in figures.ratio_by_lead(results):
             write_png(picture.figure, ratios, recipe)
@@ -120,9 +123,10 @@ def _sections(results: Results) -> list[Section]:
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
                 beside = {"area": figures.GLANCE} if name == "glance" else {}
-                (wide, dark), (narrow, narrow_dark) = (
-                    in_both_schemes(figure, png_uri) for figure in (drawn.draw(**beside), drawn.draw(area=PHONE))
-                )
+                drawings_of_map = [drawn.draw(**beside), drawn.draw(area=PHONE)]
+                for figure in drawings_of_map:
+                    draw_outlines(figure, results.metrics)
+                (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
                 shown = Image(wide, drawn.alt, drawn.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(shown)
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
@@ -155,7 +159,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
             *tables.ratios(metrics, label),
             *(tables.versus(metrics, label, name) for name in found),
         ],
-        "indices": list(tables.indices(metrics, label).values()),
+        "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
         "heatwaves": tables.heatwaves(metrics, label),
         "ensemble": tables.ensembles(metrics, label),
