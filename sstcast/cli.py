@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,13 +53,30 @@ METAVARS = {  # the default is the argument's name in capitals
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
+    "places": "CSV|GEOJSON",
+    "share": "PER CENT",
     **dict.fromkeys(("select", "datasets", "models"), "NAMES"),
     "base": "none|persistence|linear",
     "name": "PAPER:TABLE",
 }
-LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
+DEFAULTS = {"--samples": "100"}  # of options that may be given without a value
+LEAST = {"gaps": 0, "samples": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
 Given = dict[str, Any]  # the arguments of a call
 Show = Callable[[Any, Given], None]
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments after giving these options their values."""
+        given: list[str] = []
+        for argument, following in pairwise([*args, ""]):
+            given.append(argument)
+            if argument in DEFAULTS and not following.lstrip("-").isdecimal():
+                given.append(DEFAULTS[argument])
+        return super().parse_args(ctx, given)
+
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -174,7 +192,7 @@ def verb(name: str, heading: str, argument: str = "", several: bool = False) -> 
         command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
         command.__doc__ = (inspect.getdoc(function) or "").partition("\n\n")[0]
-        app.command(name, rich_help_panel=heading)(command)
+        app.command(name, cls=Command, rich_help_panel=heading)(command)
         return show
 
     return register
@@ -250,9 +268,12 @@ def _nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
-    from sstcast.figures.tables import print_scores
+    from sstcast.figures.places import areas
+    from sstcast.figures.tables import print_scores, print_sheets
 
     print_scores(result.value, label, against)
+    if "places" in result.value:
+        print_sheets(areas(result.value, label))
     _file(result)
 
 

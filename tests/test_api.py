@@ -45,7 +45,7 @@ def test_every_option_of_a_command_is_an_argument_of_its_function() -> None:
             continue
         arguments = inspect.signature(getattr(sstcast, name)).parameters
         only_python = {key for key, argument in arguments.items() if str(argument.annotation).startswith("xr.")}
-        assert {option.name for option in command.params} == arguments.keys() - {"say"} - only_python
+        assert {option.name for option in command.params} == arguments.keys() - only_python
         for option in command.params:
             default = arguments[option.name].default
             assert option.required == (default is inspect.Parameter.empty), option.name

@@ -18,6 +18,8 @@ Args:
     gaps: fill gaps of up to this many days. By default, as in the run's configuration.
     index: also score the initial dates in the lower, middle and upper third of an index separately. The index is a
         box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+    places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
+        GeoJSON with points and polygons.
     seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
     max_size: maximum size of the page in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sstcast.figures.tables import Sheet
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
+    from sstcast.ocean.places import Places
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 
@@ -163,6 +164,7 @@ def evaluate(
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
+    places: Path | str | None = None,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -192,7 +194,7 @@ def evaluate(
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run)
+    metrics, new = evaluate(run, _places(places))
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
         ratios, name = metrics["ratios"], other.folder.name
@@ -213,6 +215,7 @@ def hindcast(
     average: str | None = None,
     select: str | None = None,
     index: str | Path | None = None,
+    places: Path | str | None = None,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -255,7 +258,7 @@ def hindcast(
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [as_config(config, overrides, source) for config in configs]
     chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen, _places(places))
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
 
@@ -292,6 +295,9 @@ def forecast(
     units: str | None = None,
     gaps: int | None = None,
     members: bool = False,
+    samples: int | None = None,
+    places: Path | str | None = None,
+    share: str = "10,25,50",
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -299,6 +305,12 @@ def forecast(
         date: last day of history, YYYY-MM-DD or `latest`.
         out: a `.nc` or `.zarr`. By default, a `.nc` in the run's folder.
         members: also write the forecast of each ensemble member, as `sst_member`.
+        samples: also write this number of joint samples, as `sst_sample`, 100 if no number is given. In a sample,
+            neighbouring cells and successive days belong together. With 0, the share of the sea in a heatwave has
+            no interval.
+        places: also forecast the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON with
+            points and polygons (`docs/places.md`), and write a table of them beside the forecast.
+        share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -309,10 +321,12 @@ def forecast(
         ('init_time', 'lead', 'lat', 'lon')
     """
     from sstcast.forecasting.forecast import forecast
+    from sstcast.forecasting.places import parse_shares
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    path, new = forecast(at_home(run), str(date), given_path(out), members, days)
+    asked = samples, _places(places), parse_shares(share)
+    path, new = forecast(at_home(run), str(date), given_path(out), members, days, *asked)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
@@ -443,6 +457,12 @@ def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -
     from sstcast.scores.summary import split_by_index
 
     return split_by_index(Scored(folder), metrics, str(at_home(index)))
+
+
+def _places(file: Path | str | None) -> Places | None:
+    from sstcast.ocean.places import Places
+
+    return None if file is None else Places.read(at_home(file))
 
 
 def _reference(against: Run | Path | str) -> Run | str:

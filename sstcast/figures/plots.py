@@ -19,8 +19,10 @@ from bokeh.plotting import figure
 from matplotlib.colors import to_hex
 
 from sstcast.figures.curves import LINE, THRESHOLD
+from sstcast.figures.places import outlines
 from sstcast.figures.projection import COAST, LAND, land_in
 from sstcast.geo import Box, edges, evenly_spaced
+from sstcast.ocean.places import Places
 
 MOST_ROWS = 4000  # of an image
 FINEST = 1500  # the coast is simplified to one part in this of the width of the map
@@ -44,8 +46,8 @@ def image_rows(lat: xr.DataArray) -> list[int]:
     return rows
 
 
-def map_plot(grid: xr.Dataset, label: str) -> Any:
-    """Return the map of an empty field on the cells of `grid` as Bokeh JSON."""
+def map_plot(grid: xr.Dataset, label: str, places: Places | None = None) -> Any:
+    """Return the map of an empty field on the cells of `grid`, with the outlines of places, as Bokeh JSON."""
     box = Box.of(grid)
     plot = figure(x_range=(box.west, box.east), y_range=(box.south, box.north), name="map", **_BARE)
     land = ColumnDataSource(_polygons(box), name="land")
@@ -56,6 +58,10 @@ def map_plot(grid: xr.Dataset, label: str) -> Any:
     corner: Any = {"x": box.west, "y": box.south, "dw": box.east - box.west, "dh": box.north - box.south}
     plot.image("image", source=field, color_mapper=colours, **corner)
     plot.multi_polygons("x", "y", source=land, fill_color=None, line_color=to_hex(COAST), line_width=0.8)
+    if places is not None:
+        shown = ColumnDataSource(outlines(places, box), name="places")
+        for colour, width in (("white", 3.5), ("black", 1.5)):
+            plot.multi_line("x", "y", source=shown, line_color=colour, line_width=width)
     point = ColumnDataSource({"x": [], "y": []}, name="point")
     for colour, width in (("white", 5), ("black", 2)):
         plot.scatter("x", "y", source=point, size=15, fill_color=None, line_color=colour, line_width=width)

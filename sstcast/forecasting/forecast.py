@@ -2,19 +2,23 @@
 
 import datetime as dt
 import hashlib
+import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
+from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words, last_days
+from sstcast.forecasting.places import SHARES, with_places, write_table
 from sstcast.forecasting.predictor import (
     Predictor,
     days_read,
@@ -23,18 +27,21 @@ from sstcast.forecasting.predictor import (
     not_below_freezing,
     predictor_of,
 )
+from sstcast.forecasting.samples import MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
 from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 from sstcast.training.data_record import check_data
 
@@ -49,13 +56,18 @@ def forecast(
     out: Path | None = None,
     members: bool = False,
     days: FieldSource = OWN,
+    samples: int | None = None,
+    places: Places | None = None,
+    shares: Sequence[float] = SHARES,
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
-    also holds the forecast of each ensemble member.
-    If `days` give another region or source, the statistics of that ocean are prepared if necessary (see
-    `transferred_data`).
+    also holds the forecast of each ensemble member. `samples` is that of `LoadedRun.forecast`. If `days` give
+    another region or source, the statistics of that ocean are prepared if necessary (see `transferred_data`).
+
+    With `places`, it also holds their forecast (see `forecasting.places`), and the file
+    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -81,6 +93,7 @@ def forecast(
         else:
             check_source(data)
         loaded = LoadedRun(run.folder, data)
+        asked = None if places is None else Asked(places, tuple(shares))
         if out is None:
             source = other.get("source")
             place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
@@ -88,10 +101,39 @@ def forecast(
             _check_out(out)
         if short := short_base_period(*data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
-        if is_made_of(out, loaded.recipe(history, members)):
+        if is_made_of(out, loaded.recipe(history, members, samples, asked)):
+            if asked is not None:
+                _tabulate(out, asked)
             return out, False
-        write(loaded.forecast(history, members), out, grows_along="init_time")
+        found = loaded.forecast(history, members, samples, asked)
+        if samples is None and INTERVAL not in found:
+            LOG.info(
+                f"{out}: the share of the sea in a heatwave has no interval; the training days are too few for it"
+            )
+        write(found, out, grows_along="init_time")
+        if asked is not None:
+            _tabulate(out, asked)
         return out, True
+
+
+class Asked(NamedTuple):
+    """The places that a forecast is for, the shares of areas in per cent."""
+
+    places: Places
+    shares: tuple[float, ...] = SHARES
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What the forecast of the places depends on."""
+        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
+
+
+def _tabulate(forecast: Path, asked: Asked) -> None:
+    """Write the table of the places in a forecast's file beside it."""
+    table = forecast.with_name(f"{forecast.stem}-{asked.places.path.stem}.csv")
+    with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
+        write_table(opened.load(), table)
+    LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
 
 
 def own_data(run: Run, last: dt.date) -> DataConfig:
@@ -162,7 +204,13 @@ class LoadedRun:
         """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data)
 
-    def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
+    def recipe(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+    ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
@@ -176,9 +224,17 @@ class LoadedRun:
             "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
+            "samples": samples,
+            **({} if asked is None else asked.recipe),
         }
 
-    def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
+    def forecast(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+    ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
         Args:
@@ -187,6 +243,10 @@ class LoadedRun:
                 run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
                 described in the attributes of the forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.
+            samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
+                `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
+                100 samples give the interval and are not added. With 0, there is no interval.
+            asked: the places to forecast.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -196,11 +256,13 @@ class LoadedRun:
             `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
-            SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
-                member.
+            SSTCastError: days or values are missing, the grid is another, `members` is set for a run with one
+                member, the training days are too few for the samples, or an area is not in the region.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
+        if samples is not None and not 0 <= samples <= MOST_SAMPLES:
+            raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
         known = self.normals.standardise(history).compute()
@@ -211,6 +273,7 @@ class LoadedRun:
         fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(known.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
+        fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
@@ -227,10 +290,41 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members)),
+            recipe=as_text(self.recipe(history, members, samples, asked)),
+            **({} if asked is None else {OUTLINES: asked.places.geojson}),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )
+
+    def _with_samples(
+        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
+    ) -> xr.Dataset:
+        """Add what joint samples tell: the interval of the share of the sea, places, and the samples themselves.
+
+        Without `samples`, the interval is left out if there are too few training days for it.
+        """
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
+        lowest = freezing_point.values[ocean.values]
+        of_areas = asked is not None and any(not place.is_point for place in asked.places.places)
+        errors = None
+        if samples or of_areas or (samples is None and paths.enough(day, SAMPLES)):
+            errors = paths.standard_errors(day, samples or SAMPLES)
+        found = fields
+        if errors is not None and samples != 0:
+            found = with_interval_of_area(found, errors)
+        if asked is not None:
+            weights = asked.places.weights(self.normals.fraction, ocean.values)
+            found = with_places(found, asked.places, weights, asked.shares, errors, lowest)
+        if not samples or errors is None:
+            return found
+        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
+        values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
+        for lead in range(len(mean)):
+            values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
+        dims = ("init_time", "sample", "lead", "lat", "lon")
+        numbers = np.arange(1, samples + 1, dtype=np.int32)
+        return found.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:

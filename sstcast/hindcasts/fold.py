@@ -5,6 +5,7 @@ says what it did. The statistics of a fold are in `hindcast.nc` in the run's fol
 beside that file until all folds are joined.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sstcast.forecasting.predictor import described, predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
+from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
@@ -71,7 +73,9 @@ def _squared_error(run: Run, every: int) -> float:
     return float(weeks @ days / days.sum())
 
 
-def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
+def score_run(
+    config: RunConfig, every: int, joined: bool, thresholds: DataConfig, places: Places | None = None
+) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
     The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
@@ -80,7 +84,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        whole = recipe | _base(thresholds)
+        whole = recipe | _base(thresholds) | _areas(places)
         if is_made_of(statistics_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -93,21 +97,24 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
         }
         system = System(predictor_of(run), calibrated(run), members)
         with forecast_file(part_file(run), run, truth, truth.blocks(members)[0].stop, **attributes) as add:
-            tables = verify({name: system}, truth, thresholds=thresholds, write=add, label=name)
+            tables = verify({name: system}, truth, thresholds=thresholds, write=add, label=name, places=places)
         _write(tables, truth, statistics_file(run), whole)
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
-def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig) -> str:
+def score_baselines(
+    data: DataConfig, every: int, path: Path, thresholds: DataConfig, places: Places | None = None
+) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds)
+        recipe |= _base(thresholds) | _areas(places)
         if is_made_of(path, recipe):
             return f"{path}: already written"
         truth = Truth.open(data, every=every)
         references = baselines(ValidationDays(data))
-        _write(verify({}, truth, references, thresholds, label="baselines"), truth, path, recipe)
+        tables = verify({}, truth, references, thresholds, label="baselines", places=places)
+        _write(tables, truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
@@ -200,6 +207,10 @@ def _open(path: Any) -> xr.Dataset:
 
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
+
+
+def _areas(places: Places | None) -> Recipe:
+    return {"areas": ["region"] if places is None else ["region", json.loads(places.geojson)]}
 
 
 def _write(tables: xr.Dataset, truth: Truth, path: Path, recipe: Recipe) -> None:

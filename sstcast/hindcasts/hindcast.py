@@ -1,5 +1,6 @@
 """The command `hindcast`: retrains systems for each fold, forecasts the fold, and scores all folds together."""
 
+import json
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
+from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
 from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
@@ -73,6 +75,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     with cluster(scheduler):
         for ocean in needed:
             prepare(ocean)
+    if plan.places is not None:
+        tell_weights(plan.places, needed[0])
     tasks: list[Task] = []
     for run in plan.trained:
         members = plan.members(run)
@@ -80,7 +84,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             ensemble(run, plan.seeds)
         tasks += [partial(train_run, member) for member in members]
     tasks += [
-        partial(score_baselines, one, every, plan.baselines(one), plan.thresholds(fold))
+        partial(score_baselines, one, every, plan.baselines(one), plan.thresholds(fold), plan.places)
         for data in plan.oceans.values()
         for fold, one in zip(folds, data, strict=True)
     ]
@@ -98,7 +102,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                 tasks.append(partial(select_run, dict(zip(parts, earlier, strict=True)), run, every))
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
-    tasks = [partial(score_run, run, every, joined[s.name], plan.thresholds(fold)) for s, fold, run in runs]
+    tasks = [
+        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places) for s, fold, run in runs
+    ]
     run_tasks(tasks, jobs, scheduler)
     for system in plan.scored:
         join_forecasts(plan, system)
@@ -128,6 +134,7 @@ def _score(plan: Plan) -> Scores:
         "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
+        **({} if plan.places is None else {"places": json.loads(plan.places.geojson)}),
     }
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)

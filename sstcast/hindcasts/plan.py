@@ -13,6 +13,7 @@ from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
+from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
@@ -126,6 +127,7 @@ class Plan:
     fitted: str | None = None  # name of the combination with fitted weights
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
+    places: Places | None = None  # verified beside the region
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -217,7 +219,8 @@ class Plan:
             }
             for system in self.scored
         }
-        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
+        recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
+        return recipe if self.places is None else recipe | {"places": json.loads(self.places.geojson)}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.figures.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
+from sstcast.figures.places import places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box, area_weights
 from sstcast.ocean.fields import PLAUSIBLE
@@ -175,20 +176,34 @@ def chance(share: float) -> str:
 def _area(forecast: xr.Dataset, whole: bool) -> str:
     """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells.
 
-    If the page does not show the `whole` file, it is the share of what it shows, and the present one is not known.
+    Each share has its 80 % interval, unless the file has none. If the page does not show the `whole` file, it is
+    the share of what it shows, without interval, and the present one is not known.
     """
     if "heatwave_area" not in forecast:
         return ""
-    area, shares = forecast["heatwave_area"], {}
-    if whole:
-        shares["now"] = float(forecast["heatwave_area_now"])
-    else:
+    area, known = forecast["heatwave_area"], whole and "heatwave_area_quantile" in forecast
+    if not whole:
         area = forecast["heatwave_probability"].weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
+    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if known else []]
+    if known:
+        ends = ends.sel(quantile=[0.1, 0.9], method="nearest")
+    shares = {"now": float(forecast["heatwave_area_now"])} if whole else {}
+    intervals = {"now": ends.get("heatwave_area_now_quantile")}
     for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
         if lead in forecast["lead"]:
             shares[f"in {when}"] = float(area.sel(lead=lead))
-    told = [f"{chance(share)} {when}" for when, share in shares.items() if np.isfinite(share)]
+            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if known else None
+    told = [
+        f"{chance(share)} {when}{_interval(intervals[when])}"
+        for when, share in shares.items()
+        if np.isfinite(share)
+    ]
     return f"Expected share of the sea in a marine heatwave: {', '.join(told)}." if told else ""
+
+
+def _interval(ends: xr.DataArray | None) -> str:
+    """Write the two ends of an 80 % interval of a share in brackets, or nothing without them."""
+    return "" if ends is None else " (80 % interval {} to {})".format(*map(chance, ends.values.tolist()))
 
 
 def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
@@ -272,6 +287,7 @@ def _write(
                 layer["label"] += f", base period of {short.partition(',')[0]}"
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
+    places = places_of(forecast)
     facts = {
         "name": name,
         "lat": grid["lat"].values.tolist(),
@@ -285,7 +301,7 @@ def _write(
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,
-        "map": map_plot(grid, layers[0]["label"]),
+        "map": map_plot(grid, layers[0]["label"], places),
         "series": series_plot(),
         **packed,
     }
@@ -299,6 +315,7 @@ def _write(
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
         area=area,
+        places=None if places is None else rows_of(forecast),
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),

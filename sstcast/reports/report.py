@@ -12,6 +12,7 @@ from rich.progress import track
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
 from sstcast.figures.maps import PHONE
+from sstcast.figures.places import areas, draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.tables import Sheet
@@ -97,7 +98,9 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
         for file, one in drawn.items():
             title = f"{one.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
-            write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
+            figure = one.draw(title=title, credit=results.credit, projection=projection)
+            draw_outlines(figure, metrics)
+            write_png(figure, file, recipe)
             LOG.info(str(file))
         for picture in catalogue.ratio_by_lead(results):
             write_png(picture.figure, ratios, recipe)
@@ -119,9 +122,10 @@ def _sections(results: Results) -> list[Section]:
         for drawn in draw(results):
             if isinstance(drawn, catalogue.Map):
                 beside = {"area": catalogue.GLANCE} if name == "glance" else {}
-                (wide, dark), (narrow, narrow_dark) = (
-                    in_both_schemes(figure, png_uri) for figure in (drawn.draw(**beside), drawn.draw(area=PHONE))
-                )
+                drawings_of_map = [drawn.draw(**beside), drawn.draw(area=PHONE)]
+                for figure in drawings_of_map:
+                    draw_outlines(figure, results.metrics)
+                (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
                 shown = Image(wide, drawn.alt, drawn.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(shown)
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
@@ -154,7 +158,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
             *tables.ratios(metrics, label),
             *(tables.versus(metrics, label, name) for name in found),
         ],
-        "indices": list(tables.indices(metrics, label).values()),
+        "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
         "heatwaves": tables.heatwaves(metrics, label),
         "ensemble": tables.ensembles(metrics, label),

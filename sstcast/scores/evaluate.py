@@ -1,5 +1,6 @@
 """The command `evaluate`: scores a run and the baselines on the run's test days, as a hindcast of one fold."""
 
+import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 import xarray as xr
 
 from sstcast._version import __version__
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL
+from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked
+from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, made_of
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -26,8 +30,11 @@ def open_forecasts(run: Run) -> xr.Dataset:
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
-def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
+def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
+
+    With `places`, their means are scored beside that of the region. Without,
+    those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -38,15 +45,21 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
         check_data(run)
         check_source(run.config.data, CHANGED, only_warn=True)
     run.trained.open_parts()
+    if places is not None:
+        tell_weights(places, run.config.data)
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
+    if places is None and (held := (made_of(Scored(run.folder).metrics) or {}).get("places")):
+        places = Places.from_geojson(json.dumps(held))
+    if places is not None:
+        recipe |= {"places": json.loads(places.geojson)}
     if (known := _known(run, recipe)) is not None:
         return known, False
     with locked(run.forecasts):
         if (known := _known(run, recipe)) is not None:
             return known, False
-        return _evaluate(run, recipe), True
+        return _evaluate(run, recipe, places), True
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
@@ -67,7 +80,14 @@ def _has_linear_base(run: Run) -> bool:
     return model.name not in LINEAR and base_of(model.options)[0] in LINEAR_BASES
 
 
-def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
+def tell_weights(places: Places, data: DataConfig) -> None:
+    """Say how much of each place lies in the region. Raises SSTCastError if it is too little of an area."""
+    cube = Prepared.of(data).open_cube()
+    inside = in_tiles(data.box, (cube.sizes["lat"], cube.sizes["lon"]))
+    places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
+
+
+def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
@@ -85,7 +105,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
-        found = verify({MODEL: model}, truth, references, write=write, label=label)
+        found = verify({MODEL: model}, truth, references, write=write, label=label, places=places)
     tables = finish(join([found]), [MODEL], list(references))
     share = predictor.models[0].share if isinstance(predictor, Models) else None
     own = {
@@ -101,6 +121,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
         **metadata(config, tables),
         "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
+        **({} if places is None else {"places": json.loads(places.geojson)}),
     }
     title = f"Scores of run {label}"
     return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)

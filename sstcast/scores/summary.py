@@ -27,7 +27,7 @@ from sstcast.names import (
 )
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import heatwaves
+from sstcast.scores import areas, heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
@@ -124,7 +124,8 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         reference: the system with which all others are compared.
 
     Returns:
-        `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble` and `ratios`.
+        `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
+        areas were verified, `areas`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
@@ -149,6 +150,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate),
+        **_areas(tables),
     }
 
 
@@ -410,6 +412,29 @@ def _warnings(tables: xr.Dataset) -> Scores:
         str(name): _numbers(found, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
         for name in tables["warning"].values
     }
+
+
+def _areas(tables: xr.Dataset) -> Scores:
+    """Return the scores of the means of areas, and of their shares in a heatwave, by area and system."""
+    if "area" not in tables.dims:
+        return {}
+    brier = tables["area_brier_by_date"].astype(float)
+    means = {name: of for name, of in _by_date(tables, "area_").items() if name != "brier"}
+    known = [str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]]
+    parts, chances = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
+    found: Scores = {}
+    for area in map(str, tables["area"].values):
+        found[area] = {
+            name: _numbers(parts, system=name, area=area)
+            | {
+                "share": {
+                    f"{share}": _numbers(chances, system=name, area=area, share=share)
+                    for share in tables["share"].values.tolist()
+                }
+            }
+            for name in known
+        }
+    return {"areas": found}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:

@@ -25,8 +25,10 @@ from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
+from sstcast.ocean.places import Places
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
+from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
@@ -103,6 +105,7 @@ def verify(
     thresholds: DataConfig | None = None,
     write: Write | None = None,
     label: str = "",
+    places: Places | None = None,
 ) -> xr.Dataset:
     """Verify forecasts and reduce them to statistics, with one block of initial dates in memory at a time.
 
@@ -115,6 +118,7 @@ def verify(
         write: called for each block of each of `forecasts` with the dates, and a dataset of `sst` and, with a
             spread model, `sst_spread(init_time, lead, lat, lon)` in degC.
         label: text beside the progress bar.
+        places: areas to verify besides the whole region.
 
     Returns:
         Statistics by `system`. Variables named `_by_date`, `index` and `observed_index` are `(init_time, lead)`,
@@ -133,6 +137,9 @@ def verify(
     heatwaves = (
         HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
     )
+    areas = None
+    if heatwaves is not None and correlations and verifies_areas(truth):
+        areas = AreaTables(truth, heatwaves, list(correlations), places)
     boxes, shape = _boxes(truth), (truth.windows.starts, truth.leads)
     observations = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
     sums = {name: _Sums(truth, boxes, of.members) for name, of in systems.items()}
@@ -153,6 +160,8 @@ def verify(
             sums[name].add(block, members[present, part], own, width_of_part, seen, present)
             if heatwaves is not None:
                 heatwaves.add(name, block, own - seen.limit, width_of_part)
+            if areas is not None and width_of_part is not None:
+                areas.add(name, block, own.mean(0), width_of_part, seen.limit, seen.lowest)
         if write is not None and name in forecasts:
             fields = in_degrees(forecast, truth.statistics)
             write(dates, fields if width is None else fields.assign(sst_spread=width))
@@ -177,6 +186,8 @@ def verify(
                 means.add(dates, [(TRUTH, degrees)])
             if heatwaves is not None:
                 heatwaves.add_references(dates)
+            if areas is not None:
+                areas.begin(dates, degrees, limit)
             for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
                 pass
             release()
@@ -185,6 +196,8 @@ def verify(
     found = found.assign(observed_index=(("box", *DATE), index))
     if heatwaves is not None:
         found = found.merge(heatwaves.dataset(), compat="no_conflicts")
+    if areas is not None:
+        found = found.merge(areas.dataset())
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
@@ -365,6 +378,8 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Statistics by date are concatenated. Means over dates are averaged with the numbers of dates as weights. Counts
     are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
+    if not all("area" in fold.dims for fold in folds):  # too few training days for samples
+        folds = [fold.drop_dims("area", errors="ignore") for fold in folds]
     by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **CONCAT_OPTIONS)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]

@@ -63,6 +63,8 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "quantile": {"long_name": "probability that a value is below the quantile", "units": "1"},
     "sst_member": {"long_name": "forecast of each member", **_SST},
     "member": {"standard_name": "realization", "long_name": "member of the ensemble", "units": "1"},
+    "sst_sample": {"long_name": "joint samples of the predictive distribution", **_SST},
+    "sample": {"standard_name": "realization", "long_name": "joint sample", "units": "1"},
     "sst_past": {"long_name": "sea surface temperature on the days of history", **_SST},
     "climatology_past": {"long_name": "climatology of the days of history", **_CELSIUS},
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
@@ -93,6 +95,14 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "long_name": "expected share of the sea in a marine heatwave on the last day of history, by area",
         "units": "1",
     },
+    "heatwave_area_quantile": {
+        "long_name": "quantiles of the share of the sea in a marine heatwave, by area",
+        "units": "1",
+    },
+    "heatwave_area_now_quantile": {
+        "long_name": "quantiles of the share of the sea in a marine heatwave on the last day of history, by area",
+        "units": "1",
+    },
     "heatwave_start": {
         "long_name": "median first day of the heatwave",
         "comment": "where a heatwave is as likely as not; the first known day means then or earlier",
@@ -103,6 +113,35 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "comment": "where a heatwave is as likely as not; the last forecast day means then or later",
         **_DAY,
     },
+    "place": {"long_name": "name of the place"},
+    "place_lat": {
+        "standard_name": "latitude",
+        "long_name": "latitude of a point in the place",
+        "units": "degrees_north",
+    },
+    "place_lon": {
+        "standard_name": "longitude",
+        "long_name": "longitude of a point in the place",
+        "units": "degrees_east",
+    },
+    "share": {"long_name": "share of an area, in per cent", "units": "percent"},
+    "place_sst": {"long_name": "forecast of a point, or of the mean of an area", **_CELSIUS},
+    "place_sst_quantile": {"long_name": "quantiles of the predictive distribution of a place", **_CELSIUS},
+    "place_threshold": {"long_name": "heatwave_threshold of a point, or its mean over an area", **_CELSIUS},
+    "place_exceedance_probability": {
+        "long_name": "probability that the place is above its threshold",
+        "units": "1",
+    },
+    "place_heatwave_probability": {"long_name": "probability that a point is in a marine heatwave", "units": "1"},
+    "place_heatwave_share": {"long_name": "expected share of an area in a marine heatwave", "units": "1"},
+    "place_heatwave_share_quantile": {
+        "long_name": "quantiles of the share of an area in a marine heatwave",
+        "units": "1",
+    },
+    "place_share_probability": {
+        "long_name": "probability that at least this share of an area is in a marine heatwave",
+        "units": "1",
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
@@ -111,6 +150,13 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "ocean_mask": {"long_name": "cell is ocean", "units": "1"},
     "digest": {"long_name": "hash of the day's values", "units": "1"},
     "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
+}
+_SAMPLES = "sst_sample"  # packed, because it is the largest field
+_INT16: dict[str, Any] = {
+    "dtype": "int16",
+    "scale_factor": np.float32(0.001),
+    "add_offset": np.float32(16),
+    "_FillValue": np.int16(-(2**15)),
 }
 _TIMES = ("time", "init_time", "valid_time")
 _PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
@@ -177,8 +223,10 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
     for name in dataset.coords:
         times = {"units": EPOCH, "dtype": "int32"}
         dataset[name].encoding = times if name in _TIMES else {"_FillValue": None}
-    for field in dataset.data_vars.values():
-        if field.dtype.kind == "M":
+    for name, field in dataset.data_vars.items():
+        if name == _SAMPLES:
+            field.encoding = dict(_INT16)
+        elif field.dtype.kind == "M":
             field.encoding = {"units": EPOCH, "dtype": "int32", "_FillValue": np.int32(-(2**31))}
         elif "flag_values" in field.attrs:
             field.encoding = {"dtype": "int8", "_FillValue": np.int8(-1)}

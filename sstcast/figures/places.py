@@ -1,0 +1,152 @@
+"""Places on a forecast page and in a report: their outlines, a small curve of each, and their scores."""
+
+import json
+from typing import Any, NamedTuple
+
+import cartopy.crs as ccrs
+import numpy as np
+import shapely
+import xarray as xr
+from cartopy.mpl.geoaxes import GeoAxes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sstcast.figures.tables import Sheet, number, percent
+from sstcast.geo import Box
+from sstcast.ocean.places import OUTLINES, Places
+
+WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
+WIDE, HIGH = 150, 40  # of a curve, in units of its drawing
+SPACE = 2
+STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
+
+
+class Row(NamedTuple):
+    """A place on a page: its name, its curve as SVG, and its forecast in words by lead."""
+
+    name: str
+    curve: str
+    cells: list[str]
+
+
+def places_of(forecast: xr.Dataset) -> Places | None:
+    """Return the places of a forecast, or None if it has none."""
+    text = forecast.attrs.get(OUTLINES)
+    return None if text is None or "place_sst" not in forecast else Places.from_geojson(text)
+
+
+def rows_of(forecast: xr.Dataset) -> tuple[list[str], list[Row]]:
+    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place."""
+    leads = [lead for lead in WEEKS if lead in forecast["lead"]] or [int(forecast["lead"][-1])]
+    rows = []
+    for name in forecast["place"].values.tolist():
+        fields = forecast.sel(place=name)
+        if np.isfinite(fields["place_sst"]).all():
+            rows.append(Row(name, _curve(fields), [_in_words(fields.sel(lead=lead)) for lead in leads]))
+        else:
+            rows.append(Row(name, "", ["no forecast"] * len(leads)))
+    return [f"in {WEEKS.get(lead, f'{lead} days')}" for lead in leads], rows
+
+
+def _in_words(fields: xr.Dataset) -> str:
+    low, high = fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
+    told = f"{float(fields['place_sst']):.1f} °C ({low:.1f} to {high:.1f})"
+    chance = float(fields["place_heatwave_probability"])
+    if np.isfinite(chance):
+        return f"{told}; heatwave {_per_cent(chance)}"
+    share = float(fields["place_heatwave_share"])
+    ends = fields["place_heatwave_share_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
+    if not np.isfinite(share):
+        return told
+    return f"{told}; {_per_cent(share)} in heatwave ({_per_cent(ends[0])} to {_per_cent(ends[1])})"
+
+
+def _per_cent(share: float) -> str:
+    return f"{share:.0%}".replace("%", "\u00a0%")
+
+
+def _curve(fields: xr.Dataset) -> str:
+    """Draw the mean, the 80 % interval and the threshold of a place by lead."""
+    low, high = (
+        fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").transpose("quantile", ...).values
+    )
+    mean, threshold = fields["place_sst"].values, fields["place_threshold"].values
+    shown = np.concatenate([low, high, threshold[np.isfinite(threshold)]])
+    bottom, top = float(shown.min()), float(shown.max())
+
+    def points(values: NDArray[Any]) -> list[str]:
+        x = SPACE + np.arange(len(values)) * (WIDE - 2 * SPACE) / max(1, len(values) - 1)
+        y = HIGH - SPACE - (values - bottom) / max(top - bottom, 0.01) * (HIGH - 2 * SPACE)
+        return [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)]
+
+    band = " ".join(points(low) + points(high)[::-1])
+    label = f"Mean from {mean[0]:.1f} to {mean[-1]:.1f} °C, with its 80 % interval"
+    return (
+        f'<svg viewBox="0 0 {WIDE} {HIGH}" width="{WIDE}" height="{HIGH}" role="img" aria-label="{label}">'
+        f'<polygon points="{band}" fill="var(--forecast)" opacity=".3"/>'
+        f'<polyline points="{" ".join(points(threshold))}" fill="none" stroke="#d55e00" stroke-dasharray="4 2"/>'
+        f'<polyline points="{" ".join(points(mean))}" fill="none" stroke="var(--forecast)" stroke-width="2"/>'
+        "</svg>"
+    )
+
+
+def outlines(places: Places, box: Box) -> dict[str, list[Any]]:
+    """Return the outlines `x` and `y` of areas, and small crosses at points, in the longitudes of a box."""
+    size = (box.north - box.south) / 100
+    columns: dict[str, list[Any]] = {"x": [], "y": []}
+    for place in places.places:
+        if place.is_point:
+            lines = [np.array([[-size, 0], [size, 0]]), np.array([[0, -size], [0, size]])]
+            rings = [np.add(line, [place.lon, place.lat]) for line in lines]
+        else:
+            polygons = shapely.get_parts(place.geometry)
+            rings = [np.array(ring.coords) for one in polygons for ring in (one.exterior, *one.interiors)]
+        for ring in rings:
+            middle = ring[:, 0].mean()
+            shift = box.eastward(middle, near=(360 - box.width) / 2) - middle
+            columns["x"].append((ring[:, 0] + shift).round(4).tolist())
+            columns["y"].append(ring[:, 1].round(4).tolist())
+    return columns
+
+
+def draw_outlines(figure: Figure, metrics: dict[str, Any]) -> None:
+    """Draw the outlines of the places that were scored on all maps of a figure."""
+    if OUTLINES not in metrics:
+        return
+    places = Places.from_geojson(json.dumps(metrics[OUTLINES]))
+    west, south, east, north = shapely.total_bounds([place.geometry for place in places.places])
+    box = Box(west - 1, east + 1, south - 1, north + 1)
+    drawn = outlines(places, box)
+    lines = [
+        shapely.LineString(np.column_stack([np.subtract(x, box.centre), y]))
+        for x, y in zip(drawn["x"], drawn["y"], strict=True)
+    ]
+    degrees = ccrs.PlateCarree(central_longitude=(box.centre + 180) % 360 - 180)
+    for ax in figure.axes:
+        if isinstance(ax, GeoAxes):
+            ax.add_geometries(lines, crs=degrees, **STYLE)
+
+
+def areas(metrics: dict[str, Any], label: str) -> list[Sheet]:
+    """Return a table of the scores of areas, for the first system, if areas were verified."""
+    found = metrics.get("areas", {})
+    system = next(iter(metrics["systems"]))
+    if system not in next(iter(found.values()), {}):
+        return []
+    weeks = len(next(iter(found.values()))[system]["by_week"]["covered_80"])
+    shares = list(next(iter(found.values()))[system]["share"])
+    header = ["CRPS", "RMSE", "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
+    header += [f"Brier, {share} %" for share in shares]
+    rows = []
+    for area, of in found.items():
+        own = of[system]
+        covered = [percent(share) for share in own["by_week"]["covered_80"]]
+        brier = [number(own["share"][share]["brier"], 4) for share in shares]
+        means = [number(own["crps"], 4), number(own["rmse"]), number(own["spread_skill"])]
+        rows.append((area, [*means, percent(own["covered_80"]), *covered, *brier]))
+    name = label if system == "model" else system
+    title = (
+        f"Means of areas by {name}, °C: share in the 80 % interval, also by lead week; Brier score of at least so "
+        "much of the area in a heatwave"
+    )
+    return [Sheet(title, header, rows)]

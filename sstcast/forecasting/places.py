@@ -1,0 +1,171 @@
+"""The forecast of places: fields by place in a forecast's file, and the same as a table.
+
+The numbers of a point are those of its cell. The numbers of an area come from joint samples.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
+from sstcast.forecasting.samples import Array
+from sstcast.forecasting.spread import QUANTILES
+from sstcast.ocean.places import OUTLINES, Places
+from sstcast.storage.artefacts import atomic
+
+SHARES = (10.0, 25.0, 50.0)  # per cent of an area in a heatwave
+SHARE = "share"  # dimension of the shares
+OF_CELL = {  # field by place: the field of the cell that it repeats for a point
+    "place_sst": "sst",
+    "place_sst_quantile": "sst_quantile",
+    "place_threshold": "heatwave_threshold",
+    "place_exceedance_probability": "exceedance_probability",
+    "place_heatwave_probability": "heatwave_probability",
+}
+BY_LEAD = (*(name for name in OF_CELL if name != "place_sst_quantile"), "place_heatwave_share")
+BY_QUANTILE = ("place_sst_quantile", "place_heatwave_share_quantile")
+BY_SHARE = "place_share_probability"
+COLUMNS = {  # of the table; levels are added to the last three
+    "place_sst": "sst",
+    "place_threshold": "threshold",
+    "place_exceedance_probability": "exceedance_probability",
+    "place_heatwave_probability": "heatwave_probability",
+    "place_heatwave_share": "heatwave_share",
+    "place_sst_quantile": "sst_q",
+    "place_heatwave_share_quantile": "heatwave_share_q",
+    "place_share_probability": "probability_of_share_",
+}
+ROUNDING = 1e-6
+DECIMALS = 4  # of numbers in the table
+
+
+def parse_shares(text: str) -> tuple[float, ...]:
+    """Read shares in per cent, separated by commas. Raises SSTCastError if they are not between 0 and 100."""
+    try:
+        shares = sorted({float(part) for part in text.split(",")})
+        if not all(0 < share <= 100 for share in shares):
+            raise ValueError
+    except ValueError:
+        raise SSTCastError(f"--share {text}: give per cent of an area, for instance 10,25,50") from None
+    return tuple(shares)
+
+
+def with_places(
+    fields: xr.Dataset,
+    places: Places,
+    weights: Array,
+    shares: Sequence[float],
+    errors: Array | None,
+    lowest: Array,
+) -> xr.Dataset:
+    """Add the forecast of places to a forecast from one initial date.
+
+    Args:
+        fields: a forecast with the fields of `heatwaves.with_heatwaves`.
+        places: the places.
+        weights: their weights in the cells, `[place, lat, lon]` (see `Places.weights`).
+        shares: shares of an area in per cent, for the probability that at least so much of it is in a heatwave.
+        errors: standardised errors `[lead + AROUND, cell, sample]`, which areas need.
+        lowest: the freezing point `[cell]` in degC, NaN where there is none.
+
+    Returns:
+        `fields` with the variables of `OF_CELL` and three more by `(init_time, lead, place)`. For an area,
+        `place_sst` is the mean over the area, `place_threshold` the mean of the thresholds of its cells, NaN where
+        one is not defined, and `place_exceedance_probability` the probability that the mean exceeds it. Only areas
+        have `place_heatwave_share`, the expected share in a heatwave, its quantiles, and
+        `place_share_probability(init_time, lead, share, place)`. Values of places without weights are NaN.
+    """
+    ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
+    on_ocean, is_point = weights[:, ocean], np.array([place.is_point for place in places.places])
+    sizes = fields.sizes["lead"], len(is_point)
+    found = {name: np.full(sizes, np.nan, np.float32) for name in BY_LEAD}
+    found |= {name: np.full((sizes[0], len(QUANTILES), sizes[1]), np.nan, np.float32) for name in BY_QUANTILE}
+    found[BY_SHARE] = np.full((sizes[0], len(shares), sizes[1]), np.nan, np.float32)
+    known = on_ocean.any(1)
+    points, areas = np.flatnonzero(known & is_point), np.flatnonzero(known & ~is_point)
+    for name, of_cell in OF_CELL.items():
+        found[name][..., points] = on_cells(fields, of_cell)[..., on_ocean[points].argmax(1)]
+    if areas.size:
+        assert errors is not None
+        for name, values in _of_areas(fields, on_ocean[areas], shares, errors, lowest).items():
+            found[name][..., areas] = values
+    dims = dict.fromkeys(BY_LEAD, ()) | dict.fromkeys(BY_QUANTILE, ("quantile",)) | {BY_SHARE: (SHARE,)}
+    return fields.assign(
+        {name: (("init_time", "lead", *dims[name], "place"), values[None]) for name, values in found.items()}
+    ).assign_coords(
+        {
+            "place": places.names,
+            "place_lat": ("place", [place.lat for place in places.places]),
+            "place_lon": ("place", [place.lon for place in places.places]),
+            SHARE: np.array(shares),
+        }
+    )
+
+
+def _of_areas(
+    fields: xr.Dataset, weights: Array, shares: Sequence[float], errors: Array, lowest: Array
+) -> dict[str, Array]:
+    """Return the fields `[lead, ..., area]` of areas with `weights [area, cell]`."""
+    means = area_means(on_cells(fields, "sst"), on_cells(fields, "sst_spread"), errors, weights, lowest)
+    limits = on_cells(fields, "heatwave_threshold")
+    undefined = np.isnan(limits) @ weights.T > 0
+    threshold = np.where(undefined, np.nan, np.nan_to_num(limits) @ weights.T / weights.sum(1))
+    beyond = (means > threshold[..., None]).mean(-1)
+    inside = heatwave_shares(*cells_of(fields), errors, weights)[1:]
+    reached = np.stack([(inside >= np.float32(share / 100 - ROUNDING)).mean(-1) for share in shares], axis=1)
+    none = np.isnan(inside[..., 0])
+    return {
+        "place_sst": means.mean(-1),
+        "place_sst_quantile": _quantiles(means),
+        "place_threshold": threshold,
+        "place_exceedance_probability": np.where(undefined, np.nan, beyond),
+        "place_heatwave_share": inside.mean(-1),
+        "place_heatwave_share_quantile": _quantiles(inside),
+        BY_SHARE: np.where(none[:, None], np.nan, reached),
+    }
+
+
+def _quantiles(samples: Array) -> Array:
+    """Return the quantiles `[lead, quantile, area]` of `samples [lead, area, sample]`."""
+    return np.moveaxis(np.quantile(samples, QUANTILES, axis=-1, method=HAZEN), 0, 1)
+
+
+def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
+    """Return the forecast of places as a table, with a row for each place and lead.
+
+    A place without a forecast has one row, whose numbers are missing. Temperatures are in degC.
+    """
+    fields = forecast.isel(init_time=-1)
+    single = fields[[*BY_LEAD]].rename({name: COLUMNS[name] for name in BY_LEAD})
+    for name in (*BY_QUANTILE, BY_SHARE):
+        dim = SHARE if name == BY_SHARE else "quantile"
+        for value in fields[dim].values:
+            number = f"{value:g}" if dim == SHARE else f"{value * 100:02.0f}"
+            single[f"{COLUMNS[name]}{number}"] = fields[name].sel({dim: value}, drop=True)
+    rows = (
+        single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
+    )
+    rows["init_time"] = pd.Timestamp(fields["init_time"].values)
+    geometry = Places.from_geojson(forecast.attrs[OUTLINES]).places
+    rows["kind"] = rows["place"].map({place.name: "point" if place.is_point else "area" for place in geometry})
+    rows = rows.rename(columns={"place_lat": "lat", "place_lon": "lon"})
+    absent = rows["sst"].isna()
+    rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
+    rows = rows[~absent | ~rows["place"].duplicated()]
+    first = ["place", "kind", "lat", "lon", "init_time", "lead", "valid_time"]
+    order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
+    rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
+    return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]
+
+
+def write_table(forecast: xr.Dataset, path: Path) -> None:
+    """Write the table of places to a CSV file."""
+    table = table_of_places(forecast)
+    numbers = table.select_dtypes("float")
+    text = table.assign(**numbers.astype(float).round(DECIMALS)).to_csv(index=False, date_format="%Y-%m-%d")
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

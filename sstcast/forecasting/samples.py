@@ -1,0 +1,148 @@
+"""Joint samples of a forecast, in which neighbouring cells and successive days belong together.
+
+The predictive distribution of `spread` is one for each cell and day. It says nothing of their sum, for instance of
+the mean of an area. Joint samples keep these distributions, and take from observations how errors hang together
+(the Schaake shuffle of Clark et al. 2004, J. Hydrometeorol. 5, 243-262). Damped persistence forecasts as many
+stretches of the training years as there are samples, all from the same season. On each day and in each cell, the
+sample with the i-th largest of these errors gets the i-th largest value of the predictive distribution.
+
+The values are the quantiles at (i - 1/2) / N, which are more accurate than N random draws. Which days of the
+training years are used depends only on the initial date, so all systems share the standardised errors of a date.
+"""
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError, counted
+from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.heatwaves import AROUND
+from sstcast.ocean.prepared import Prepared
+
+SAMPLES = 100
+MOST_SAMPLES = 1000
+REACH = 45  # days of the year from the initial date to the first day of a path
+SEASON = 2 * REACH + 1  # days of a year on which a path may begin
+CELLS_AT_ONCE = 1024  # cells whose errors are sorted together
+DAY = np.timedelta64(1, "D")
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ErrorPaths:
+    """The paths of errors that damped persistence makes on the observed anomalies of the training years.
+
+    Attributes:
+        days: the days of `anomaly` without gaps, `[T]`.
+        anomaly: standardised anomalies `[T, ...]`, an array or a lazy field.
+        cells: mask `[...]` of the cells to use, which have values on all days.
+        train: the first and the last training day, which all paths lie between.
+        horizon: number of days to forecast.
+        where: the source of the days, for messages.
+    """
+
+    days: NDArray[np.datetime64]
+    anomaly: Any
+    cells: NDArray[np.bool_]
+    train: tuple[dt.date, dt.date]
+    horizon: int
+    where: str
+
+    @classmethod
+    def of(cls, data: DataConfig, cells: NDArray[np.bool_]) -> "ErrorPaths":
+        """Open the prepared anomalies of `data` lazily, for the cells `[lat, lon]`.
+
+        Raises SSTCastError if they do not exist or are damaged.
+        """
+        anomaly = Prepared.of(data).open_anomalies()["anomaly"].transpose("time", "lat", "lon")
+        return cls(anomaly["time"].values, anomaly, cells, data.splits.train, data.horizon, data.source)
+
+    @property
+    def length(self) -> int:
+        """Days in a path: the initial day, those ahead, and those that decide whether the last is in an event."""
+        return 1 + self.horizon + AROUND
+
+    def enough(self, init_time: np.datetime64, count: int) -> bool:
+        """Return whether `count` paths can be drawn for `init_time` (see `starts`)."""
+        return len(self._known(init_time)) >= count
+
+    def starts(self, init_time: np.datetime64, count: int) -> NDArray[np.intp]:
+        """Return the positions in `days` of the first days of `count` paths.
+
+        A path lies within the training years, and begins within 45 days of the season of `init_time`. No path
+        holds a day from `init_time` to the last day of a path from it. The days on which a path may begin are
+        divided into `count` equal parts, and one of each is drawn, with `init_time` as the seed.
+
+        Raises SSTCastError if there are fewer such days than paths.
+        """
+        known = self._known(init_time)
+        if len(known) < count:
+            years = math.ceil(count / SEASON) + 1
+            raise SSTCastError(
+                f"--samples {count}: needs {count} stretches of {self.length} training days within {REACH} days "
+                f"of the season, but {self.train[0]}..{self.train[1]} of {self.where} has {len(known)}; "
+                f"train on {counted(years, 'year')} or more, or ask for fewer"
+            )
+        generator = np.random.default_rng(init_time.astype("datetime64[D]").item().toordinal())
+        parts = np.linspace(0, len(known), count + 1)
+        drawn = parts[:-1] + generator.random(count) * np.diff(parts)
+        return known[drawn.astype(np.intp)]
+
+    def _known(self, init_time: np.datetime64) -> NDArray[np.intp]:
+        """Return the positions of all days on which a path for `init_time` may begin (see `starts`)."""
+        first, last = (np.datetime64(day, "D") for day in self.train)
+        days, date = self.days.astype("datetime64[D]"), init_time.astype("datetime64[D]")
+        apart = (_day_of_year(days) - _day_of_year(date) + YEAR / 2) % YEAR - YEAR / 2
+        within = (days >= first) & (days + (self.length - 1) * DAY <= last)
+        other_days = np.abs(days - date) >= self.length * DAY
+        return np.flatnonzero(within & other_days & (np.abs(apart) <= REACH))
+
+    def standard_errors(self, init_time: np.datetime64, count: int) -> Array:
+        """Return standardised errors `[horizon + AROUND, cell, count]`, which link cells and days of a forecast.
+
+        On each day and in each cell, they are the quantiles of the standard normal distribution at (i - 1/2) /
+        `count`, in the order of the errors of damped persistence on the paths. Raises SSTCastError like `starts`.
+        """
+        paths = np.empty((self.length, int(self.cells.sum()), count), np.float32)
+        for path, first in enumerate(self.starts(init_time, count)):
+            paths[..., path] = np.asarray(self.anomaly[first : first + self.length])[:, self.cells]
+        initial = paths[0]
+        damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
+        levels = normal_levels(count)
+        found = paths[1:]
+        for day, factor in zip(found, damping.astype(np.float32), strict=True):
+            for start in range(0, len(day), CELLS_AT_ONCE):
+                cells = slice(start, start + CELLS_AT_ONCE)
+                order = np.argsort(day[cells] - factor * initial[cells], axis=-1)
+                np.put_along_axis(day[cells], order, levels[None], axis=-1)
+        return found
+
+
+def normal_levels(count: int) -> Array:
+    """Return the quantiles of the standard normal distribution at (i - 1/2) / `count`, i = 1 .. `count`."""
+    return np.asarray(ndtri((np.arange(count) + 0.5) / count), np.float32)
+
+
+def sampled(mean: Array, spread: Array, errors: Array, lowest: Array | None = None) -> Array:
+    """Return samples in degC, `[..., sample]`, of forecasts with `mean` and `spread [...]` in degC.
+
+    Args:
+        mean, spread: mean and standard deviation in degC.
+        errors: standardised errors, `[..., sample]` (see `ErrorPaths.standard_errors`).
+        lowest: the value in degC that no sample is below, NaN where there is none.
+    """
+    found = mean[..., None] + spread[..., None] * errors
+    if lowest is not None and not np.isnan(lowest).all():
+        np.fmax(found, lowest[..., None], out=found)
+    return found
+
+
+def _day_of_year(days: Any) -> Any:
+    return (days - days.astype("datetime64[Y]")) / DAY

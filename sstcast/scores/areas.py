@@ -1,0 +1,189 @@
+"""Scores of areas: the mean of the region and of places, and their share in a marine heatwave.
+
+The forecast of an area consists of joint samples (see `sstcast.forecasting.samples`). Its mean is scored as an
+ensemble, and the probability that at least a share of it is in a heatwave by the Brier score. Samples cost more
+than the scores of cells, so only initial dates about 15 days apart are used.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
+from sstcast.forecasting.heatwaves import WORD
+from sstcast.forecasting.samples import ErrorPaths
+from sstcast.names import EVENT, LEVELS, REGION
+from sstcast.ocean.heatwaves import AROUND
+from sstcast.ocean.places import Places
+from sstcast.scores.distributions import Mean, SpreadSkill, crps
+from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.significance import spacing
+from sstcast.scores.truth import Truth
+from sstcast.storage.scratch import parts, release, scratch_array
+
+SAMPLES = WORD
+EVERY = 15  # days from one scored initial date to the next
+MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memory
+SHARES = (10, 25, 50)  # per cent of an area in a heatwave
+ROUNDING = 1e-6
+
+Array = NDArray[np.floating]
+
+
+def _covers(level: int) -> Statistic:
+    ends = [0.5 - level / 200, 0.5 + level / 200]
+
+    def covers(samples: Array, truth: Array) -> Any:
+        low, high = np.quantile(samples, ends, axis=0, method=HAZEN)
+        return (low <= truth) & (truth <= high)
+
+    return Statistic(f"covered_{level}", covers)
+
+
+_VARIANCE = Statistic("variance", lambda samples, truth: samples.var(0))
+_ERROR = Statistic("mse", lambda samples, truth: np.square(samples.mean(0) - truth))
+_CRPS = Statistic("crps", crps)
+# The metrics of the mean of an area. The samples are `[sample, ...]`.
+MEANS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Mean(_CRPS),
+        Mean(_ERROR, "rmse", root=True),
+        Mean(_VARIANCE, "spread", root=True),
+        SpreadSkill(_VARIANCE, _ERROR),
+        *(Mean(_covers(level)) for level in LEVELS),
+    )
+}
+STATISTICS = {statistic.name: statistic for metric in MEANS.values() for statistic in metric.statistics}
+BRIER: dict[str, Metric] = {"brier": Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))}
+
+
+def verifies_areas(truth: Truth) -> bool:
+    """Return whether the areas of a forecast can be verified.
+
+    They need every day up to the horizon, enough training days for samples, and a region that is not too large.
+    """
+    cells = int(truth.ocean.sum())
+    if not truth.daily or cells > MOST_CELLS:
+        return False
+    train = truth.data.splits.train
+    days = truth.anomalies["time"].values
+    paths = ErrorPaths(days, None, truth.ocean, train, truth.windows.horizon, truth.data.source)
+    return all(paths.enough(date, SAMPLES) for date in truth.windows.init_times[:: max(1, len(days) // 50)])
+
+
+class AreaTables:
+    """Accumulates the scores of the areas of systems that have a spread model."""
+
+    def __init__(
+        self, truth: Truth, heatwaves: HeatwaveTables, systems: Sequence[str], places: Places | None = None
+    ) -> None:
+        """Prepare empty tables.
+
+        Args:
+            truth: the days to verify.
+            heatwaves: the heatwaves observed on these days.
+            systems: the names of the systems.
+            places: areas besides the region.
+        """
+        self.truth, self.heatwaves, self.systems = truth, heatwaves, list(systems)
+        self.init_times = truth.windows.init_times
+        self.step = max(1, EVERY // spacing(self.init_times))
+        self.names, self.weights = [REGION], truth.area[truth.ocean][None]
+        if places is not None:
+            cells = np.isfinite(truth.on_map(np.ones(truth.ocean.shape, np.float32)))
+            on_map = places.weights(truth.cube["ocean_fraction"].load(), cells)
+            grid = truth.anomalies["ocean_mask"]
+            for name, weights in zip(places.names, on_map, strict=True):
+                if weights.any():
+                    on_tiles = truth.on_tiles(grid.copy(data=weights))[truth.ocean]
+                    self.names, self.weights = [*self.names, name], np.vstack([self.weights, on_tiles])
+        self.paths = _training_paths(truth)
+        self.errors: dict[int, Array] = {}
+        self.observed: dict[int, tuple[Array, Array]] = {}
+        shape = (len(self.systems), len(self.names), *(len(self.init_times), truth.windows.horizon))
+        self.means = {name: np.full(shape, np.nan, np.float32) for name in STATISTICS}
+        self.brier = np.full((len(SHARES), *shape), np.nan, np.float32)
+
+    def chosen(self, dates: slice) -> list[int]:
+        """Return the positions of those initial dates that are scored."""
+        return [date for date in range(dates.start, min(dates.stop, len(self.init_times))) if not date % self.step]
+
+    def begin(self, dates: slice, observed: Array, limit: Array) -> None:
+        """Make the standardised errors of the initial dates, which all systems share.
+
+        Args:
+            dates: the positions of the initial dates.
+            observed: observed anomalies in degC, `[dates, lead, tile, N]`.
+            limit: heatwave threshold minus climatology in degC, NaN where no event is defined, of the same shape.
+        """
+        ocean, horizon = self.truth.ocean, self.truth.windows.horizon
+        self.errors, self.observed = {}, {}
+        for date in self.chosen(dates):
+            self.errors[date] = self.paths.standard_errors(self.init_times[date], SAMPLES)
+            values, defined = (of[date - dates.start][:, ocean] for of in (observed, np.isfinite(limit)))
+            day = self.heatwaves.last[date] + 1
+            inside = self.heatwaves.truth[EVENT][day : day + horizon][:, ocean] & defined
+            whole = defined @ self.weights.T
+            share = (inside @ self.weights.T) / np.where(whole > 0, whole, np.nan)
+            self.observed[date] = (values @ self.weights.T) / self.weights.sum(1), share
+
+    def add(
+        self, system: str, dates: slice, mean: Array, spread: Array, limit: Array, lowest: Array | None
+    ) -> None:
+        """Add the forecasts of a system from the initial dates.
+
+        Args:
+            system: its name.
+            dates: the positions of the initial dates.
+            mean: anomalies in degC, `[dates, lead, tile, N]`.
+            spread: standard deviation in degC, of the same shape.
+            limit: heatwave threshold minus climatology in degC, of the same shape.
+            lowest: freezing point minus climatology in degC, -inf where there is none, of the same shape.
+        """
+        ocean, place = self.truth.ocean, self.systems.index(system)
+        for date in self.chosen(dates):
+            errors, (came, came_share) = self.errors[date], self.observed[date]
+            own, width, below = (of[date - dates.start][:, ocean] for of in (mean, spread, limit))
+            samples = area_means(own, width, errors, self.weights)
+            if lowest is not None and np.isfinite(low := lowest[date - dates.start][:, ocean]).any():
+                clipped = [
+                    area_means(own[[n]], width[[n]], errors[[n]], self.weights, low[n]) for n in range(len(own))
+                ]
+                samples = np.concatenate(clipped)
+            members = np.moveaxis(samples, -1, 0)
+            for name, statistic in STATISTICS.items():
+                self.means[name][place, :, date] = statistic.function(members, came).T
+            last = self.heatwaves.last[date]
+            hot = self.heatwaves.hot[last - AROUND : last + 1][:, ocean]
+            shares = heatwave_shares(hot, own - below, width, errors, self.weights)[1:]
+            for number, share in enumerate(SHARES):
+                least = np.float32(share / 100 - ROUNDING)
+                missed = np.square((shares >= least).mean(-1) - (came_share >= least))
+                self.brier[number, place, :, date] = np.where(np.isnan(came_share), np.nan, missed).T
+
+    def dataset(self) -> xr.Dataset:
+        """Return the statistics by date and lead, NaN on dates that are not scored."""
+        dims = ("system", "area", "init_time", "lead")
+        return xr.Dataset(
+            {f"area_{name}_by_date": (dims, values) for name, values in self.means.items()}
+            | {"area_brier_by_date": (("share", *dims), self.brier)},
+            {"system": self.systems, "area": self.names, "share": list(SHARES)},
+        )
+
+
+def _training_paths(truth: Truth) -> ErrorPaths:
+    """Read the anomalies of the training days in the scored cells."""
+    splits = truth.data.splits
+    days = truth.anomalies["anomaly"].sel(time=slice(*map(str, splits.train)))
+    values = scratch_array((len(days), int(truth.ocean.sum())))
+    for part in parts(days):
+        values[part] = truth.on_tiles(days[part])[:, truth.ocean]
+        release()
+    everywhere = np.ones(values.shape[1], bool)
+    horizon = truth.windows.horizon
+    return ErrorPaths(days["time"].values, values, everywhere, splits.train, horizon, truth.data.source)

@@ -1,0 +1,166 @@
+"""The forecast of places: by plain NumPy on the samples in the file, as a table, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scored_runs
+import xarray as xr
+from logged import logged
+from scored_runs import configure
+
+import sstcast
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.places import parse_shares
+from sstcast.forecasting.samples import SAMPLES
+from sstcast.forecasting.spread import calibrated
+from sstcast.geo import area_weights
+from sstcast.ocean.places import Places
+from sstcast.runs import Run
+from sstcast.storage.stores import open_netcdf
+
+DATE = "2004-03-10"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    calibrated(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A point, a point outside the region, and an area whose edges are those of cells."""
+    path = tmp_path_factory.mktemp("places") / "mine.geojson"
+    ring = [[171, -11.5], [172, -11.5], [172, -10.5], [171, -10.5], [171, -11.5]]
+    of = {
+        "farm": {"type": "Point", "coordinates": [171.3, -10.3]},
+        "elsewhere": {"type": "Point", "coordinates": [20, -10.3]},
+        "park": {"type": "Polygon", "coordinates": [ring]},
+    }
+    features = [{"type": "Feature", "properties": {"name": n}, "geometry": g} for n, g in of.items()]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def forecasted(made: Run, file: Path, tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    """A forecast with places and all samples."""
+    out = tmp_path_factory.mktemp("out") / "f.nc"
+    with logged() as lines:
+        path, new = forecast(made.folder, DATE, out, samples=SAMPLES, places=Places.read(file), shares=(20, 60))
+    assert new
+    assert lines[-3:] == [
+        "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
+        "park: 100% of its area are in 16 ocean cells",
+        f"{path.with_name('f-mine.csv')}: 3 places",
+    ]
+    return xr.load_dataset(path).assign_attrs(table=str(path.with_name("f-mine.csv")))
+
+
+def test_an_area_is_plain_numpy_on_the_samples(forecasted: xr.Dataset) -> None:
+    park = forecasted.isel(init_time=0, lat=slice(2, 6), lon=slice(4, 8)).sel(place="park")
+    area = area_weights(park["lat"]) * xr.ones_like(park["lon"])
+    means = park["sst_sample"].weighted(area).mean(("lat", "lon"))
+    np.testing.assert_allclose(park["place_sst"], means.mean("sample"), atol=1e-3)
+    levels = forecasted["quantile"].values
+    wanted = means.quantile(levels, "sample", method="hazen").transpose("lead", "quantile")
+    np.testing.assert_allclose(park["place_sst_quantile"].transpose("lead", "quantile"), wanted, atol=1e-3)
+    threshold = park["heatwave_threshold"].weighted(area).mean(("lat", "lon"))
+    np.testing.assert_allclose(park["place_threshold"], threshold, atol=1e-4)
+    beyond = (means > threshold).mean("sample")
+    np.testing.assert_allclose(park["place_exceedance_probability"], beyond, atol=0.011)
+    assert 0 < beyond.mean() < 1
+    share = park["place_heatwave_share"]
+    # The mean of events in cells has other trajectories, but the same probabilities of a day.
+    expected = park["heatwave_probability"].weighted(area).mean(("lat", "lon"))
+    np.testing.assert_allclose(share, expected, atol=0.08)
+    quantiles = park["place_heatwave_share_quantile"]
+    assert (quantiles.diff("quantile") >= 0).all()
+    assert park["place_share_probability"]["share"].values.tolist() == [20, 60]
+    chance = park["place_share_probability"].sel(share=60)
+    below = quantiles.sel(quantile=0.95) < 0.6
+    assert (chance.where(below, 0) <= 0.06).all()
+    assert (park["place_share_probability"].diff("share") <= 0).all()
+    assert park["place_heatwave_probability"].isnull().all()
+
+
+def test_a_point_repeats_its_cell(forecasted: xr.Dataset) -> None:
+    farm, cell = forecasted.sel(place="farm"), forecasted.isel(lat=6, lon=5)
+    for name in ("sst", "sst_quantile", "exceedance_probability", "heatwave_probability"):
+        np.testing.assert_array_equal(farm[f"place_{name}"].squeeze(), cell[name].squeeze())
+    np.testing.assert_array_equal(farm["place_threshold"], cell["heatwave_threshold"])
+    assert farm["place_heatwave_share"].isnull().all()
+
+
+def test_the_table_is_what_the_file_holds(forecasted: xr.Dataset) -> None:
+    table = pd.read_csv(forecasted.attrs["table"])
+    assert table["place"].value_counts(sort=False).to_dict() == {"farm": 8, "elsewhere": 1, "park": 8}
+    assert table["kind"].unique().tolist() == ["point", "area"]
+    empty = table[table["place"] == "elsewhere"].iloc[0]
+    assert empty[["lat", "lon"]].tolist() == [-10.3, 20]
+    assert empty.drop(["place", "kind", "lat", "lon", "init_time"]).isna().all()
+    park = table[table["place"] == "park"].set_index("lead")
+    fields = forecasted.isel(init_time=0).sel(place="park")
+    for column, field in {
+        "sst": fields["place_sst"],
+        "sst_q10": fields["place_sst_quantile"].sel(quantile=0.1),
+        "threshold": fields["place_threshold"],
+        "exceedance_probability": fields["place_exceedance_probability"],
+        "heatwave_share": fields["place_heatwave_share"],
+        "heatwave_share_q95": fields["place_heatwave_share_quantile"].sel(quantile=0.95),
+        "probability_of_share_20": fields["place_share_probability"].sel(share=20),
+    }.items():
+        np.testing.assert_allclose(park[column], field, atol=1e-4, err_msg=column)
+    assert park["init_time"].unique().tolist() == [DATE]
+    assert park["valid_time"].iloc[[0, -1]].tolist() == ["2004-03-11", "2004-03-18"]
+    assert park["heatwave_probability"].isna().all()
+
+
+def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset, tmp_path: Path) -> None:
+    plain = xr.load_dataset(forecast(made.folder, DATE, tmp_path / "plain.nc")[0])
+    assert not [name for name in plain.variables if "place" in str(name)]
+    for name, field in plain.items():
+        np.testing.assert_array_equal(field, forecasted[name], err_msg=str(name))
+
+
+def test_python_and_both_formats(made: Run, file: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:
+    for name in ("a.nc", "a.zarr"):
+        for new in (True, False):
+            table = tmp_path / "a-mine.csv"
+            table.unlink(missing_ok=True)
+            result = sstcast.forecast(made, DATE, tmp_path / name, places=file, share="20,60")
+            assert result.new is new
+            assert table.read_text() == Path(forecasted.attrs["table"]).read_text()
+        np.testing.assert_array_equal(result.value["place_sst"], forecasted["place_sst"])
+        assert result.value["place"].values.tolist() == ["farm", "elsewhere", "park"]
+    assert "sst_sample" not in open_netcdf(tmp_path / "a.nc", "")
+
+
+def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
+    coast = json.loads(file.read_text())["features"][2]
+    coast["geometry"]["coordinates"] = [[[170, -12], [170.8, -12], [170.8, -11.4], [170, -11.4], [170, -12]]]
+    path, out = tmp_path / "coast.json", tmp_path / "b.nc"
+    path.write_text(json.dumps(coast))
+    options = ("forecast", made.folder, "--date", DATE, "--out", out, "--places")
+    fails([f"{path}: park: only ", "ocean cells of the region"], *options, path)
+    fails(["--share none: give per cent"], *options, file, "--share", "none")
+    fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
+    assert not out.exists()
+    assert parse_shares("50, 10,10") == (10, 50)
+    for wrong in ("0", "101", "", "10;20"):
+        with pytest.raises(SSTCastError, match="--share"):
+            parse_shares(wrong)
+
+
+def test_points_need_no_samples(tmp_path: Path, sst_file: Path) -> None:
+    splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
+    run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits))
+    path = tmp_path / "farms.csv"
+    path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
+    made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(path))
+    assert xr.load_dataset(made)["place_sst"].notnull().all()

@@ -1,0 +1,48 @@
+"""A hindcast scores the means of the region and of places over all folds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+from logged import logged
+from small_hindcast import plan, system, write_ocean
+
+from sstcast.figures.places import areas
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.ocean.places import Place, Places
+from sstcast.scores.areas import EVERY
+from sstcast.scores.summary import json_numbers
+
+PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
+PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
+
+
+def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ocean(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    asked = replace(plan(system("one", "ridge", options={})), places=PLACES)
+    with logged() as lines:
+        metrics, new = hindcast(asked)
+    assert new
+    assert "park: 100% of its area are in 16 ocean cells" in lines
+    assert any(line.startswith("elsewhere: lies outside the region") for line in lines)
+    assert list(metrics["areas"]) == ["region", "park"]
+    with asked.hindcast.open() as opened:
+        tables = opened.load()
+    assert set(tables["fold"].values) == {2005, 2007}
+    for area, of in metrics["areas"].items():
+        assert set(of) == set(metrics["systems"])
+        crps = tables["area_crps_by_date"].sel(area=area, system="one")
+        assert of["one"]["crps"] == pytest.approx(float(crps.mean()), abs=1e-5)
+        for fold in (2005, 2007):
+            scored = crps.sel(init_time=tables["fold"] == fold).dropna("init_time")
+            assert (np.diff(scored["init_time"]) >= np.timedelta64(EVERY - 6, "D")).all()
+            assert of["one"]["by_fold"]["crps"][str(fold)] == json_numbers(scored.mean().values.astype(float))
+    (sheet,) = areas(metrics, "hindcast")
+    assert [name for name, _ in sheet.rows] == ["region", "park"]
+    first = next(iter(metrics["systems"]))
+    assert sheet.rows[1][1][0] == f"{metrics['areas']['park'][first]['crps']:.4f}"
+    assert len(sheet.header) == len(sheet.rows[0][1])
+    assert hindcast(asked)[1] is False

@@ -1,0 +1,204 @@
+"""Weights of places against shapely on a fine grid, and files that are refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.places import Places
+
+SQUARE = [[0, 0], [4, 0], [4, 3], [0, 3], [0, 0]]
+
+
+def grid(
+    west: float = -2.0, south: float = -1.0, rows: int = 12, columns: int = 16, step: float = 0.5
+) -> xr.DataArray:
+    """Return the ocean fraction of cells, with some coast."""
+    lat, lon = south + step * (np.arange(rows) + 0.5), west + step * (np.arange(columns) + 0.5)
+    fraction = np.ones((rows, columns), np.float32)
+    fraction[3, 5], fraction[6:8, 9] = 0.75, 0.25
+    return xr.DataArray(fraction, {"lat": lat, "lon": lon}, ("lat", "lon"))
+
+
+def written(tmp_path: Path, *polygons: Any, name: str = "area") -> Places:
+    kind = "Polygon" if len(polygons) == 1 else "MultiPolygon"
+    coordinates = polygons[0] if len(polygons) == 1 else list(polygons)
+    feature = {
+        "type": "Feature",
+        "properties": {"name": name},
+        "geometry": {"type": kind, "coordinates": coordinates},
+    }
+    path = tmp_path / "areas.geojson"
+    path.write_text(json.dumps(feature))
+    return Places.read(path)
+
+
+def expected(polygon: Any, fraction: xr.DataArray, ocean: np.ndarray, finer: int = 60) -> np.ndarray:
+    """Sum the areas of fine cells whose centres shapely finds inside."""
+    step = float(fraction["lat"][1] - fraction["lat"][0])
+    fine = step * ((np.arange(finer) + 0.5) / finer - 0.5)
+    lat = (fraction["lat"].values[:, None] + fine).ravel()
+    lon = (fraction["lon"].values[:, None] + fine).ravel()
+    inside = sum(shapely.contains_xy(polygon, *np.meshgrid(lon + shift, lat)) for shift in (-360, 0, 360))
+    area = inside * np.cos(np.radians(lat))[:, None]
+    cells = area.reshape(fraction.shape[0], finer, fraction.shape[1], finer).sum((1, 3))
+    weights = cells * fraction.values * ocean
+    return weights / weights.sum()
+
+
+HOLE = [[1, 1], [1, 2.2], [2.3, 2.2], [2.3, 1], [1, 1]]
+SHAPES = {
+    "square": ([SQUARE],),
+    "slanted": ([[[0.3, -0.4], [4.7, 0.9], [2.1, 3.8], [0.3, -0.4]]],),
+    "with a hole": ([SQUARE, HOLE],),
+    "of two parts": ([SQUARE], [[[4.5, 3.1], [5.6, 3.1], [5.6, 4.4], [4.5, 3.1]]]),
+    "another convention": ([[[x + 360, y] for x, y in SQUARE], [[x + 360, y] for x, y in HOLE]],),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_weights_are_areas_times_ocean(tmp_path: Path, name: str) -> None:
+    fraction, parts = grid(), SHAPES[name]
+    ocean = fraction.values >= 0.5
+    ocean[4, 4] = False
+    shapes = [shapely.Polygon(part[0], part[1:]) for part in parts]
+    lines: list[str] = []
+    (found,) = written(tmp_path, *parts).weights(fraction, ocean, lines.append)
+    np.testing.assert_allclose(found, expected(shapely.MultiPolygon(shapes), fraction, ocean), atol=2e-4)
+    assert lines[0].startswith("area: 9")
+    assert lines[0].endswith(f"of its area are in {(found > 0).sum()} ocean cells")
+
+
+@pytest.mark.parametrize("south", [-1.0, 60.0, -66.0])
+def test_areas_shrink_towards_the_poles(tmp_path: Path, south: float) -> None:
+    fraction = grid(south=south)
+    corners = [[[x, y + south + 1] for x, y in SQUARE]]
+    found = written(tmp_path, corners).weights(fraction, np.ones(fraction.shape, bool), str)[0]
+    wanted = expected(shapely.Polygon(corners[0]), fraction, np.ones(fraction.shape, bool))
+    np.testing.assert_allclose(found, wanted, atol=2e-4)
+
+
+NOTCH = [[179, 1], [180.5, 1], [180.5, 2], [179, 1]]
+ACROSS: dict[str, list[Any]] = {
+    "jumps": [
+        [[[178, 0], [-178, 0], [-178, 3], [178, 3], [178, 0]], [[x - 360 * (x > 180), y] for x, y in NOTCH]]
+    ],
+    "beyond 180": [[[[178, 0], [182, 0], [182, 3], [178, 3], [178, 0]], NOTCH]],
+    "cut": [
+        [[[178, 0], [180, 0], [180, 1], [179, 1], [180, 5 / 3], [180, 3], [178, 3], [178, 0]]],
+        [
+            [
+                [-180, 0],
+                [-178, 0],
+                [-178, 3],
+                [-180, 3],
+                [-180, 5 / 3],
+                [-179.5, 2],
+                [-179.5, 1],
+                [-180, 1],
+                [-180, 0],
+            ]
+        ],
+    ],
+}
+
+
+@pytest.mark.parametrize("west", [176.0, -184.0])
+@pytest.mark.parametrize("case", ACROSS)
+def test_areas_cross_the_date_line(tmp_path: Path, west: float, case: str) -> None:
+    fraction = grid(west=west)
+    ocean = np.ones(fraction.shape, bool)
+    shape = shapely.Polygon([[178, 0], [182, 0], [182, 3], [178, 3]], [NOTCH])
+    (found,) = written(tmp_path, *ACROSS[case]).weights(fraction, ocean, str)
+    np.testing.assert_allclose(found, expected(shape, fraction, ocean), atol=2e-4)
+
+
+def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_text('Name, Lat, Lon\n"a, b", 0.1, 359.9\nshore,2.4,3.1\ninland,3.9,5.2\naway,40,3\n')
+    fraction = grid()
+    ocean = np.ones(fraction.shape, bool)
+    ocean[6, 10] = False  # the cell of the shore
+    ocean[5:, 12:] = False
+    lines: list[str] = []
+    places = Places.read(path)
+    found = places.weights(fraction, ocean, lines.append)
+    assert places.names == ["a, b", "shore", "inland", "away"]
+    assert found[0, 2, 3] == 1
+    assert found.sum((1, 2)).tolist() == [1, 1, 0, 0]
+    rows, columns = np.nonzero(ocean)
+    apart = shapely.distance(
+        shapely.Point(3.1, 2.4), shapely.points(fraction["lon"].values[columns], fraction["lat"].values[rows])
+    )
+    assert found[1, rows[apart.argmin()], columns[apart.argmin()]] == 1
+    assert "shore: is on land; the nearest ocean cell is at" in lines[0]
+    assert lines[0].endswith(f"{apart.min() * 111.2:.0f} km away; its forecast is used")
+    assert "inland: is on land" in lines[1]
+    assert lines[1].endswith("it is too far away for a forecast")
+    assert lines[2] == "away: lies outside the region, -2,6,-1,5, so it has no forecast"
+
+
+def test_an_area_with_too_little_sea_is_refused_and_one_outside_is_not(tmp_path: Path) -> None:
+    fraction, lines = grid(), []
+    ocean = np.ones(fraction.shape, bool)
+    ocean[:, :10] = False
+    with pytest.raises(SSTCastError, match=r"areas.geojson: area: only 25% of its area are ocean cells"):
+        written(tmp_path, [SQUARE]).weights(fraction, ocean, str)
+    beyond = [[[x + 50, y] for x, y in SQUARE]]
+    assert not written(tmp_path, beyond).weights(fraction, ocean, lines.append).any()
+    assert lines == ["area: lies outside the region, -2,6,-1,5, so it has no forecast"]
+
+
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "no column": ("a.csv", "name,latitude,lon\na,1,2\n", "has no column lat; give name, lat, lon"),
+    "words": ("a.csv", "name,lat,lon\na,north,2\n", "line 2: lat and lon must be numbers"),
+    "short row": ("a.csv", "name,lat,lon\na,1\n", "line 2: lat and lon must be numbers"),
+    "no name": ("a.csv", "name,lat,lon\n ,1,2\n", "line 2: the place has no name"),
+    "swapped": ("a.csv", "name,lat,lon\na,148,-42\n", "line 2: coordinates must be degrees"),
+    "twice": ("a.csv", "name,lat,lon\na,1,2\na,3,4\n", "two places are called a"),
+    "nothing": ("a.csv", "name,lat,lon\n", "holds no place"),
+    "empty": ("a.csv", "", "has no column name"),
+    "no JSON": ("a.geojson", "{", "cannot be read"),
+    "other JSON": ("a.json", "{\"type\": \"FeatureCollection\"}", "cannot be read"),
+    "a line": (
+        "a.geojson",
+        json.dumps({"type": "LineString", "coordinates": [[0, 0], [1, 1]]}),
+        "a: is a LineString, not a point or a polygon",
+    ),
+    "a bow tie": (
+        "a.geojson",
+        json.dumps({"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]}),
+        "a: is not a valid polygon",
+    ),
+    "a pole": (
+        "a.geojson",
+        json.dumps({"type": "Polygon", "coordinates": [[[0, 70], [120, 70], [-120, 70], [0, 70]]]}),
+        "a: encircles a pole",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_unusable_files_are_refused(tmp_path: Path, case: str) -> None:
+    name, text, words = REFUSED[case]
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(SSTCastError) as error:
+        Places.read(path)
+    assert str(error.value).startswith(str(path))
+    assert words in str(error.value)
+    with pytest.raises(SSTCastError, match=r"absent.csv: cannot be read"):
+        Places.read(tmp_path / "absent.csv")
+
+
+def test_places_are_read_again_from_their_text(tmp_path: Path) -> None:
+    places = written(tmp_path, *SHAPES["of two parts"], name="Ünder the “sea”")
+    again = Places.from_geojson(places.geojson)
+    assert again.names == places.names
+    assert shapely.equals_exact(again.places[0].geometry, places.places[0].geometry)
+    assert again.geojson == places.geojson

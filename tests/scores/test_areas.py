@@ -1,0 +1,142 @@
+"""Scores of areas against plain NumPy, and places of an evaluation."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scored_runs
+import xarray as xr
+from logged import logged
+from scored_runs import configure
+
+import sstcast
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.samples import ErrorPaths
+from sstcast.forecasting.spread import calibrated
+from sstcast.geo import area_weights
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import events, limits_of
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores.areas import EVERY, SAMPLES
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.saved import Scored
+from sstcast.training.train import train, training_windows
+
+
+def geojson(path: Path) -> Path:
+    ring = [[171, -11.5], [172, -11.5], [172, -10.5], [171, -10.5], [171, -11.5]]
+    feature = {
+        "type": "Feature",
+        "properties": {"name": "park"},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+    path.write_text(json.dumps(feature))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """A run that is evaluated with a place."""
+    folder = tmp_path_factory.mktemp("areas")
+    config = configure(folder, sst_file, model={"name": "ridge"}, horizon=5)
+    prepare(config.data)
+    run, _ = train(config, training_windows(config))
+    with logged() as lines:
+        result = sstcast.evaluate(run, places=geojson(folder / "park.geojson"))
+    assert result.new
+    assert lines == ["park: 100% of its area are in 16 ocean cells"]
+    return run
+
+
+def test_scores_by_date_are_plain_numpy(made: Run) -> None:
+    tables = Scored(made.folder).open().load()
+    data, limits = made.config.data, limits_of(made.config.data)
+    cube = Prepared.of(data).open_cube()["sst"].load()
+    issued = xr.open_zarr(made.forecasts, zarr_format=2).load()
+    ocean = issued["sst"][0, 0].notnull().values
+    area = (area_weights(issued["lat"]) * xr.ones_like(issued["lon"])).values
+    inside = np.zeros(area.shape, bool)
+    inside[2:6, 4:8] = True
+    scored = tables["area_crps_by_date"].sel(system="model", area="region").notnull().all("lead")
+    dates = tables["init_time"].values[scored.values]
+    assert (np.diff(dates) == np.timedelta64(EVERY, "D")).all()
+    assert len(dates) > 20
+    hot = cube > on_days(limits["heatwave_threshold"], cube["time"])
+    event = xr.DataArray(events(hot.values), hot.coords, hot.dims)
+    for date in dates[[0, 7]]:
+        field = issued.sel(init_time=date)
+        errors = ErrorPaths.of(data, ocean).standard_errors(date, SAMPLES)
+        mean, spread = (field[name].values[:, ocean] for name in ("sst", "sst_spread"))
+        samples = mean[..., None] + spread[..., None] * errors[: len(mean)]
+        days = field["valid_time"].values
+        came, threshold = (
+            of.values[:, ocean]
+            for of in (cube.sel(time=days), on_days(limits["heatwave_threshold"], xr.DataArray(days, dims="time")))
+        )
+        past = hot.sel(time=slice(date - np.timedelta64(6, "D"), date)).values[:, ocean]
+        late = np.minimum(np.arange(len(errors)), len(mean) - 1)
+        ahead = mean[late][..., None] + spread[late][..., None] * errors > threshold[late][..., None]
+        whole = np.concatenate([np.repeat(past[..., None], SAMPLES, -1), ahead])
+        in_event = events(whole)[len(past) : len(past) + len(mean)]
+        for name, weights in (("region", area[ocean]), ("park", (area * inside)[ocean])):
+            found = tables.sel(system="model", area=name, init_time=date)
+            members = np.einsum("lcn,c->ln", samples, weights) / weights.sum()
+            truth = came @ weights / weights.sum()
+            spans = abs(members[:, :, None] - members[:, None]).mean((1, 2)) / 2
+            crps = abs(members - truth[:, None]).mean(1) - spans
+            np.testing.assert_allclose(found["area_crps_by_date"], crps, atol=2e-4)
+            np.testing.assert_allclose(found["area_variance_by_date"], members.var(1), rtol=1e-2)
+            ends = np.quantile(members, [0.1, 0.9], axis=1, method="hazen")
+            sure = np.minimum(abs(truth - ends[0]), abs(truth - ends[1])) > 1e-3
+            covered = (ends[0] <= truth) & (truth <= ends[1])
+            np.testing.assert_array_equal(found["area_covered_80_by_date"].values[sure], covered[sure])
+            shares = np.einsum("lcn,c->ln", in_event, weights) / weights.sum()
+            occurred = event.sel(time=days).values[:, ocean] @ weights / weights.sum()
+            brier = ((shares >= 0.25 - 1e-6).mean(1) - (occurred >= 0.25 - 1e-6)) ** 2
+            np.testing.assert_allclose(found["area_brier_by_date"].sel(share=25), brier, atol=0.05)
+
+
+def test_scores_are_means_over_dates(made: Run) -> None:
+    metrics = json.loads(made.metrics.read_text())
+    tables = Scored(made.folder).open().load()
+    assert list(metrics["areas"]) == ["region", "park"]
+    assert set(metrics["areas"]["park"]) == set(metrics["probabilities"])
+    for area, of in metrics["areas"].items():
+        for system in ("model", "climatology"):
+            fields = tables.sel(area=area, system=system)
+            crps = fields["area_crps_by_date"]
+            assert of[system]["crps"] == pytest.approx(float(crps.mean()), abs=1e-5)
+            assert of[system]["by_lead"]["crps"] == pytest.approx(crps.mean("init_time").values, abs=1e-5)
+            ratio = (fields["area_variance_by_date"].mean() / fields["area_mse_by_date"].mean()) ** 0.5
+            assert of[system]["spread_skill"] == pytest.approx(float(ratio), rel=1e-4)
+            assert 0 <= of[system]["covered_80"] <= 1
+            brier = fields["area_brier_by_date"].sel(share=50)
+            assert of[system]["share"]["50"]["brier"] == pytest.approx(float(brier.mean()), abs=1e-5)
+
+
+def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(made.folder, tmp_path / "copy")))
+    metrics, new = evaluate(copy)
+    assert not new
+    assert "park" in metrics["areas"]
+    other = geojson(tmp_path / "other.geojson")
+    other.write_text(other.read_text().replace("park", "reef"))
+    assert list(sstcast.evaluate(copy, places=other).value["areas"]) == ["region", "reef"]
+    other.write_text(other.read_text().replace("172", "195"))
+    with pytest.raises(SSTCastError, match="reef: only"):
+        sstcast.evaluate(copy, places=other)
+
+
+def test_without_enough_training_days_nothing_is_said_of_areas(tmp_path: Path, sst_file: Path) -> None:
+    splits = {"train": ["2001-01-01", "2001-12-31"], "validation": [2002, 2003], "test": [2004, 2004]}
+    run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits, horizon=28))
+    calibrated(run)
+    metrics, _ = evaluate(run)
+    assert "areas" not in metrics
+    path, _ = forecast(run.folder, "2004-03-10")
+    assert "heatwave_area" in xr.load_dataset(path)
