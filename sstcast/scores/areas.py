@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
+from sstcast.log import silent
 from sstcast.names import EVENT, LEVELS, REGION
 from sstcast.ocean.heatwaves import AROUND
 from sstcast.ocean.places import Places
@@ -96,7 +97,8 @@ class AreaTables:
         self.names, self.weights = [REGION], truth.area[truth.ocean][None]
         if places is not None:
             cells = np.isfinite(truth.on_map(np.ones(truth.ocean.shape, np.float32)))
-            on_map = places.weights(truth.cube["ocean_fraction"].load(), cells)
+            with silent():  # `evaluate` has told them already, and a hindcast once for all folds
+                on_map = places.weights(truth.cube["ocean_fraction"].load(), cells)
             grid = truth.anomalies["ocean_mask"]
             for name, weights in zip(places.names, on_map, strict=True):
                 if weights.any():
