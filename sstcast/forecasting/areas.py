@@ -50,19 +50,22 @@ def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors
         errors: standardised errors `[lead + AROUND, cell, sample]`.
         weights: weights `[area, cell]`.
     """
-    hot, leads = hot[-AROUND - 1 :], len(margin)
+    hot, leads, samples = hot[-AROUND - 1 :], len(margin), errors.shape[-1]
     defined = np.isfinite(margin)
     defined = np.concatenate([defined.any(0, keepdims=True), defined])
     days = np.minimum(np.arange(leads + AROUND), leads - 1)
-    inside_area = np.zeros((1 + leads, len(weights), errors.shape[-1]), np.float32)
+    inside_area = np.zeros((1 + leads, len(weights), samples), np.float32)
     for start in range(0, len(hot[0]), CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
         limit = (-margin[:, part] / spread[:, part]).astype(np.float32)
-        ahead = errors[:, part] > limit[days, :, None]  # never where the limit is NaN
-        before = np.broadcast_to(hot[:, part, None], (len(hot), *ahead.shape[1:]))
+        # A bit for each sample. None is set where the limit is NaN.
+        ahead = np.packbits(errors[:, part] > limit[days, :, None], axis=-1)
+        before = np.where(hot[:, part, None], np.uint8(255), np.uint8(0))
+        before = np.broadcast_to(before, (len(hot), *ahead.shape[1:]))
         inside = events(np.concatenate([before, ahead]))[len(hot) - 1 : -AROUND]
-        for day, cells in enumerate(inside):
-            inside_area[day] += (weights[:, part] * defined[day, part]) @ cells.astype(np.float32)
+        for day, bits in enumerate(inside):
+            cells = np.unpackbits(bits, axis=-1, count=samples).astype(np.float32)
+            inside_area[day] += (weights[:, part] * defined[day, part]) @ cells
     whole = (defined @ weights.T).astype(np.float32)[..., None]
     return np.asarray(inside_area / np.where(whole > 0, whole, np.float32(np.nan)), np.float32)
 

@@ -53,7 +53,7 @@ CELLS_AT_ONCE = 256  # cells whose values fit in the cache
 VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 
 Array = NDArray[np.floating]
-Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
+Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint8], NDArray[np.uint64])
 
 
 def limits(sst: xr.DataArray) -> xr.Dataset:

@@ -2,7 +2,7 @@
 
 The forecast of an area consists of joint samples (see `sstcast.forecasting.samples`). Its mean is scored as an
 ensemble, and the probability that at least a share of it is in a heatwave by the Brier score. Samples cost more
-than the scores of cells, so only initial dates about 15 days apart are used.
+than the scores of cells, so only initial dates about 30 days apart are used.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from sstcast.scores.truth import Truth
 from sstcast.storage.scratch import parts, release, scratch_array
 
 SAMPLES = WORD
-EVERY = 15  # days from one scored initial date to the next
+EVERY = 30  # days from one scored initial date to the next
 MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memory
 SHARES = (10, 25, 50)  # per cent of an area in a heatwave
 ROUNDING = 1e-6

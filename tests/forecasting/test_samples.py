@@ -11,13 +11,16 @@ import xarray as xr
 from logged import logged
 from scipy.stats import norm
 from scored_runs import configure
+from small_ocean import make_sst
 
 from sstcast.cli import DEFAULTS
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
+from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import area_weights
 from sstcast.ocean.heatwaves import AROUND, events
 from sstcast.runs import Run
@@ -233,3 +236,17 @@ def test_a_short_record_leaves_out_the_interval(tmp_path: Path, sst_file: Path) 
         path, _ = forecast(run.folder, "2004-03-10")
     assert f"{path}: the share of the sea in a heatwave has no interval: the training days are too few" in lines
     assert "heatwave_area_quantile" not in xr.load_dataset(path)
+
+
+def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -> None:
+    make_sst(years=8, seed=5).to_netcdf(tmp_path / "other.nc", engine="netcdf4")
+    days = FieldSource(source=tmp_path / "other.nc")
+    path, _ = forecast(made.folder, out=tmp_path / "o.nc", say=str, days=days, samples=20)
+    found = xr.load_dataset(path).isel(init_time=0)
+    data = transferred_data(made, days, to_forecast=True)
+    assert data.splits.train[1].year == 2006  # 2007 is for validation
+    ocean = found["sst"].notnull().values[0]
+    errors = ErrorPaths.of(data, ocean).standard_errors(found["init_time"].values, 20)[: found.sizes["lead"]]
+    mean, spread = (found[name].values[:, ocean] for name in ("sst", "sst_spread"))
+    samples = found["sst_sample"].transpose("lead", "lat", "lon", "sample").values[:, ocean]
+    np.testing.assert_allclose(samples, sampled(mean, spread, errors), atol=1e-3)
