@@ -2,7 +2,7 @@
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -29,13 +29,20 @@ from sstcast.forecasting.transfer import OWN, continued, newest_data, transferre
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
-from sstcast.ocean.prepare import prepare
+from sstcast.ocean.predictors import (
+    check_known,
+    describe_predictors,
+    given_values,
+    predictors_in,
+    with_predictors,
+)
+from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
 from sstcast.storage.cf import CONVENTIONS, write
-from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
 
 LATEST = "latest"
@@ -81,6 +88,7 @@ def forecast(
             prepare(data, say)
         else:
             check_source(data)
+            update_predictors(data, say)
         loaded = LoadedRun(run.folder, data)
         if out is None:
             source = other.get("source")
@@ -106,6 +114,7 @@ def own_data(run: Run, last: dt.date, say: Callable[[str], object]) -> DataConfi
         prepare(data, say)
     elif data == own:
         check_source(data)
+    update_predictors(data, say)
     if Prepared.of(own).exist:
         check_data(run)  # stores extended with newer days must be of the same ocean
     return data
@@ -163,7 +172,29 @@ class LoadedRun:
         """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data)
 
-    def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
+    @property
+    def _folder(self) -> Path:
+        return Prepared.of(self.data).cube.parent
+
+    def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
+        """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        known = self.data.predictors
+        if others := [name for name in predictors if name not in known]:
+            raise SSTCastError(
+                f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
+            )
+        return {name: given_values(values, name, known[name]) for name, values in predictors.items()}
+
+    def _check_predictors(self, known: xr.Dataset) -> str:
+        """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
+        absent = [
+            f"{name} {reason}, its climatology is read" for name, reason in check_known(known, self.data).items()
+        ]
+        return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
+
+    def recipe(
+        self, history: xr.DataArray, members: bool = False, given: Mapping[str, xr.DataArray] | None = None
+    ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
@@ -177,9 +208,18 @@ class LoadedRun:
             "limits": LAYOUT,
             "history": state.hexdigest(),
             "members": members,
+            **({"predictors": self._known_of(history, given)} if self.data.predictors else {}),
         }
 
-    def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
+    def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
+        """Hash what the days of a history know of the predictors."""
+        days = xr.Dataset(coords={"time": history["time"]})
+        known = predictors_in(with_predictors(days, self.data, self._folder, given))
+        return hashlib.sha256(b"".join(field.values.tobytes() for field in known.values())).hexdigest()
+
+    def forecast(
+        self, history: xr.DataArray, members: bool = False, predictors: Mapping[str, Any] | None = None
+    ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
         Args:
@@ -188,6 +228,8 @@ class LoadedRun:
                 run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
                 described in the attributes of the forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.
+            predictors: values of the run's predictors by name, as a pandas Series or an xarray DataArray by date,
+                or the path of a file. By default, those of the prepared stores.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -197,14 +239,16 @@ class LoadedRun:
             `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
-            SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
-                member.
+            SSTCastError: days, values or a predictor are missing, the grid is another, or `members` is set for a
+                run with one member.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
-        known = self.normals.standardise(history).compute()
+        given = self._given(predictors or {})
+        known = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        read = {"predictors": told} if (told := self._check_predictors(known)) else {}
         standard = known.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         predicted = self.predictor.predict(with_earlier(standard, known))
@@ -228,7 +272,8 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members)),
+            recipe=as_text(self.recipe(history, members, given)),
+            **read,
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )

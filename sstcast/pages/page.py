@@ -290,7 +290,9 @@ def _write(
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
         area=_area(forecast),
-        notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
+        notes=[
+            str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)
+        ],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),
         facts=facts,

@@ -9,7 +9,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL, WITHOUT
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
@@ -71,7 +71,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
-    from sstcast.scores.summary import finish, json_numbers, metadata, summarise
+    from sstcast.scores.summary import finish, json_numbers, metadata, predictors_of, summarise
     from sstcast.scores.truth import Truth, forecast_file
     from sstcast.scores.verify import System, baselines, join, verify, week_starts
 
@@ -82,6 +82,9 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
         # With the spread of the run, probabilities differ only by what the network added.
         references = {LINEAR_BASE: System(base, model.spread)} | references
+    for name in config.predictors:
+        if isinstance(predictor, Models) and (rest := predictor.without(name, days.training)) is not None:
+            references |= {f"{WITHOUT}{name}": System(rest, model.spread)}
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
@@ -99,6 +102,7 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
+        **predictors_of({MODEL: config}),
         "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
     }
