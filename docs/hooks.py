@@ -24,13 +24,13 @@ from typer.main import get_command
 import sstcast
 from sstcast import api
 from sstcast.cli import app
-from sstcast.config import DataConfig, Region, RunConfig, Splits, TrainingConfig
+from sstcast.config import DataConfig, PredictorConfig, Region, RunConfig, Splits, TrainingConfig
 from sstcast.models import LINEAR, MODELS, default_options
 
 ROOT = Path(__file__).parents[1]
 TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
-CONFIGURATION = (RunConfig, DataConfig, Splits, Region, TrainingConfig)
+CONFIGURATION = (RunConfig, DataConfig, Splits, Region, PredictorConfig, TrainingConfig)
 INTERFACES = (
     "sstcast.graphs.graph.Graph",
     "sstcast.models.base.ForecastModel",
@@ -188,6 +188,7 @@ def configuration() -> str:
         DataConfig: "data",
         Splits: "data.splits",
         Region: "data.region",
+        PredictorConfig: "data.predictors.NAME",
         TrainingConfig: "training",
     }
     for model in CONFIGURATION:

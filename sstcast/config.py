@@ -51,6 +51,7 @@ Folder = Annotated[Path, AfterValidator(at_home)]
 Place = Annotated[str, BeforeValidator(expanded)]
 Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
+VARIABLE_NAME = r"^[A-Za-z][A-Za-z0-9_]*$"
 
 
 class Splits(Strict):
@@ -165,14 +166,57 @@ class FieldSource(Strict):
         return {key: getattr(self, key) for key in self.model_fields_set}
 
 
+def months(value: Any) -> Any:
+    """Convert `3 months` to 3. Anything else is returned unchanged."""
+    given = re.fullmatch(r"([0-9]{1,2}) months?", value) if isinstance(value, str) else None
+    return int(given[1]) if given else value
+
+
+class PredictorConfig(FieldSource):
+    """A predictor besides SST, and how it becomes known (docs/predictors.md).
+
+    - `kind: index` is one number a day or a month: a CSV of dates and values, a table of CPC or PSL with the
+      column `variable`, a NetCDF series, or the mean of daily SST over the box `region` (`nino34`, a name in
+      `configs/regions.yaml` or `W,E,S,N`).
+    - A value is known `delay` days after the last day of its span: a day, a month or, for running means of months,
+      `span`, which is counted from the month in the label, so that no label can be too late.
+    - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
+      unless `missing` is `climatology`.
+    """
+
+    kind: Literal["index"]
+    source: Place
+    region: str = added("")
+    delay: int = Field(default=0, ge=0, le=366)
+    span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
+    missing: Literal["error", "climatology"] = added("error")
+
+    @property
+    def path(self) -> Path:
+        """The path of `source`, which may be that of a file that ships with sstcast."""
+        path = super().path
+        shipped = packaged(self.source)
+        return shipped if not path.exists() and shipped.exists() else path
+
+    @model_validator(mode="after")
+    def _no_gaps(self) -> "PredictorConfig":
+        if self.gaps:
+            raise ValueError("gaps: a filled day would tell of later ones; leave it out, missing days are counted")
+        return self
+
+
 class DataConfig(FieldSource):
-    """The SST data and how to prepare them, in `directory`. `history` and `horizon` are in days."""
+    """The SST data and how to prepare them, in `directory`. `history` and `horizon` are in days.
+
+    `predictors` are read besides SST, in this order.
+    """
 
     protocol: Literal["physical", "paper"] = "physical"
     directory: Folder = Path("data/prepared")
     history: Days = 42
     horizon: Days = 28
     splits: Splits
+    predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = added({})
 
     @property
     def box(self) -> Region:
@@ -183,6 +227,11 @@ class DataConfig(FieldSource):
     def place(self) -> str:
         """The region's name, or its edges `W,E,S,N`."""
         return self.region if isinstance(self.region, str) else str(self.region.bounds)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each predictor by name."""
+        return {name: predictor.kind for name, predictor in self.predictors.items()}
 
 
 class TrainingConfig(Strict):
@@ -329,6 +378,8 @@ class RunConfig(Strict):
                     raise ValueError(
                         f"data.{number}.{key}: is {theirs}, but {ours} for the first ocean; make them equal"
                     )
+            if [*other.predictors] != [*self.data.predictors]:
+                raise ValueError(f"data.{number}.predictors: name those of the first ocean, in the same order")
             if max(other.splits.validation[1], other.splits.base[1]) >= (test := self.data.splits.test[0]):
                 raise ValueError(
                     f"data.{number}.splits: end validation and base_period before {test}, "
@@ -345,8 +396,10 @@ class RunConfig(Strict):
         """Return the keys that determine the result, without the run's folder, device and checkpoint settings.
 
         Data may be `moved`: their digests tell whether they are the same, so their paths are left out as well.
+        Whether a predictor may be missing is always left out.
         """
-        paths = {"source", "directory"} if moved else set()
+        paths: Any = {"predictors": {"__all__": {"missing", "source"} if moved else {"missing"}}}
+        paths |= {"source": True, "directory": True} if moved else {}
         apart: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
         apart |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
         return self.model_dump(mode="json", exclude=apart)

@@ -165,3 +165,12 @@ def _centres(low: float, high: float) -> Axis:
     first = np.ceil(low * CELLS_PER_DEGREE - 0.5)
     last = np.ceil(high * CELLS_PER_DEGREE - 0.5)
     return (np.arange(first, last) + 0.5) / CELLS_PER_DEGREE
+
+
+# Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
+NINO: dict[str, Box] = {
+    "nino12": Box(270, 280, -10, 0),
+    "nino3": Box(210, 270, -5, 5),
+    "nino34": Box(190, 240, -5, 5),
+    "nino4": Box(160, 210, -5, 5),
+}

@@ -10,7 +10,18 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import counted, printable
-from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, LINEAR_BASE, MODEL, REGION, SEASONS, THIRDS
+from sstcast.names import (
+    BASE_RATE,
+    COVERED,
+    DEGREES,
+    LEVELS,
+    LINEAR_BASE,
+    MODEL,
+    REGION,
+    SEASONS,
+    THIRDS,
+    WITHOUT,
+)
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
 from sstcast.scores.significance import p_text
@@ -74,7 +85,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         sheets,
         f"{printable(label)}: {summary(metrics)}",
         name,
-        added(metrics),
+        "\n".join(filter(None, [added(metrics), *gains(metrics)])),
     )
     for note in (NOTE, VARY):
         _print_once(note)
@@ -211,6 +222,21 @@ def added(metrics: Scores) -> str:
         f"change {verdict} the mean squared error {to} {compared['ratio']:.3f} times that of the "
         f"base{ends}{doubt} ({days}). {told}."
     )
+
+
+def gains(metrics: Scores) -> list[str]:
+    """Describe in a line for each predictor of a linear system what it is worth."""
+    lines = []
+    for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
+        if name.startswith(WITHOUT) and compared["ratio"] is not None:
+            own, rest = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
+            low, high = compared["interval"]
+            ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
+            lines.append(
+                f"Predictor {name.removeprefix(WITHOUT)}: MSE {own:.4f} °C² with it, {rest:.4f} without, "
+                f"ratio {compared['ratio']:.4f} ({ends})."
+            )
+    return lines
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:

@@ -3,7 +3,7 @@
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -35,14 +35,21 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.places import OUTLINES, Places
-from sstcast.ocean.prepare import prepare
+from sstcast.ocean.predictors import (
+    check_known,
+    describe_predictors,
+    given_values,
+    predictors_in,
+    with_predictors,
+)
+from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
 from sstcast.storage.cf import CONVENTIONS, write
 from sstcast.storage.stores import open_netcdf, open_zarr
-from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
 
 LATEST = "latest"
@@ -92,6 +99,7 @@ def forecast(
             prepare(data)
         else:
             check_source(data)
+            update_predictors(data)
         loaded = LoadedRun(run.folder, data)
         asked = None if places is None else Asked(places, tuple(shares))
         if out is None:
@@ -147,6 +155,7 @@ def own_data(run: Run, last: dt.date) -> DataConfig:
         prepare(data)
     elif data == own:
         check_source(data)
+    update_predictors(data)
     if Prepared.of(own).exist:
         check_data(run)  # stores extended with newer days must be of the same ocean
     return data
@@ -204,12 +213,33 @@ class LoadedRun:
         """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data)
 
+    @property
+    def _folder(self) -> Path:
+        return Prepared.of(self.data).cube.parent
+
+    def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
+        """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        known = self.data.predictors
+        if others := [name for name in predictors if name not in known]:
+            raise SSTCastError(
+                f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
+            )
+        return {name: given_values(values, name, known[name]) for name, values in predictors.items()}
+
+    def _check_predictors(self, known: xr.Dataset) -> str:
+        """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
+        absent = [
+            f"{name} {reason}, its climatology is read" for name, reason in check_known(known, self.data).items()
+        ]
+        return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
+
     def recipe(
         self,
         history: xr.DataArray,
         members: bool = False,
         samples: int | None = None,
         asked: Asked | None = None,
+        given: Mapping[str, xr.DataArray] | None = None,
     ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
@@ -226,7 +256,14 @@ class LoadedRun:
             "members": members,
             "samples": samples,
             **({} if asked is None else asked.recipe),
+            **({"predictors": self._known_of(history, given)} if self.data.predictors else {}),
         }
+
+    def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
+        """Hash what the days of a history know of the predictors."""
+        days = xr.Dataset(coords={"time": history["time"]})
+        known = predictors_in(with_predictors(days, self.data, self._folder, given))
+        return hashlib.sha256(b"".join(field.values.tobytes() for field in known.values())).hexdigest()
 
     def forecast(
         self,
@@ -234,6 +271,7 @@ class LoadedRun:
         members: bool = False,
         samples: int | None = None,
         asked: Asked | None = None,
+        predictors: Mapping[str, Any] | None = None,
     ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
@@ -247,6 +285,8 @@ class LoadedRun:
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
                 100 samples give the interval and are not added. With 0, there is no interval.
             asked: the places to forecast.
+            predictors: values of the run's predictors by name, as a pandas Series or an xarray DataArray by date,
+                or the path of a file. By default, those of the prepared stores.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -256,8 +296,8 @@ class LoadedRun:
             `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
 
         Raises:
-            SSTCastError: days or values are missing, the grid is another, `members` is set for a run with one
-                member, the training days are too few for the samples, or an area is not in the region.
+            SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
+                with one member, the training days are too few for the samples, or an area is not in the region.
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
@@ -265,7 +305,9 @@ class LoadedRun:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
-        known = self.normals.standardise(history).compute()
+        given = self._given(predictors or {})
+        known = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        read = {"predictors": told} if (told := self._check_predictors(known)) else {}
         standard = known.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         predicted = self.predictor.predict(with_earlier(standard, known))
@@ -290,8 +332,9 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples, asked)),
+            recipe=as_text(self.recipe(history, members, samples, asked, given)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
+            **read,
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short}"} if short else {}),
         )

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, counted, reading
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
+from sstcast.models.predictor_stages import WithPredictors
 from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
@@ -40,6 +42,7 @@ from sstcast.training.forecast_task import fit, samples
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
 FIELD = ("init_time", "lead", "lat", "lon")
+REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
 
@@ -85,9 +88,10 @@ class Models(Predictor):
         models: Sequence[ForecastModel],
         device: torch.device,
         wraps: bool = True,
+        predictors: Sequence[str] = (),
     ) -> None:
         super().__init__(region, history, horizon)
-        self.wraps = wraps
+        self.wraps, self.predictors = wraps, predictors
         self.models, self.device = [model.eval().to(device) for model in models], device
 
     def linear_base(self) -> "Models | None":
@@ -95,9 +99,17 @@ class Models(Predictor):
         first = self.models[0]  # all members have the same base
         if isinstance(first, LinearSystem) or first.linear is None:
             return None
-        base = Models(self.region, self.history, self.horizon, [first], self.device)
+        base = Models(self.region, self.history, self.horizon, [first], self.device, predictors=self.predictors)
         base.change = False
         return base
+
+    def without(self, name: str, days: "TrainingDays") -> "Models | None":
+        """Return a linear system without a predictor (see `WithPredictors.without`), or None for a network."""
+        model = self.models[0]
+        if not isinstance(model, WithPredictors):
+            return None
+        other = days.without(model, name)
+        return Models(self.region, self.history, self.horizon, [other], self.device, predictors=self.predictors)
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast from each day on which `history` days are complete (see `Predictor.predict`)."""
@@ -105,7 +117,9 @@ class Models(Predictor):
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
-        past = windows_of(days, region, self.history, before=before, wrap=self.wraps).thinned(every)
+        past = windows_of(
+            days, region, self.history, before=before, wrap=self.wraps, predictors=self.predictors
+        ).thinned(every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords
@@ -143,23 +157,38 @@ class TrainingDays:
         self._samples: dict[int, tuple[Samples, Samples]] = {}
 
     @torch.no_grad()
-    def system(self, name: str, refit: bool = True, **options: Any) -> LinearSystem:
+    def system(
+        self, name: str, refit: bool = True, predictors: Mapping[str, str] | None = None, **options: Any
+    ) -> LinearSystem:
         """Fit the linear system called `name` (a `model.name`), with the given options of its class.
+
+        It reads the given `predictors` of the data, their kinds by name, by default none.
 
         Penalties may be chosen on the validation days. Unless `refit` is false, the system is then fitted to
         training and validation days together, except ridge and damped persistence.
         """
         history, horizon = self.data.history, self.data.horizon
         shape = self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
-        model = build_forecaster(name, history=history, horizon=horizon, shape=shape, **options)
+        model = build_forecaster(
+            name, history=history, horizon=horizon, shape=shape, predictors=predictors, **options
+        )
         assert isinstance(model, LinearSystem)
         model.fit(*self._days(days_before(name, options, history)), refit)
         return model
 
-    def fit(self, name: str, refit: bool = True, **options: Any) -> Predictor:
+    @torch.no_grad()
+    def without(self, model: WithPredictors, name: str) -> WithPredictors:
+        """Return a system fitted to these days without one of its predictors."""
+        return model.without(name, *self._days(model.before))
+
+    def fit(
+        self, name: str, refit: bool = True, predictors: Mapping[str, str] | None = None, **options: Any
+    ) -> Predictor:
         """Fit a linear system, and return it as a predictor (see `system`)."""
-        model = self.system(name, refit, **options)
-        return Models(self.data.box, self.data.history, self.data.horizon, [model], torch.device("cpu"))
+        model, data = self.system(name, refit, predictors, **options), self.data
+        return Models(
+            data.box, data.history, data.horizon, [model], torch.device("cpu"), predictors=[*(predictors or ())]
+        )
 
     def _days(self, before: int) -> tuple[Samples, Samples]:
         """Return the training and validation windows, with `before` more days before each history."""
@@ -199,7 +228,7 @@ class TrainedRun(Models):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             elif config.name in LINEAR:
                 days = TrainingDays(data, Prepared.of(data).open_anomalies())
-                models.append(days.system(config.name, refit, **config.options))
+                models.append(days.system(config.name, refit, data.kinds, **config.options))
                 continue
             model = build_forecaster(
                 config.name,
@@ -207,6 +236,7 @@ class TrainedRun(Models):
                 horizon=data.horizon,
                 shape=shape,
                 shared=run.config.training.cross_fit > 0,
+                predictors=data.kinds,
                 **config.options,
             )
             load_weights(model, state, member.best)
@@ -217,7 +247,7 @@ class TrainedRun(Models):
                 _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)
-        super().__init__(data.box, data.history, data.horizon, models, device, wraps)
+        super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
 
 def _trained_with(run: Run, member: Run) -> RunConfig:
@@ -262,7 +292,8 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
             "give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
-    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"]})
+    known = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
+    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **known})
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:
@@ -408,7 +439,7 @@ def days_read(run: Run, data: DataConfig | None = None) -> int:
     if before and (data is None or data in run.config.oceans):
         member = run.members[0]
         weights = load_best(member, _trained_with(run, member))["model"]
-        if not weights.get("remembers", weights.get("linear.remembers", True)):  # fitted to too short a record
+        if not all(weights.get(key, True) for key in REMEMBERS):  # fitted to too short a record
             return history
     return history + before
 

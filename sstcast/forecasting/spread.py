@@ -33,6 +33,7 @@ from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
+from sstcast.ocean.predictors import digests_of_predictors, predictors_in
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
@@ -153,7 +154,8 @@ class ValidationDays:
 
     @cached_property
     def _days(self) -> xr.Dataset:
-        days = days_of_split(self.anomalies, self.data, "validation")[["anomaly", "ocean_mask"]]
+        names = ["anomaly", "ocean_mask", *predictors_in(self.anomalies)]
+        days = days_of_split(self.anomalies, self.data, "validation")[names]
         return days.assign(anomaly=in_scratch(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
 
     @cached_property
@@ -307,7 +309,7 @@ def held_out(run: Run, days: ValidationDays) -> Predictor:
     if config.model.name == COMBINATION:
         return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
     if config.model.name in LINEAR:
-        return days.training.fit(config.model.name, refit=False, **config.model.options)
+        return days.training.fit(config.model.name, False, days.data.kinds, **config.model.options)
     base, options = base_of(config.model.options)
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
@@ -335,10 +337,20 @@ def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
     """Return the recipe of a spread, which does not depend on the test days."""
     splits = data.splits
     cube, statistics = Prepared.of(data).open_statistics()
+    predictors = digests_of_predictors(data, Prepared.of(data).cube.parent, splits.validation[1])
     return {
         "layout": LAYOUT,
+        **({"predictors": predictors} if predictors else {}),
         "checkpoints": run.digest,
         "days": digest_of_days(cube, min(splits.train[0], splits.base[0]), splits.validation[1]),
         "statistics": str(statistics.attrs["digest"]),
-        "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
+        "data": data.model_dump(
+            mode="json",
+            exclude={
+                "directory": True,
+                "source": True,
+                "splits": {"test"},
+                "predictors": {"__all__": {"source", "missing"}},
+            },
+        ),
     }

@@ -26,7 +26,7 @@ from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
-from sstcast.scores.summary import best_linear, finish, metadata, summarise
+from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.scores.verify import join
 from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
 from sstcast.training.train import ensemble
@@ -48,8 +48,10 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None) -> tuple[S
     """
     plan.check()
     if (known := _known(plan)) is not None:
-        for oceans in plan.oceans.values():
-            check_source(oceans[-1], CHANGED, only_warn=True)
+        last, datasets = plan.protocol.folds[-1], [system.data for system in plan.systems]
+        for number, data in enumerate(datasets):
+            if data not in datasets[:number]:
+                check_source(last.split(data), CHANGED, only_warn=True)
         return known, False
     plan.check_days()
     with locked(plan.hindcast.metrics):
@@ -131,6 +133,7 @@ def _score(plan: Plan) -> Scores:
         "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
         **metadata(plan.systems[0].data, tables),
+        **predictors_of({system.name: system.data for system in plan.systems}),
         "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,

@@ -191,13 +191,13 @@ class Plan:
 
     @cached_property
     def oceans(self) -> dict[str, list[DataConfig]]:
-        """The distinct data of the systems, with one configuration for each fold.
+        """The distinct data of the systems without predictors, with one configuration for each fold.
 
         The keys are the names of the first system with these data.
         """
         found: dict[str, list[DataConfig]] = {}
         for system in self.systems:
-            data = [fold.split(system.data) for fold in self.protocol.folds]
+            data = [fold.split(without_predictors(system.data)) for fold in self.protocol.folds]
             if data not in found.values():
                 found[system.name] = data
         return found
@@ -330,7 +330,13 @@ _COMBINED: dict[str, Callable[[DataConfig], Any]] = {
     "protocol": lambda data: data.protocol,
     "region": lambda data: data.box.model_dump_json(),
     "splits.train": lambda data: data.splits.train[0],
+    "predictors": lambda data: data.predictors,
 }
+
+
+def without_predictors(data: DataConfig) -> DataConfig:
+    """Return the data of the baselines, which read SST alone."""
+    return data.model_copy(update={"predictors": {}})
 
 
 def checkpoints(members: list[Run]) -> list[str]:

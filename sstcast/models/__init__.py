@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch_geometric.data import Data
 
-    from sstcast.models.base import Base, ForecastModel, Transfer
+    from sstcast.models.base import Base, ForecastModel, LinearSystem, Transfer
 
 
 class Entry(NamedTuple):
@@ -156,7 +156,14 @@ def days_before(name: str, options: dict[str, Any], history: int) -> int:
 
 
 def build_forecaster(
-    name: str, *, history: int, horizon: int, shape: tuple[int, int], shared: bool = False, **options: Any
+    name: str,
+    *,
+    history: int,
+    horizon: int,
+    shape: tuple[int, int],
+    shared: bool = False,
+    predictors: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> "ForecastModel":
     """Build a forecaster that maps `(history [B, nodes, history], graph)` to `[B, nodes, horizon]`.
 
@@ -169,6 +176,7 @@ def build_forecaster(
         horizon: days of a forecast.
         shape: rows and columns of a tile.
         shared: whether the network has a `share` of its change, which starts at 1 (see `ForecastModel`).
+        predictors: the kind of each predictor besides SST, by name.
         **options: arguments of the model's class, for a backbone also those of `Forecaster`, and `base`. This is
             `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, which must be fitted
             first), `none`, or a mapping with the `name` of the base and the options of its linear system.
@@ -177,14 +185,15 @@ def build_forecaster(
     """
     import torch
 
-    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, LinearSystem
+    from sstcast.models.base import CHANNELS, Backbone, Base, Forecaster, ForecastModel, LinearSystem
     from sstcast.models.layers import check_options
 
     cls, fixed = _class(name)
     rows, cols = shape
     sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
     if issubclass(cls, LinearSystem):
-        return build_model(name, **options, **_asked_for(sizes, cls))
+        system = build_model(name, **options, **_asked_for(sizes, cls))
+        return with_predictors(name, system, predictors, sizes["nodes"]) if predictors else system
     base, of_system = base_of(options)
     if options.pop("base", None) is None:
         base = cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE
@@ -192,15 +201,18 @@ def build_forecaster(
         raise SSTCastError(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
+    channels = sum(CHANNELS[kind] for kind in (predictors or {}).values())
+    reads = sizes | {"history": history + channels}
     if issubclass(cls, Backbone):
         around = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
         checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
         forecaster = {key: checked.pop(key) for key in around}
         model: ForecastModel = Forecaster(
-            _build(cls, name, checked), history, horizon, nodes=sizes["nodes"], **forecaster
+            _build(cls, name, checked), reads["history"], horizon, nodes=sizes["nodes"], **forecaster
         )
     else:
-        model = build_model(name, **options, **_asked_for(sizes, cls))
+        model = build_model(name, **options, **_asked_for(reads, cls))
+    model.channels = channels
     model.set_base(cast("Base", base))
     if base in LINEAR_BASES:
         system = _class(LINEAR_BASES[base])[0]
@@ -212,6 +224,21 @@ def build_forecaster(
             raise SSTCastError("training.cross_fit: needs model.base linear or local; choose one or leave it out")
         model.share = torch.ones(horizon)
     return model
+
+
+def with_predictors(
+    name: str, system: "LinearSystem", predictors: Mapping[str, str], nodes: int
+) -> "LinearSystem":
+    """Let the linear system called `name` read predictors. Raises SSTCastError if it is no ridge."""
+    from sstcast.models.linear import Ridge
+    from sstcast.models.predictor_stages import WithPredictors
+
+    if not isinstance(system, Ridge):
+        ridges = [key for key in LINEAR if issubclass(_class(key)[0], Ridge)]
+        raise SSTCastError(
+            f"data.predictors: model {name} reads SST alone; choose {', '.join(ridges)}, or leave them out"
+        )
+    return WithPredictors(system, predictors, nodes)
 
 
 def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:

@@ -17,6 +17,8 @@ Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
 Positional = Literal["none", "lap", "rwse"]
 Transfer = Literal["anywhere", "tile", "region"]  # weights fit any tiles, tiles of one shape, or one region
+# Channels of a kind of predictor in `Graph.predictors`: its values, and the share of them that is known.
+CHANNELS = {"index": 3}
 # A function of n that yields the windows of a split that start every n days, in parts (`ocean.windows.Windows`).
 Samples = Callable[[int], Iterable[Any]]
 
@@ -65,7 +67,8 @@ class ForecastModel(Model):
 
     A network predicts the `change` from its `base`: the last day of history, the forecast of `linear`, or 0. If it
     has a `share [horizon]` from cross-fitting, it adds only this share of the change, except in training. A base
-    with a memory reads the days before the window, which come first in `history`.
+    with a memory reads the days before the window, which come first in `history`. A network with `channels` of
+    predictors besides SST reads them before the days of history. Its base does not read them.
     """
 
     BASE: ClassVar[Base] = "persistence"
@@ -76,7 +79,7 @@ class ForecastModel(Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.base, self.linear = self.BASE, None
+        self.base, self.linear, self.channels = self.BASE, None, 0
         self.register_buffer("share", None)
 
     @property
@@ -93,11 +96,20 @@ class ForecastModel(Model):
 
     def scaled_change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the change times its share, `[B, N, horizon]`."""
-        change = self.change(history if self.linear is None else history[..., -self.linear.history :], graph)
+        change = self.change(self.network_input(history, graph), graph)
         return change if self.share is None or self.training else self.share * change
 
+    def network_input(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return what the network reads: the predictors, 0 on land, then the days of history."""
+        days = history if self.linear is None else history[..., -self.linear.history :]
+        if not self.channels:
+            return days
+        assert isinstance(graph, GridGraph)
+        assert graph.predictors is not None
+        return torch.cat([graph.predictors * graph.mask.unsqueeze(-1), days], dim=-1)
+
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the predicted change from the base, `[B, N, horizon]`."""
+        """Return the predicted change from the base, `[B, N, horizon]`. `history` is from `network_input`."""
         raise NotImplementedError
 
     def set_base(self, base: Base) -> None:

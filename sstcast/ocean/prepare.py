@@ -32,6 +32,7 @@ from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.plausible import checked
+from sstcast.ocean.predictors import prepare_predictors
 from sstcast.ocean.prepared import STATES, Prepared, digest_of, digest_of_days, digests, source_name
 from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
@@ -74,6 +75,14 @@ def prepare_all(oceans: Sequence[DataConfig]) -> None:
             if len(oceans) == 1 or data.source in str(error):
                 raise
             raise SSTCastError(f"{data.source}: {error}") from None
+
+
+def update_predictors(data: DataConfig) -> None:
+    """Bring only the stores of the predictors up to date, so that a forecast reads the newest values."""
+    if data.predictors:
+        prepared = Prepared.of(data)
+        with locked(prepared.cube.parent):
+            prepare_predictors(data, prepared.cube.parent, prepared.open_cube()["time"].values)
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
@@ -132,7 +141,9 @@ class _Preparation:
         fitted |= {"base_days": digest_of_days(cube, *base)}
         new |= self._update(self.prepared.statistics, fitted, self._statistics)
         fitted |= {"days": digest_of_days(cube)}
-        return self._update(self.prepared.anomalies, fitted, self._anomalies) or new
+        new |= self._update(self.prepared.anomalies, fitted, self._anomalies)
+        folder, days = self.prepared.cube.parent, cube["time"].values
+        return prepare_predictors(self.data, folder, days) or new
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)

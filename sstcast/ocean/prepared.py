@@ -23,6 +23,7 @@ from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
+from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, store_of, with_predictors
 from sstcast.ocean.reading import open_region
 from sstcast.storage.artefacts import Address, check_intact, made_of
 from sstcast.storage.cf import rounded
@@ -62,7 +63,8 @@ class Prepared:
     @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
-        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))
+        predictors = [store_of(self.cube.parent, name, one) for name, one in self.data.predictors.items()]
+        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *predictors))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
@@ -73,8 +75,8 @@ class Prepared:
         return rounded(_open(self.cube))
 
     def open_anomalies(self) -> xr.Dataset:
-        """Open only the anomalies, like `open`."""
-        return rounded(_open(self.anomalies))
+        """Open only the anomalies, like `open`, with what is known of the predictors on each day."""
+        return with_predictors(rounded(_open(self.anomalies)), self.data, self.cube.parent)
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the statistics lazily. Raises SSTCastError if either is absent or damaged.
@@ -94,6 +96,7 @@ class Prepared:
             cube=digest_of_days(cube, *splits.whole),
             test=digest_of_days(cube, *splits.test),
             statistics=str(statistics.attrs["digest"]),
+            predictors=digests_of_predictors(self.data, self.cube.parent),
         )
 
 
@@ -108,7 +111,8 @@ class Record(JsonRecord):
     `cube` covers the days from the first day used for training or statistics to the last test day, `test` the test
     days, and `statistics` the statistics of the base period. `source` is `data.source` from the configuration.
     `weights` is the SHA-256 of the best checkpoint, once training has ended, and `initial_weights` that of the
-    checkpoint that training began from, if any.
+    checkpoint that training began from, if any. `predictors` has a digest of what the days of the splits know of
+    each predictor.
     """
 
     source: str
@@ -117,6 +121,7 @@ class Record(JsonRecord):
     statistics: str
     weights: str | None = added()
     initial_weights: str | None = added()
+    predictors: dict[str, str] = added({})
 
     def check(self, data: DataConfig, done: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores of `data` hold the recorded data.
@@ -130,6 +135,13 @@ class Record(JsonRecord):
                 raise SSTCastError(
                     f"{done} on other data than {cube} holds: {what} {then[:12]} of {self.source}, not "
                     f"{found[:12]} of {now.source}; {remedy}"
+                )
+        for name, config in data.predictors.items():
+            then, found = (record.predictors.get(name, "none") for record in (self, now))
+            if then != found:
+                raise SSTCastError(
+                    f"{done} with other values of the predictor {name} than {config.source} tells: "
+                    f"{then[:12]}, not {found[:12]}; {remedy}"
                 )
 
 
@@ -187,6 +199,11 @@ def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False)
         raise SSTCastError(
             f"{data.path}: has changed since {Prepared.of(data).cube} was made from it, on "
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
+        )
+    elif changed := changed_predictors(data, Prepared.of(data).cube.parent):
+        raise SSTCastError(
+            f"{data.predictors[changed[0]].path}: tells other values of the predictor {changed[0]} on the days of "
+            f"the splits than when its store was made; {remedy}"
         )
 
 

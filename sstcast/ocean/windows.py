@@ -1,7 +1,7 @@
 """Training windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.predictors import PREFIX
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.storage.scratch import parts, release, scratch_array
 
@@ -52,6 +53,7 @@ class Windows:
         at: index in `days` of the first day of history for each start, ascending.
         before: number of days before each window, for models with a longer memory than `history`.
         wrap: whether the last column of a tile is beside its first, as on a globe.
+        predictors: what is known of each predictor on each day, NaN where nothing is, `[T, summary]`.
     """
 
     values: Tensor
@@ -64,6 +66,7 @@ class Windows:
     at: np.ndarray
     before: int = 0
     wrap: bool = False
+    predictors: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def daily(
@@ -77,10 +80,11 @@ class Windows:
         place: Tensor,
         before: int = 0,
         wrap: bool = False,
+        predictors: Mapping[str, Tensor] | None = None,
     ) -> "Windows":
         """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
-        return cls(values, ocean, days, shape, history, horizon, place, at, before, wrap)
+        return cls(values, ocean, days, shape, history, horizon, place, at, before, wrap, predictors or {})
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -113,7 +117,8 @@ class Windows:
 
     def to(self, device: torch.device | str) -> "Windows":
         moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
-        return replace(self, **moved)
+        predictors = {name: known.to(device) for name, known in self.predictors.items()}
+        return replace(self, **moved, predictors=predictors)
 
     @cached_property
     def season(self) -> Tensor:
@@ -131,7 +136,9 @@ class Windows:
         """Return the windows of the starts `first .. stop`. Values are views."""
         begin = self.at[first] - self.before
         days = slice(begin, self.at[stop - 1] + self.history + self.horizon)
-        return replace(self, values=self.values[days], days=self.days[days], at=self.at[first:stop] - begin)
+        predictors = {name: known[days] for name, known in self.predictors.items()}
+        at = self.at[first:stop] - begin
+        return replace(self, values=self.values[days], days=self.days[days], at=at, predictors=predictors)
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""
@@ -142,7 +149,7 @@ class Windows:
 
     @property
     def nbytes(self) -> int:
-        return self.values.nbytes
+        return self.values.nbytes + sum(known.nbytes for known in self.predictors.values())
 
     @property
     def device(self) -> torch.device:
@@ -226,6 +233,8 @@ class WindowTable:
         past: number of these days before the forecast.
         shape: rows and columns of a tile.
         wrap: whether the last column of a tile is beside its first.
+        predictors: what is known of each predictor at the end of each history, NaN where nothing is, `[windows,
+            summary]`.
     """
 
     values: Tensor
@@ -240,11 +249,13 @@ class WindowTable:
     past: int
     shape: tuple[int, int]
     wrap: bool
+    predictors: Mapping[str, Tensor]
 
     @classmethod
     def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
         rows, tiles, apart, seasons = [], [], [], []
         first_row = first_tile = 0
+        predictors: dict[str, list[Tensor]] = {name: [] for name in oceans[0].predictors}
         for windows in oceans:
             count, device = windows.values.shape[1], windows.device
             tile = torch.arange(count, device=device)
@@ -252,7 +263,10 @@ class WindowTable:
             rows.append((first_row + (start - windows.before)[:, None] * count + tile).flatten())
             tiles.append((first_tile + tile).repeat(len(start)))
             apart.append(torch.full_like(tile, count))
-            seasons.append(windows.season[start + windows.history - 1].repeat_interleave(count, dim=0))
+            last = start + windows.history - 1
+            seasons.append(windows.season[last].repeat_interleave(count, dim=0))
+            for name, known in predictors.items():
+                known.append(windows.predictors[name][last].repeat_interleave(count, dim=0))
             first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
         one = oceans[0]
         ocean = torch.cat([windows.ocean for windows in oceans])
@@ -271,6 +285,7 @@ class WindowTable:
             past=past,
             shape=one.shape,
             wrap=wrap,
+            predictors={name: torch.cat(known) for name, known in predictors.items()},
         )
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
@@ -283,11 +298,27 @@ class WindowTable:
         window = self.values.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
         ocean, place, degree = self.ocean[tile], self.place[tile], self.degree[tile]
         geography = torch.cat([place, self.season[index, None].expand(-1, place.shape[1], -1)], dim=-1)
+        predictors = self._predictors(index, place.shape[1])
         if device is not None and device != window.device:
             parts = (window, ocean, geography, degree)
             window, ocean, geography, degree = (p.pin_memory().to(device, non_blocking=True) for p in parts)
-        graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree)
+            if predictors is not None:
+                predictors = predictors.pin_memory().to(device, non_blocking=True)
+        graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree, predictors)
         return Batch(window[..., : self.past], window[..., self.past :], ocean, graph)
+
+    def _predictors(self, index: Tensor, nodes: int) -> Tensor | None:
+        """Return the channels of all predictors in their order, `[B, N, channels]`, or None if there are none.
+
+        Each has a channel for each summary, then the share of the summaries that is known. What is not known is 0,
+        the climatology.
+        """
+        channels = []
+        for table in self.predictors.values():
+            values = table[index]
+            known = values.isfinite().to(values.dtype).mean(-1, keepdim=True)
+            channels += [values.nan_to_num(0.0), known]
+        return torch.cat(channels, dim=-1)[:, None].expand(-1, nodes, -1) if channels else None
 
 
 AnyWindows = Windows | SeveralWindows
@@ -313,7 +344,7 @@ def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int
     if absent and count - absent < LEAST:
         before = absent = 0
     days = anomalies.isel(time=slice(first + absent - before, first + count))
-    return windows_of(days, data.box, data.history, data.horizon, before, absent)
+    return windows_of(days, data.box, data.history, data.horizon, before, absent, predictors=[*data.predictors])
 
 
 def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
@@ -345,8 +376,11 @@ def windows_of(
     before: int = 0,
     absent: int = 0,
     wrap: bool = True,
+    predictors: Sequence[str] = (),
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
+
+    It also has what is known of the `predictors` (see `ocean.predictors`).
 
     With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
     are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits. With
@@ -371,7 +405,16 @@ def windows_of(
         place=unit_vectors(anomaly, index),
         before=before,
         wrap=wrap and region.tile[1] == anomaly.sizes["lon"] and spans_globe(anomaly["lon"].values),
+        predictors={name: _known(anomalies, name, absent) for name in predictors},
     )
+
+
+def _known(anomalies: xr.Dataset, name: str, absent: int) -> Tensor:
+    """Return what is known of a predictor on each day (see `Windows`). Raises SSTCastError if it is not there."""
+    if PREFIX + name not in anomalies:
+        raise SSTCastError(f"predictors: {name} is not among the given ones; add it")
+    known = anomalies[PREFIX + name].values
+    return torch.from_numpy(np.pad(known, ((absent, 0), (0, 0)), constant_values=np.nan))
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:

@@ -316,7 +316,9 @@ def _write(
         summary=attributes.get("title", name),
         area=area,
         places=None if places is None else rows_of(forecast),
-        notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
+        notes=[
+            str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)
+        ],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),
         facts=facts,

@@ -186,6 +186,7 @@ def _data(results: Results) -> Sheet:
         "Region": metrics["region"],
         "Ocean": f"{metrics['ocean_cells']} cells",
         "Protocol": metrics["protocol"],
+        **{f"Predictors of {name}": text for name, text in metrics.get("predictors", {}).items()},
         "History and horizon": f"{counted(read, 'day')} read, {counted(metrics['horizon'], 'day')} forecast",
         "Test": " to ".join(metrics["test"]),
         "Forecasts": f"{metrics['forecasts']}, {counted(every, 'day')} apart",
@@ -227,7 +228,7 @@ def _facts(title: str, known: dict[str, Any]) -> Sheet:
 
 def _findings(results: Results) -> list[str]:
     """Describe how models compare with reference and climatology, and where the first system is weak."""
-    metrics, system, found = results.metrics, results.system, []
+    metrics, system, found = results.metrics, results.system, tables.gains(results.metrics)
     for loss, of in metrics["ratios"].items():
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
         pairs = [*((name, results.reference) for name in results.models), (system, climate)]

@@ -24,7 +24,16 @@ from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
 from sstcast.training.data_record import record_of
 
-KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
+KEYS = (
+    "region",
+    "protocol",
+    "history",
+    "horizon",
+    "predictors",
+    "splits.train",
+    "splits.validation",
+    "splits.test",
+)
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 

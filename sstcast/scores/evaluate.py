@@ -11,7 +11,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL, WITHOUT
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
@@ -91,7 +91,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
-    from sstcast.scores.summary import finish, json_numbers, metadata, summarise
+    from sstcast.scores.summary import finish, json_numbers, metadata, predictors_of, summarise
     from sstcast.scores.truth import Truth, forecast_file
     from sstcast.scores.verify import System, baselines, join, verify, week_starts
 
@@ -102,6 +102,9 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
         # With the spread of the run, probabilities differ only by what the network added.
         references = {LINEAR_BASE: System(base, model.spread)} | references
+    for name in config.predictors:
+        if isinstance(predictor, Models) and (rest := predictor.without(name, days.training)) is not None:
+            references |= {f"{WITHOUT}{name}": System(rest, model.spread)}
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
@@ -119,6 +122,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
+        **predictors_of({MODEL: config}),
         "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),

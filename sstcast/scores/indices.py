@@ -9,17 +9,9 @@ from numpy.typing import NDArray
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box, area_weights
+from sstcast.geo import NINO, Box, area_weights
 from sstcast.names import DATES, THIRDS
-
-# Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
-NINO: dict[str, Box] = {
-    "nino12": Box(270, 280, -10, 0),
-    "nino3": Box(210, 270, -5, 5),
-    "nino34": Box(190, 240, -5, 5),
-    "nino4": Box(160, 210, -5, 5),
-}
-MISSING = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
+from sstcast.ocean.index_series import MISSING
 
 
 def box_of(name: str) -> Box:

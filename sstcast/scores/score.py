@@ -213,7 +213,16 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
                 f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
         first, *others = against
-        keys = ("source", "region", "protocol", "history", "splits.train", "splits.validation", "splits.test")
+        keys = (
+            "source",
+            "region",
+            "protocol",
+            "history",
+            "predictors",
+            "splits.train",
+            "splits.validation",
+            "splits.test",
+        )
         for run in others:
             check_same(first, run, keys, {}, "compare runs of one ocean")
         own = first.config.data

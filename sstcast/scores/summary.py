@@ -26,6 +26,7 @@ from sstcast.names import (
     UNITS,
 )
 from sstcast.ocean.heatwaves import short_base_period
+from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import areas, heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
@@ -75,6 +76,12 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
+
+
+def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
+    """Describe what each system reads besides SST: the entry `predictors`, if any system has some."""
+    told = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
+    return {"predictors": told} if told else {}
 
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights, spans_globe
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
@@ -149,6 +150,8 @@ class Truth:
             {"anomaly": (field, values), "ocean_mask": self.anomalies["ocean_mask"]},
             {"time": windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
         )
+        known = predictors_in(self.anomalies)
+        past = past.assign({name: field.sel(time=past["time"]) for name, field in known.items()})
         return with_earlier(past, self.anomalies), windows.every
 
     def blocks(self, members: int = 1) -> list[slice]:

@@ -22,7 +22,7 @@ from rich.progress import track
 from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees, not_below_freezing
 from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
-from sstcast.geo import area_weights
+from sstcast.geo import NINO, area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.places import Places
@@ -31,7 +31,7 @@ from sstcast.progress import hides_progress
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
-from sstcast.scores.indices import NINO, covers
+from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, diebold_mariano
 from sstcast.scores.truth import Truth, Write, sum_to_one

@@ -184,7 +184,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
 
     Args:
         dataset: variables named as in `VARIABLES`; for any other variable, the name becomes its `long_name`. `lat`
-            and `lon` are cell centres. An axis with a single cell gets no bounds.
+            and `lon`, if present, are cell centres. An axis with a single cell gets no bounds.
         long_names: long names that replace the defaults in `VARIABLES`.
         attributes: global attributes, such as `title`, `summary`, `source` and `history`.
     """
@@ -194,7 +194,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
     for name, text in (long_names or {}).items():
         dataset[name].attrs["long_name"] = text
     covered: dict[str, Any] = {}
-    for axis in ("lat", "lon"):
+    for axis in [axis for axis in ("lat", "lon") if axis in dataset.coords]:
         ends = centres = dataset[axis].values
         if len(centres) > 1:
             ends = bounds(dataset[axis]).round(DECIMALS)

@@ -60,7 +60,8 @@ def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> T
             for index in torch.arange(len(windows)).split(max(1, NODES_AT_ONCE // windows.values.shape[-1])):
                 batch = windows.batch(index, device)
                 with torch.no_grad():
-                    change = model.change(batch.history[..., -base.history :], batch.graph)[batch.ocean].double()
+                    read = model.network_input(batch.history, batch.graph)
+                    change = model.change(read, batch.graph)[batch.ocean].double()
                     left = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
                 products += (change * left).sum(0).cpu()
                 squares += change.square().sum(0).cpu()

@@ -121,6 +121,11 @@ def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
             f"{initial.key}: may have learnt from days up to {last}, but this run is tested from {test}; choose "
             "weights of earlier days, or later test days"
         )
+    if before.data.kinds != config.data.kinds:
+        names = [", ".join(data.kinds) or "none" for data in (before.data, config.data)]
+        raise SSTCastError(
+            f"{initial.key}: read the predictors {names[0]}, but this run {names[1]}; make data.predictors equal"
+        )
     initial.put_into(model, fitted=("linear.", "share"))
     return initial
 
@@ -259,5 +264,6 @@ def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
         horizon=windows.horizon,
         shape=windows.shape,
         shared=config.training.cross_fit > 0,
+        predictors=config.data.kinds,
         **config.model.options,
     )

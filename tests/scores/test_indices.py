@@ -6,8 +6,8 @@ import xarray as xr
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
-from sstcast.scores.indices import NINO, box_mean, box_of, covers
+from sstcast.geo import NINO, Box
+from sstcast.scores.indices import box_mean, box_of, covers
 
 
 def field(west: float = 120.5, cols: int = 170, east_first: float = 0) -> xr.DataArray:

@@ -5,6 +5,7 @@ does not wait, so a mode watches all operations of a step for what would cross f
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,17 @@ def test_no_model_reads_the_host(tmp_path: Path, name: str, positional: str) -> 
     trainer = trainer_of(tmp_path, windows_of(3, 0, 0), f"{{name: {name}{width}}}")
     crossed = crossings(trainer)
     assert bool(crossed) == (name in SHAPES_DEPEND_ON_DATA), crossed
+
+
+@pytest.mark.parametrize("name", ["mpnn", "mlp", "tfnet"])
+def test_a_predictor_does_not_read_the_host(tmp_path: Path, name: str) -> None:
+    windows = windows_of(3, 0, 0)
+    told = torch.from_numpy(np.random.default_rng(1).standard_normal((len(windows.days), 2), np.float32))
+    soi = "data.predictors={soi: {kind: index, source: data/sample/soi.csv, delay: 10}}"
+    read = replace(windows, predictors={"soi": told})
+    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", soi)
+    assert trainer.model.channels == 3
+    assert not crossings(trainer)
 
 
 @pytest.mark.parametrize("base", ["none", "persistence", "linear", "local", MEMORY])

@@ -1,0 +1,230 @@
+"""Every verb with an index as a predictor: what it reads, what it says, and what it refuses."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from refusals import refused
+from scored_runs import configure
+from small_hindcast import plan
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import RunConfig
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.runs import Run
+from sstcast.training.data_record import record_of
+
+SPLITS = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
+RIDGE = {"name": "multiscale-ridge"}
+DELAY = 5
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an ocean of seven years, and an index by month that warms it a month later."""
+    folder = tmp_path_factory.mktemp("indices")
+    months = pd.period_range("2000-01", "2007-12", freq="M")
+    values = pd.Series(np.random.default_rng(0).standard_normal(len(months)).round(2), months)
+    ocean = make_sst(years=7)
+    days = pd.DatetimeIndex(ocean["time"].values)
+    known = days - pd.Timedelta(days=DELAY)
+    newest = (known + pd.Timedelta(days=1)).to_period("M") - 1
+    ocean["sst"] = ocean["sst"] + 0.8 * xr.DataArray(values.reindex(newest).to_numpy(), {"time": ocean["time"]})
+    ocean["sst"].attrs["units"] = "Celsius"
+    ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
+    write(folder / "soi.csv", values)
+    return folder
+
+
+def write(path: Path, values: pd.Series) -> None:
+    table = pd.DataFrame({"date": values.index.astype(str), "value": values.to_numpy()})
+    path.write_text("# an index\n" + table.to_csv(index=False))
+
+
+def read(path: Path) -> pd.Series:
+    table = pd.read_csv(path, comment="#")
+    return pd.Series(table["value"].to_numpy(), pd.PeriodIndex(table["date"], freq="M"))
+
+
+def config(
+    place: Path, name: str, model: dict[str, Any] | None = None, index: Any = "soi.csv", **keys: Any
+) -> RunConfig:
+    predictors = {"soi": {"kind": "index", "source": str(place / index), "delay": DELAY, **keys}} if index else {}
+    training = {"epochs": 1, "windows_per_epoch": 60}
+    data = {"horizon": 8, "splits": SPLITS} | ({"predictors": predictors} if index else {})
+    return configure(place, place / "small.nc", name, model or RIDGE, training, **data)
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Run:
+    return sstcast.train(config(place, "soi"))
+
+
+@pytest.fixture(scope="module")
+def alone(place: Path) -> Run:
+    return sstcast.train(config(place, "alone", index=None))
+
+
+def test_a_line_for_each_predictor_says_what_it_is_worth(run: Run, alone: Run, command: Any) -> None:
+    code, out, _ = command("evaluate", run.folder)
+    metrics = json.loads(run.metrics.read_text())
+    scores = metrics["scores"]
+    own, without = (scores[name]["degC"]["mse"] for name in ("model", "without soi"))
+    assert code == 0
+    assert f"Predictor soi: MSE {own:.4f} °C² with it, {without:.4f} without, ratio" in out
+    assert metrics["predictors"] == {"model": "soi: index from soi.csv, known 5 days after its span"}
+    assert own < without
+    alone_metrics = sstcast.evaluate(alone).value
+    assert alone_metrics["scores"]["model"]["degC"]["mse"] == pytest.approx(without, rel=1e-5)
+    assert "predictors" not in alone_metrics
+    assert "without soi" not in alone_metrics["systems"]
+    assert alone_metrics["scores"]["multiscale ridge"] == scores["multiscale ridge"]  # baselines read SST alone
+    report = sstcast.report(run).path.read_text()
+    assert "soi: index from soi.csv, known 5 days after its span" in report
+    assert "Predictor soi: MSE" in report
+
+
+def test_the_record_tells_penalties_and_days(run: Run, alone: Run) -> None:
+    chosen = torch.load(run.best, weights_only=True)["chosen"]
+    assert len(chosen["penalty_of_soi"]) == 8
+    assert any(np.isfinite(chosen["penalty_of_soi"]))
+    assert list(record_of(run).predictors) == ["soi"]  # type: ignore[union-attr]
+    assert "predictors" not in alone.data.read_text()
+    assert "predictors" not in alone.config_file.read_text()
+
+
+def test_unknown_values_change_no_bit_of_any_forecast(place: Path, run: Run) -> None:
+    """Of a forecast, a loaded run, and a hindcast trained on an index whose unknown values are others."""
+    values = read(place / "soi.csv")
+    day = "2006-08-04"  # July is known from 2006-08-05 on
+    unknown = values.index >= "2006-07"
+    changed = values.where(~unknown, 9.0)
+    write(place / "changed.csv", changed)
+    history = xr.open_dataset(place / "small.nc")["sst"].sel(time=slice(None, day))
+    loaded = sstcast.load(run)
+    first, second = (loaded.forecast(history, predictors={"soi": one}) for one in (values, changed))
+    own = loaded.forecast(history)
+    newest = values.where(values.index != pd.Period("2006-06"), 9.0)
+    third = loaded.forecast(history, predictors={"soi": newest})
+    for name in ("sst", "sst_spread", "sst_quantile", "heatwave_probability"):
+        assert first[name].values.tobytes() == second[name].values.tobytes() == own[name].values.tobytes()
+    assert not np.array_equal(first["sst"], third["sst"], equal_nan=True)
+    splits = {"train": [2001, 2003], "validation": [2004, 2004], "test": ["2005-01-01", day]}
+    written = []
+    for name in ("soi.csv", "changed.csv"):
+        made = config(place, f"until-{name[:-4]}", index=name)
+        data = made.data.model_copy(update={"splits": made.data.splits.model_validate(splits)})
+        trained = sstcast.train(made.model_copy(update={"data": data}))
+        written.append([torch.load(trained.best, weights_only=True)["model"], trained])
+    for name, weights in written[0][0].items():
+        assert torch.equal(weights, written[1][0][name])
+    dates = xr.open_dataset(place / "small.nc")["sst"].sel(time=slice(None, "2005-06-30"))
+    early, late = (sstcast.load(trained).forecast(dates)["sst"].values.tobytes() for _, trained in written)
+    assert early == late
+
+
+def test_a_hindcast_takes_systems_with_and_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    systems = config(place, "with"), config(place, "sst", index=None)
+    metrics, _ = hindcast(plan(*systems, first=2005, last=2006, fold=1))
+    assert metrics["predictors"] == {"with": "soi: index from soi.csv, known 5 days after its span"}
+    assert metrics["systems"]["with"]["linear"]
+    mse = {name: of["degC"]["mse"] for name, of in metrics["scores"].items()}
+    assert mse["with"] != mse["sst"]
+    assert len(list((place / "hindcast/baselines").glob("*.nc"))) == 2  # one for each fold, with or without
+    assert not hindcast(plan(*systems, first=2005, last=2006, fold=1))[1]
+    with refused("data.predictors", "combinations"):
+        hindcast(plan(*systems, first=2005, last=2006, fold=1, equal="mean", out="mean"))
+
+
+def test_a_forecast_needs_todays_value(place: Path, command: Any) -> None:
+    values = read(place / "soi.csv")
+    write(place / "short.csv", values[values.index < "2007-03"])
+    strict = config(place, "strict", index="short.csv")
+    run = sstcast.train(strict)
+    known = sstcast.forecast(run, "2007-04-04").value  # March is known from 2007-04-05 on
+    assert known.attrs["predictors"] == "soi: index from short.csv, known 5 days after its span"
+    with refused("data.predictors.soi", "short.csv", "2007-03-31", "missing: climatology"):
+        sstcast.forecast(strict.folder, "2007-04-05")
+    history = xr.open_dataset(place / "small.nc")["sst"].sel(time=slice(None, "2007-04-05"))
+    given = sstcast.load(strict.folder).forecast(history, predictors={"soi": values})
+    assert np.isfinite(given["sst"].values[:, :, 4]).all()
+    assert "missing" not in given.attrs["predictors"]
+    with refused("predictors", "does not read nino"):
+        sstcast.load(strict.folder).forecast(history, predictors={"nino": values})
+    with refused("predictors: soi is a float"):
+        sstcast.load(strict.folder).forecast(history, predictors={"soi": 1.0})
+    run.config_file.write_text(
+        run.config_file.read_text().replace("delay: 5", "delay: 5\n      missing: climatology")
+    )
+    late = sstcast.forecast(run, "2007-04-05")
+    assert "its climatology is read" in late.value.attrs["predictors"]
+    assert "its climatology is read" in sstcast.page(late.path).path.read_text()
+
+
+def test_an_index_may_grow_but_not_change(place: Path) -> None:
+    values = read(place / "soi.csv")
+    write(place / "growing.csv", values[values.index < "2007-01"])
+    run = sstcast.train(config(place, "growing", index="growing.csv"))
+    first = sstcast.update(run, "2007-01-02")
+    assert first.code == 0
+    write(place / "growing.csv", values)
+    assert sstcast.update(run, "2007-06-20").code == 0
+    write(place / "growing.csv", values.where(values.index != pd.Period("2003-05"), 2.5))
+    with refused("growing.csv", "soi"):
+        sstcast.forecast(run, "2007-06-21")
+    with refused("growing.csv", "soi"):
+        sstcast.evaluate(run)
+    with refused("growing.csv", "soi"):
+        sstcast.train(config(place, "growing-2", index="growing.csv").model_copy(update={"name": "growing"}))
+
+
+def test_other_regions_scores_of_files_and_combinations(place: Path, run: Run, alone: Run) -> None:
+    sstcast.evaluate(run)
+    there = sstcast.evaluate(run, region="170.5,173,-12,-10").value
+    assert there["predictors"]["model"].startswith("soi")
+    metrics = sstcast.score(run.forecasts, against=[run]).value
+    assert metrics["scores"]["soi"]["degC"]["mse"] == pytest.approx(
+        metrics["scores"]["model"]["degC"]["mse"], rel=1e-4
+    )
+    local = sstcast.train(config(place, "local", {"name": "local-ridge", "memory": True}))
+    both = sstcast.combine([run, local], "both")
+    assert "soi" in sstcast.forecast(both, "2006-12-01").value.attrs["predictors"]
+    with refused("data.predictors"):
+        sstcast.combine([run, alone], "mixed")
+    with refused("data.predictors"):
+        sstcast.score(run.forecasts, against=[run, alone])
+
+
+def test_systems_that_read_sst_alone_refuse_predictors(place: Path) -> None:
+    for name in ("lim", "damped-persistence", "climatology"):
+        with refused("data.predictors", name):
+            sstcast.train(config(place, f"refused-{name}", {"name": name}))
+
+
+@pytest.mark.parametrize("base", ["persistence", "linear"])
+def test_a_network_reads_an_index(place: Path, base: str) -> None:
+    model = {"name": "mpnn", "width": 8, "layers": 1, "base": base}
+    run = sstcast.train(config(place, f"network-{base}", model))
+    history = xr.open_dataset(place / "small.nc")["sst"].sel(time=slice(None, "2006-08-04"))
+    values = read(place / "soi.csv")
+    loaded = sstcast.load(run)
+    same, other = (
+        loaded.forecast(history, predictors={"soi": values.where(values.index != pd.Period(month), 9.0)})["sst"]
+        for month in ("2006-07", "2006-06")
+    )
+    assert same.values.tobytes() == loaded.forecast(history)["sst"].values.tobytes()
+    assert not np.array_equal(same, other, equal_nan=True)
+    with refused("training.weights", "predictors", "none"):
+        plain = config(place, f"from-{base}", model, index=None)
+        sstcast.train(
+            plain.model_copy(update={"training": plain.training.model_copy(update={"weights": str(run.folder)})})
+        )
+    shutil.rmtree(place / "runs" / f"from-{base}", ignore_errors=True)
