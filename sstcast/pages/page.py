@@ -310,7 +310,7 @@ def _write(
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
         area=_area(forecast),
-        places=None if places is None else rows_of(forecast),
+        places=None if places is None else rows_of(forecast, chance),
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),
