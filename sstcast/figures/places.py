@@ -1,6 +1,7 @@
 """Places on a forecast page and in a report: their outlines, a small curve of each, and their scores."""
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cartopy.crs as ccrs
@@ -35,34 +36,33 @@ def places_of(forecast: xr.Dataset) -> Places | None:
     return None if text is None or "place_sst" not in forecast else Places.from_geojson(text)
 
 
-def rows_of(forecast: xr.Dataset) -> tuple[list[str], list[Row]]:
-    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place."""
+def rows_of(forecast: xr.Dataset, chance: Callable[[float], str]) -> tuple[list[str], list[Row]]:
+    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place.
+
+    `chance` formats a probability or a share.
+    """
     leads = [lead for lead in WEEKS if lead in forecast["lead"]] or [int(forecast["lead"][-1])]
     rows = []
     for name in forecast["place"].values.tolist():
         fields = forecast.sel(place=name)
         if np.isfinite(fields["place_sst"]).all():
-            rows.append(Row(name, _curve(fields), [_in_words(fields.sel(lead=lead)) for lead in leads]))
+            rows.append(Row(name, _curve(fields), [_in_words(fields.sel(lead=lead), chance) for lead in leads]))
         else:
             rows.append(Row(name, "", ["no forecast"] * len(leads)))
     return [f"in {WEEKS.get(lead, f'{lead} days')}" for lead in leads], rows
 
 
-def _in_words(fields: xr.Dataset) -> str:
+def _in_words(fields: xr.Dataset, chance: Callable[[float], str]) -> str:
     low, high = fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
     told = f"{float(fields['place_sst']):.1f} °C ({low:.1f} to {high:.1f})"
-    chance = float(fields["place_heatwave_probability"])
-    if np.isfinite(chance):
-        return f"{told}; heatwave {_per_cent(chance)}"
+    probability = float(fields["place_heatwave_probability"])
+    if np.isfinite(probability):
+        return f"{told}; heatwave {chance(probability)}"
     share = float(fields["place_heatwave_share"])
     ends = fields["place_heatwave_share_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
     if not np.isfinite(share):
         return told
-    return f"{told}; {_per_cent(share)} in heatwave ({_per_cent(ends[0])} to {_per_cent(ends[1])})"
-
-
-def _per_cent(share: float) -> str:
-    return f"{share:.0%}".replace("%", "\u00a0%")
+    return f"{told}; {chance(share)} in heatwave ({chance(ends[0])} to {chance(ends[1])})"
 
 
 def _curve(fields: xr.Dataset) -> str:

@@ -197,7 +197,7 @@ def verify(
     if heatwaves is not None:
         found = found.merge(heatwaves.dataset(), compat="no_conflicts")
     if areas is not None:
-        found = found.merge(areas.dataset())
+        found = found.merge(areas.dataset().reindex(system=found["system"]))
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
