@@ -314,17 +314,11 @@ def _write(
         recipe,
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", name),
-<<<<<<< HEAD:sstcast/reports/page.py
         area=area,
-        places=None if places is None else rows_of(forecast),
+        places=None if places is None else rows_of(forecast, chance),
         notes=[
             str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)
         ],
-=======
-        area=_area(forecast),
-        places=None if places is None else rows_of(forecast, chance),
-        notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
->>>>>>> work/i61:sstcast/pages/page.py
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
         fields=list(fields),
         facts=facts,
