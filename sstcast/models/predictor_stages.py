@@ -26,7 +26,7 @@ from sstcast.models.modes import SEASON
 SUMMARIES = 2  # numbers that an index tells on a day (`ocean.predictors.known_index`)
 INPUTS = 3 * SUMMARIES  # these, and their products with the sine and cosine of the time of year
 BLOCKS = 5  # of consecutive years, each of which is forecast from the others
-PENALTIES = (torch.inf, 150.0, 500.0, 1500.0, 5e3, 1.5e4)
+PENALTIES = (torch.inf, 3e2, 1e3, 3e3, 1e4, 3e4)
 
 
 class WithPredictors(LinearSystem):
@@ -36,8 +36,6 @@ class WithPredictors(LinearSystem):
         system: the linear system, which reads SST alone.
         kinds: the kind of each predictor by name.
     """
-
-    STRIDE = 14  # an index changes slowly, and forecasting the days that the system was fitted to takes time
 
     def __init__(self, system: LinearSystem, kinds: Mapping[str, str], nodes: int) -> None:
         super().__init__(system.history, system.horizon)
