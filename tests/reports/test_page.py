@@ -175,7 +175,7 @@ def test_a_part_of_a_file_tells_the_share_of_its_own_sea(forecast: xr.Dataset, t
     assert f"{told}90 % in 1 week" in page.read_text()
     whole = chance(float(forecast["heatwave_area_now"].values[0]))
     page, _ = write_forecast_page(tmp_path / "two.nc")
-    assert f"{told}{whole} now, ".replace("<", "&lt;") in page.read_text()
+    assert f"{told}{whole} now (80 % interval ".replace("<", "&lt;") in page.read_text()
 
 
 @pytest.mark.parametrize(
