@@ -233,10 +233,8 @@ def test_a_short_record_leaves_out_the_interval(tmp_path: Path, sst_file: Path) 
     run = scored_runs.make_run(configure(tmp_path, sst_file, horizon=5, splits=splits))
     lines: list[str] = []
     path, _ = forecast(run.folder, "2004-03-10", say=lines.append)
-    assert (
-        f"{path}: the share of the sea in a heatwave has no interval; the training days are too few for it"
-        in lines
-    )
+    told = f"{path}: the share of the sea in a heatwave has no interval; there are too few training days"
+    assert any(line.startswith(told) for line in lines)
     assert "heatwave_area_quantile" not in xr.load_dataset(path)
 
 
