@@ -27,7 +27,7 @@ from sstcast.forecasting.predictor import (
     not_below_freezing,
     predictor_of,
 )
-from sstcast.forecasting.samples import MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
+from sstcast.forecasting.samples import MOST_CELLS, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
@@ -115,9 +115,8 @@ def forecast(
             return out, False
         found = loaded.forecast(history, members, samples, asked)
         if samples is None and INTERVAL not in found:
-            LOG.info(
-                f"{out}: the share of the sea in a heatwave has no interval; the training days are too few for it"
-            )
+            reason = "there are too few training days, or more than 50,000 cells"
+            LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
         write(found, out, grows_along="init_time")
         if asked is not None:
             _tabulate(out, asked)
@@ -344,14 +343,15 @@ class LoadedRun:
     ) -> xr.Dataset:
         """Add what joint samples tell: the interval of the share of the sea, places, and the samples themselves.
 
-        Without `samples`, the interval is left out if there are too few training days for it.
+        Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
         """
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
         lowest = freezing_point.values[ocean.values]
         of_areas = asked is not None and any(not place.is_point for place in asked.places.places)
         errors = None
-        if samples or of_areas or (samples is None and paths.enough(day, SAMPLES)):
+        unasked = samples is None and len(lowest) <= MOST_CELLS and paths.enough(day, SAMPLES)
+        if samples or of_areas or unasked:
             errors = paths.standard_errors(day, samples or SAMPLES)
         found = fields
         if errors is not None and samples != 0:

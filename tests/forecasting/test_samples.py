@@ -234,7 +234,8 @@ def test_a_short_record_leaves_out_the_interval(tmp_path: Path, sst_file: Path) 
     run = scored_runs.make_run(configure(tmp_path, sst_file, horizon=5, splits=splits))
     with logged() as lines:
         path, _ = forecast(run.folder, "2004-03-10")
-    assert f"{path}: the share of the sea in a heatwave has no interval: the training days are too few" in lines
+    told = f"{path}: the share of the sea in a heatwave has no interval; there are too few training days"
+    assert any(line.startswith(told) for line in lines)
     assert "heatwave_area_quantile" not in xr.load_dataset(path)
 
 
