@@ -194,7 +194,7 @@ def test_other_regions_scores_of_files_and_combinations(place: Path, run: Run, a
     assert metrics["scores"]["soi"]["degC"]["mse"] == pytest.approx(
         metrics["scores"]["model"]["degC"]["mse"], rel=1e-4
     )
-    local = sstcast.train(config(place, "local", {"name": "local-ridge"}))
+    local = sstcast.train(config(place, "local", {"name": "local-ridge", "memory": True}))
     both = sstcast.combine([run, local], "both")
     assert "soi" in sstcast.forecast(both, "2006-12-01").value.attrs["predictors"]
     with refused("data.predictors"):

@@ -89,7 +89,7 @@ def known_index(
 def store_of(folder: Path, name: str, config: PredictorConfig) -> Path:
     """Return the path of a predictor's store in the folder of a cube. Its name tells source and keys apart."""
     path = config.path
-    source = config.source if is_object(path) else str(path.resolve())
+    source = config.source if is_object(path) or config.source == "sample" else str(path.resolve())
     keys = [config.kind, source, config.variable, config.units, config.region, config.span]
     return folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
 
@@ -123,11 +123,9 @@ def _recipe(config: PredictorConfig) -> dict[str, Any]:
 
 
 def _write(values: xr.DataArray, path: Path, recipe: dict[str, Any], config: PredictorConfig) -> None:
-    digest = xr.DataArray(values.values.astype("<f8").view("<i8"), values.coords)
-    dataset = xr.Dataset({"value": values, "digest": digest})
     attributes = {name: str(text) for name, text in values.attrs.items()}
     dataset = describe(
-        dataset,
+        values.to_dataset(),
         title=f"A predictor besides SST: {config.kind} from {Path(config.source).name}",
         history=f"sstcast {__version__} prepare",
         recipe=as_text(recipe),
