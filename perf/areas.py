@@ -23,9 +23,9 @@ from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.distributions import Gaussian, crps
 from sstcast.scores.summary import over_folds
-from sstcast.scores.truth import Truth
 
 Array = NDArray[np.floating]
 DAY, EVERY_CELL = 14, 4
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _measure(run: Run, every: int) -> dict[str, Array]:
     data, spread, predictor = run.config.data, calibrated(run), predictor_of(run)
-    truth = Truth.open(data, every=every)
+    truth = Analysis.open(data, every=every)
     issued = xr.concat([_forecast(predictor, spread, truth, dates) for dates in truth.blocks()], "init_time")
     ocean = issued["sst"].notnull().isel(init_time=0, lead=0).values
     prepared = Prepared.of(data)
@@ -97,7 +97,7 @@ def _measure(run: Run, every: int) -> dict[str, Array]:
     return found | {"dates": np.array(issued.sizes["init_time"])}
 
 
-def _forecast(predictor: Predictor, spread: Spread, truth: Truth, dates: slice) -> xr.Dataset:
+def _forecast(predictor: Predictor, spread: Spread, truth: Analysis, dates: slice) -> xr.Dataset:
     forecast = predictor.predict(*truth.histories(dates))
     fields = in_degrees(forecast, truth.statistics)
     return fields.assign(sst_spread=spread.spread(forecast["valid_time"]))

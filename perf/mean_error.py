@@ -15,7 +15,7 @@ import numpy as np
 import scipy.stats
 import xarray as xr
 
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 
 SHARES = {"as it is": 0.0, "less half the mean error": 0.5, "less the mean error": 1.0}
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("hindcast", type=Path, help="the folder of a hindcast")
     parser.add_argument("systems", nargs="+", help="the system that others are compared with, and others")
     options = parser.parse_args()
-    with Scored(options.hindcast).open() as opened:
+    with ScoreFiles(options.hindcast).open() as opened:
         tables = opened[["mse_by_date", "bias_by_date"]].load()
     first, folds = options.systems[0], np.unique(tables["fold"])[1:]
     dates = np.array([int((tables["fold"] == fold).sum()) for fold in folds])

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 import sstcast
-from sstcast.forecasting.predictor import Models, TrainingDays
+from sstcast.forecasting.predictor import LinearSystemFitter, Models
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import build_forecaster
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import error_products
-from sstcast.scores.truth import Truth
 from sstcast.training.forecast_task import fit
 from sstcast.training.train import training_windows
 
@@ -39,9 +39,9 @@ def compare(region: str) -> None:
             sizes = {"history": data.history, "horizon": data.horizon, "shape": windows.shape}
             base = build_forecaster("local-ridge", **sizes, **SYSTEM)
             fit(base, windows, None)
-            alone = TrainingDays(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
+            alone = LinearSystemFitter(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
             predictors = [Models(data.box, data.history, data.horizon, [base], torch.device("cpu")), alone]
-            truth = Truth.open(data, every=protocol.every)
+            truth = Analysis.open(data, every=protocol.every)
             days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))
             products = np.einsum("w,wij->ij", days / days.sum(), error_products(predictors, truth))
             totals.append(np.diag(products) * truth.windows.starts)

@@ -28,7 +28,7 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast import __version__
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
@@ -144,7 +144,7 @@ def configure(
     )
 
 
-def as_pyg(loaded: Loaded, words: bool) -> list[Data]:
+def as_pyg(loaded: LoadedDataset, words: bool) -> list[Data]:
     """Return the graphs as PyG's."""
     graphs, found = loaded.graphs, []
     for i in range(len(graphs)):
@@ -154,7 +154,9 @@ def as_pyg(loaded: Loaded, words: bool) -> list[Data]:
     return found
 
 
-def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: list[Data], seed: int) -> dict:
+def train_plain(
+    name: str, conv: str, recipe: Recipe, loaded: LoadedDataset, graphs: list[Data], seed: int
+) -> dict:
     """Train a network of PyG alone; return its test score and seconds an epoch, from disk if it was trained."""
     path = RUNS / "pyg" / name / f"{conv}-{recipe.epochs}" / f"seed-{seed}.json"
     if path.exists() and (kept := json.loads(path.read_text()))["recipe"] == asdict(recipe):

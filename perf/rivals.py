@@ -54,7 +54,7 @@ SETS = {
 }
 
 
-class Found(NamedTuple):
+class ErrorsBySystem(NamedTuple):
     """The scores of a model, and what was chosen."""
 
     validation: float
@@ -121,7 +121,7 @@ def outputs(model: Any, x: Any, y: np.ndarray, train: np.ndarray, wanted: np.nda
     return np.stack(columns, 1)
 
 
-def fit(dataset: Dataset, graphs: Graphs, features: list[Any], split: Split, seed: int) -> Found:
+def fit(dataset: Dataset, graphs: Graphs, features: list[Any], split: Split, seed: int) -> ErrorsBySystem:
     """Fit all models to the training samples, and return the scores of the best on the validation samples."""
     objective = objective_of(dataset)
     score, sign = objective.metrics[dataset.metric], -1 if objective.lower_is_better else 1
@@ -134,7 +134,7 @@ def fit(dataset: Dataset, graphs: Graphs, features: list[Any], split: Split, see
             seen = dense(x) if needs_dense else x
             out = outputs(model, seen, y, train, np.r_[validation, test], objective.classes)
             scores = score(out[: len(validation)], target[validation]), score(out[len(validation) :], target[test])
-            tried.append(Found(*scores, f"{rounds} rounds, {label}"))
+            tried.append(ErrorsBySystem(*scores, f"{rounds} rounds, {label}"))
     return max(tried, key=lambda found: sign * found.validation)
 
 

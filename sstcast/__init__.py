@@ -13,21 +13,8 @@ if "OMP_WAIT_POLICY" not in os.environ:
 from sstcast._version import __version__ as __version__
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
 from sstcast.api.papers import table, table5
-from sstcast.api.runs import (
-    build_forecaster,
-    combine,
-    evaluate,
-    forecast,
-    hindcast,
-    leaderboard,
-    load,
-    map,
-    page,
-    report,
-    score,
-    train,
-    update,
-)
+from sstcast.api.results import evaluate, hindcast, leaderboard, map, page, report, score
+from sstcast.api.runs import build_forecaster, combine, forecast, load, train, update
 from sstcast.errors import SSTCastError
 
 __all__ = [

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import sstcast
-from sstcast import api
 from sstcast._version import __version__
 from sstcast.api.papers import TABLE5
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
 from sstcast.sources import KNOWN
-from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
+from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, expand_user, is_full
 from sstcast.storage.memory import keep_memory
 from sstcast.workers import choose_threads
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
-LONGEST = 2000  # characters of an error message
+MAX_MESSAGE_CHARS = 2000  # characters of an error message
 # The type of an option, by the first type in the argument's annotation; all other options are text.
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
 METAVARS = {  # the default is the argument's name in capitals
@@ -60,9 +59,18 @@ METAVARS = {  # the default is the argument's name in capitals
     "name": "PAPER:TABLE",
 }
 DEFAULTS = {"--samples": "100"}  # of options that may be given without a value
-LEAST = {"gaps": 0, "samples": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
-Given = dict[str, Any]  # the arguments of a call
-Show = Callable[[Any, Given], None]
+MIN_OPTION_VALUES = {
+    "gaps": 0,
+    "samples": 0,
+    "leads": 1,
+    "max_size": 0,
+    "fold": 1,
+    "validation": 1,
+    "every": 1,
+    "jobs": 1,
+}
+Arguments = dict[str, Any]  # the arguments of a call
+Printer = Callable[[Any, Arguments], None]
 
 
 class Command(typer.core.TyperCommand):
@@ -104,7 +112,7 @@ def main() -> None:
         if not sys.argv[1:]:
             _next("train configs/demo.yaml, or, for your own data, sstcast init FILE")
         if text and FIRST_PROCESS:
-            print(f"sstcast: {shorten(printable(' '.join(text.split())), LONGEST)}", file=sys.stderr)
+            print(f"sstcast: {shorten(printable(' '.join(text.split())), MAX_MESSAGE_CHARS)}", file=sys.stderr)
     try:
         sys.stdout.flush()
     except OSError:  # the reader has closed the pipe; without this, Python would report it at exit
@@ -128,9 +136,9 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and exit, if `wanted`."""
-    if wanted:
+def show_version(is_set: bool) -> None:
+    """Print the version and exit, if `is_set`."""
+    if is_set:
         print(__version__)
         raise typer.Exit
 
@@ -142,7 +150,7 @@ def options(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only results and warnings.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what is read and chosen.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Printer tracebacks.")] = False,
 ) -> None:
     """Forecast sea surface temperature with graph networks."""
 
@@ -163,14 +171,14 @@ def explain(error: BaseException) -> tuple[int, str]:
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `| head` does
         return 1, ""
     if isinstance(error, OSError):
-        named = f"{error.filename}: " if error.filename is not None else ""
-        return USER_ERROR, named + (DISK_FULL if is_full(error) else in_short(error))
+        prefix = f"{error.filename}: " if error.filename is not None else ""
+        return USER_ERROR, prefix + (DISK_FULL if is_full(error) else in_short(error))
     if lacks_memory(error):
         return USER_ERROR, f"not enough memory ({in_short(error)}); {LESS_MEMORY}"
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
 
-def verb(name: str, heading: str, argument: str = "", several: bool = False) -> Callable[[Show], Show]:
+def verb(name: str, heading: str, argument: str = "", several: bool = False) -> Callable[[Printer], Printer]:
     """Turn the function of `sstcast` called `name` into a command. Its docstring begins with the command's help.
 
     The decorated function prints the result, from the result and the arguments that the user gave. `argument`
@@ -178,19 +186,21 @@ def verb(name: str, heading: str, argument: str = "", several: bool = False) -> 
     for each.
     """
 
-    def register(show: Show) -> Show:
+    def register(show: Printer) -> Printer:
         function = getattr(sstcast, name)
 
-        def command(**given: Any) -> None:
-            given = {key: value for key, value in given.items() if value is not None}
+        def command(**arguments: Any) -> None:
+            arguments = {key: value for key, value in arguments.items() if value is not None}
             for call in (
-                [given | {argument: each} for each in given[argument]] if argument and several else [given]
+                [arguments | {argument: item} for item in arguments[argument]]
+                if argument and several
+                else [arguments]
             ):
                 show(function(**call), call)
 
-        found = list(_parameters(function, argument, several))
-        command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
+        parameters = list(_parameters(function, argument, several))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__doc__ = (inspect.getdoc(function) or "").partition("\n\n")[0]
         app.command(name, cls=Command, rich_help_panel=heading)(command)
         return show
@@ -201,38 +211,39 @@ def verb(name: str, heading: str, argument: str = "", several: bool = False) -> 
 def _parameters(function: Callable[..., Any], argument: str, several: bool) -> Iterator[inspect.Parameter]:
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
-    for name, given in inspect.signature(function).parameters.items():
-        if given.annotation.startswith("xr."):  # only Python has objects
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.annotation.startswith("xr."):  # only Python has objects
             continue
-        many = given.annotation.startswith("Sequence[") or (several and name == argument)
-        first = given.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
-        kind: Any = TYPES.get(first, str)
-        default = None if given.default == () else given.default
-        about: dict[str, Any] = {"help": texts[name]}
+        is_list = parameter.annotation.startswith("Sequence[") or (several and name == argument)
+        type_name = parameter.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
+        kind: Any = TYPES.get(type_name, str)
+        default = None if parameter.default == () else parameter.default
+        settings: dict[str, Any] = {"help": texts[name]}
         if kind is not bool:
-            about["metavar"] = METAVARS.get(name, name.upper())
-        if first == "dt.date":
-            kind, about = date, about | {"parser": _day}
-        if name in LEAST:
-            about["min"] = LEAST[name]
+            settings["metavar"] = METAVARS.get(name, name.upper())
+        if type_name == "dt.date":
+            kind, settings = date, settings | {"parser": _day}
+        if name in MIN_OPTION_VALUES:
+            settings["min"] = MIN_OPTION_VALUES[name]
         if name == argument:
-            made = typer.Argument(**about)
+            declaration = typer.Argument(**settings)
         else:
-            made = typer.Option("--set" if name == "overrides" else f"--{name.replace('_', '-')}", **about)
-        if many:
+            declaration = typer.Option(
+                "--set" if name == "overrides" else f"--{name.replace('_', '-')}", **settings
+            )
+        if is_list:
             kind = list[kind]
-        kind = Annotated[kind | None if default is None else kind, made]
+        kind = Annotated[kind | None if default is None else kind, declaration]
         yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _explained(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the help of a function's arguments from its docstring, and of shared ones from `sstcast.api`."""
+    """Return the help of a function's arguments from its docstring."""
     texts = {}
-    for documented in (api, function):
-        listed = re.split(r"\n\n", (inspect.getdoc(documented) or "").partition("Args:\n")[2])[0]
-        for name, text in re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, re.MULTILINE):
-            words = re.sub(r"; in Python also [^.;]*", "", " ".join(text.split()))
-            texts[name] = (words[0].upper() + words[1:]).replace("`", "")
+    listed = re.split(r"\n\n", (inspect.getdoc(function) or "").partition("Args:\n")[2])[0]
+    for name, text in re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, re.MULTILINE):
+        words = re.sub(r"; in Python also [^.;]*", "", " ".join(text.split()))
+        texts[name] = (words[0].upper() + words[1:]).replace("`", "")
     if function in (sstcast.fetch, sstcast.table5):
         texts["source"] = f"{KNOWN}."
     return texts
@@ -245,8 +256,8 @@ def _day(text: str) -> date:
 def _name(against: str) -> str:
     from sstcast.scores.evaluate import reference
 
-    found = reference(str(at_home(against)))
-    return found if isinstance(found, str) else found.folder.name
+    system = reference(str(expand_user(against)))
+    return system if isinstance(system, str) else system.folder.name
 
 
 def _next(command: str) -> None:
@@ -263,7 +274,7 @@ def _lines(lines: list[str], _: object) -> None:
     print(*lines, sep="\n")
 
 
-def _nothing(*_: object) -> None:
+def print_nothing(*_: object) -> None:
     """Print nothing more, because the function itself has told each step."""
 
 
@@ -278,27 +289,27 @@ def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] =
 
 
 @verb("fetch", "Data")
-def _fetched(report: FetchReport, _: Given) -> None:
+def _fetched(report: FetchReport, _: Arguments) -> None:
     if not report.complete:
         raise typer.Exit(INCOMPLETE)
     _next(f"init {report.path}")
 
 
 @verb("status", "Data", "folder")
-def _stores(stores: list[RawContents], given: Given) -> None:
+def _stores(stores: list[RawContents], arguments: Arguments) -> None:
     for store in stores:
         print(*store.lines(), sep="\n")
     if not stores:
         hint = "run `sstcast fetch` to download some (configs/demo.yaml needs none)"
-        print(f"{given['folder']}: no fetched days; {hint}")
+        print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
 verb("init", "Data", "source")(_lines)
 
 
 @verb("prepare", "Data", "config")
-def _prepared(_: object, given: Given) -> None:
-    _next(f"train {given['config']}")
+def _prepared(_: object, arguments: Arguments) -> None:
+    _next(f"train {arguments['config']}")
 
 
 @app.command(rich_help_panel="Data")
@@ -320,17 +331,17 @@ def models() -> None:
 
 
 @verb("train", "Train", "config")
-def _trained(run: Run, _: Given) -> None:
+def _trained(run: Run, _: Arguments) -> None:
     _next(f"evaluate {run.folder}")
 
 
 @verb("hindcast", "Train", "configs")
-def _hindcast(result: Result[dict[str, Any]], _: Given) -> None:
+def _hindcast(result: Result[dict[str, Any]], _: Arguments) -> None:
     _scores(result, result.path.parent.name)
 
 
 @verb("combine", "Train", "runs")
-def _weights(run: Run, _: Given) -> None:
+def _weights(run: Run, _: Arguments) -> None:
     from sstcast.figures.tables import print_sheets, weights
 
     print_sheets([weights(run)])
@@ -339,13 +350,13 @@ def _weights(run: Run, _: Given) -> None:
 @app.command(rich_help_panel="Train")
 def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
     """List runs with their model, progress, best validation score and time."""
-    from sstcast.training.listing import list_runs
+    from sstcast.training.run_list import list_runs
 
     list_runs(folder)
 
 
 @verb("forecast", "Forecast", "run")
-def _forecast(result: Result[Any], _: Given) -> None:
+def _forecast(result: Result[Any], _: Arguments) -> None:
     _file(result)
     _next(f"page {result.path}")
 
@@ -354,55 +365,57 @@ verb("page", "Forecast", "forecast")(_file)
 
 
 @verb("update", "Forecast", "run")
-def _updated(done: Update, _: Given) -> None:
-    print(done.line)
-    raise typer.Exit(done.code)
+def _updated(update: Update, _: Arguments) -> None:
+    print(update.line)
+    raise typer.Exit(update.code)
 
 
 @verb("evaluate", "Score", "run", several=True)
-def _evaluated(result: Result[dict[str, Any]], given: Given) -> None:
+def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
 
-    _scores(result, Run(result.path.parent).label, [_name(given["against"])])
+    _scores(result, Run(result.path.parent).label, [_name(arguments["against"])])
     _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file")
-def _scored(result: Result[dict[str, Any]], given: Given) -> None:
-    named = result.value["references"]
-    _scores(result, Path(result.value["file"]).name, [named.get(n) or _name(n) for n in given.get("against", ())])
+def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
+    names = result.value["references"]
+    _scores(
+        result, Path(result.value["file"]).name, [names.get(n) or _name(n) for n in arguments.get("against", ())]
+    )
 
 
 @verb("leaderboard", "Score", "folder")
-def _ranks(result: Result[Any], _: Given) -> None:
+def _ranks(result: Result[Any], _: Arguments) -> None:
     from sstcast.reports.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
     print(result.path, result.path.with_suffix(".html"), sep="\n")
 
 
-verb("map", "Score", "run", several=True)(_nothing)
+verb("map", "Score", "run", several=True)(print_nothing)
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
-verb("benchmark", "Papers", "dataset")(_nothing)
+verb("benchmark", "Papers", "dataset")(print_nothing)
 
 
 @verb("table5", "Papers")
-def _table5(result: Result[Any], given: Given) -> None:
-    if given["dry_run"]:
+def _table5(result: Result[Any], arguments: Arguments) -> None:
+    if arguments["dry_run"]:
         return
     from sstcast.figures.tables import print_sheets
     from sstcast.reports.table5 import table5_sheets
 
-    print_sheets(table5_sheets(result.value, [int(day) for day in given["horizons"].split(",")]))
+    print_sheets(table5_sheets(result.value, [int(day) for day in arguments["horizons"].split(",")]))
     _file(result)
 
 
 @verb("table", "Papers", "name")
-def _table(result: Result[Any], given: Given) -> None:
-    if given.get("name") == TABLE5:
-        _table5(result, {"horizons": "28,14,7"} | given)
-    elif given.get("name") and not given["dry_run"] and any(cell["left"] for cell in result.value):
+def _table(result: Result[Any], arguments: Arguments) -> None:
+    if arguments.get("name") == TABLE5:
+        _table5(result, {"horizons": "28,14,7"} | arguments)
+    elif arguments.get("name") and not arguments["dry_run"] and any(cell["left"] for cell in result.value):
         raise typer.Exit(INCOMPLETE)
 
 

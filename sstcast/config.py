@@ -23,7 +23,7 @@ from pydantic import (
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.storage.artefacts import at_home, packaged, path_of
+from sstcast.storage.artefacts import expand_user, packaged, path_of
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,
@@ -40,14 +40,14 @@ from sstcast.storage.yaml_files import (
 def expanded(source: Any) -> Any:
     """Return a path as text, with a leading `~` expanded, and anything else unchanged."""
     home = isinstance(source, Path) or (isinstance(source, str) and source.startswith("~"))
-    return str(at_home(source)) if home else source
+    return str(expand_user(source)) if home else source
 
 
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
-Folder = Annotated[Path, AfterValidator(at_home)]
+Folder = Annotated[Path, AfterValidator(expand_user)]
 Place = Annotated[str, BeforeValidator(expanded)]
 Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
@@ -356,12 +356,12 @@ class RunConfig(Strict):
     def _several(cls, raw: Any) -> Any:
         if not isinstance(raw, dict) or not isinstance(raw.get("data"), list):
             return raw
-        if not raw["data"] or not all(isinstance(one, dict) for one in raw["data"]):
+        if not raw["data"] or not all(isinstance(entry, dict) for entry in raw["data"]):
             raise ValueError("data: give the keys of one ocean, or a list with the keys of each")
         if raw.get("also"):
             raise ValueError("also: `data` is already a list; add the other oceans to it")
         first = raw["data"][0]
-        oceans = [first, *(first | other for other in raw["data"][1:])]
+        oceans = [first, *(first | entry for entry in raw["data"][1:])]
         try:
             for number, ocean in enumerate(oceans):
                 validate(DataConfig, ocean, f"data.{number}")
@@ -371,16 +371,16 @@ class RunConfig(Strict):
 
     @model_validator(mode="after")
     def _alike(self) -> "RunConfig":
-        for number, other in enumerate(self.also, 1):
+        for number, ocean in enumerate(self.also, 1):
             for key in ("history", "horizon", "protocol"):
-                theirs, ours = getattr(other, key), getattr(self.data, key)
-                if theirs != ours:
+                value, first_value = getattr(ocean, key), getattr(self.data, key)
+                if value != first_value:
                     raise ValueError(
-                        f"data.{number}.{key}: is {theirs}, but {ours} for the first ocean; make them equal"
+                        f"data.{number}.{key}: is {value}, but {first_value} for the first ocean; make them equal"
                     )
-            if [*other.predictors] != [*self.data.predictors]:
+            if [*ocean.predictors] != [*self.data.predictors]:
                 raise ValueError(f"data.{number}.predictors: name those of the first ocean, in the same order")
-            if max(other.splits.validation[1], other.splits.base[1]) >= (test := self.data.splits.test[0]):
+            if max(ocean.splits.validation[1], ocean.splits.base[1]) >= (test := self.data.splits.test[0]):
                 raise ValueError(
                     f"data.{number}.splits: end validation and base_period before {test}, "
                     "when the first ocean's test starts"
@@ -400,23 +400,23 @@ class RunConfig(Strict):
         """
         paths: Any = {"predictors": {"__all__": {"missing", "source"} if moved else {"missing"}}}
         paths |= {"source": True, "directory": True} if moved else {}
-        apart: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
-        apart |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
-        return self.model_dump(mode="json", exclude=apart)
+        exclusions: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
+        exclusions |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
+        return self.model_dump(mode="json", exclude=exclusions)
 
     def difference(self, other: "RunConfig", moved: bool = False) -> str:
         """Return the first key that gives another result (see `experiment`), or "" if there is none."""
         return differing_key(self.experiment(moved), other.experiment(moved))
 
 
-def differing_key(ours: Any, theirs: Any) -> str:
+def differing_key(mapping: Any, other_mapping: Any) -> str:
     """Return the path of the first key whose values differ in two nested mappings, or "" if none does."""
-    for key in [*ours, *(key for key in theirs if key not in ours)]:
-        one, other = ours.get(key), theirs.get(key)
-        if isinstance(one, dict) and isinstance(other, dict):
-            if inner := differing_key(one, other):
+    for key in [*mapping, *(key for key in other_mapping if key not in mapping)]:
+        value, other_value = mapping.get(key), other_mapping.get(key)
+        if isinstance(value, dict) and isinstance(other_value, dict):
+            if inner := differing_key(value, other_value):
                 return f"{key}.{inner}"
-        elif one != other:
+        elif value != other_value:
             return str(key)
     return ""
 

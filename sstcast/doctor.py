@@ -39,12 +39,12 @@ def examine() -> Iterator[str]:
         needs = []
     for need in map(Requirement, needs):
         try:
-            found = metadata.version(need.name)
+            version = metadata.version(need.name)
         except metadata.PackageNotFoundError:
-            found = "missing"
-        fits = found != "missing" and need.specifier.contains(found, prereleases=True)
+            version = "missing"
+        fits = version != "missing" and need.specifier.contains(version, prereleases=True)
         if need.marker is None or need.marker.evaluate({"extra": ""}):
-            yield f"  {need.name} {found}"
+            yield f"  {need.name} {version}"
             unfit += [] if fits else [f"{need.name}{need.specifier}"]
         elif need.name != "sstcast" and not fits:
             extra = next(name for name in PURPOSES if need.marker.evaluate({"extra": name}))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST = 300  # characters of a library's message
+MAX_LIBRARY_CHARS = 300  # characters of a library's message
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # in PyTorch's messages
 LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
 
@@ -40,8 +40,8 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 def lacks_memory(error: BaseException) -> bool:
     """Return whether memory ran out, of which PyTorch tells by a RuntimeError."""
-    told = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
-    return told or isinstance(error, MemoryError)
+    torch_ran_out = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    return torch_ran_out or isinstance(error, MemoryError)
 
 
 def in_short(error: BaseException) -> str:
@@ -51,7 +51,7 @@ def in_short(error: BaseException) -> str:
     return shorten(lines[0]) if lines else type(error).__name__
 
 
-def shorten(text: str, length: int = LONGEST) -> str:
+def shorten(text: str, length: int = MAX_LIBRARY_CHARS) -> str:
     """Truncate a text to `length` characters and mark the cut with an ellipsis."""
     return text if len(text) <= length else f"{text[:length]}..."
 

@@ -128,18 +128,18 @@ def _own(axis: Any) -> Any:
     return coords if SOUTH in coords else None
 
 
-def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
+def span(centres: Axis, index: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
     """Return the outer edges, in degrees, of adjacent cells on an axis.
 
-    `centres` are the cell centres, and `chosen` selects the cells, by default all. The outer cells extend as far
+    `centres` are the cell centres, and `index` selects the cells, by default all. The outer cells extend as far
     outwards as inwards. `grid.box_of` gives the edges of rows whose spacing varies.
     """
-    cells = centres[chosen]
+    cells = centres[index]
     if cells.size > 1:
-        first, last = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
+        first_half, last_half = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
     else:
-        first = last = step(centres) / 2
-    return round(float(cells[0] - first), 5), round(float(cells[-1] + last), 5)
+        first_half = last_half = step(centres) / 2
+    return round(float(cells[0] - first_half), 5), round(float(cells[-1] + last_half), 5)
 
 
 def spans_globe(lon: Axis) -> bool:

@@ -19,7 +19,7 @@ WITHOUT = "without "  # before the name of a predictor: the linear system of the
 BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # references for heatwave probabilities
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
-DATES = "init_time"
+INIT_TIME = "init_time"
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
 REGION = "region"  # the box that covers the whole region

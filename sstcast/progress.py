@@ -96,9 +96,9 @@ class TrainingProgress:
         if self.board is not None:
             self.board.close()
 
-    def step(self, done: int, loss: float) -> None:
+    def step(self, steps: int, loss: float) -> None:
         """Show the number of finished steps and `loss`, the mean over the epoch so far."""
-        self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
+        self.bar.update(self.task, completed=steps, loss=f"{loss:.4f}")
 
     def epoch(self, row: dict[str, Any]) -> None:
         """Print a line for a finished epoch. If epochs are short, print only those with the best score so far."""

@@ -83,9 +83,9 @@ class Run:
         """The name of the run in tables: its folder's, or `RUN @ SOURCE` (or region) on another ocean."""
         if self.trained == self:
             return self.folder.name
-        home, there = self.trained.config.data, self.config.data
-        place = there.place if there.source == home.source else Path(there.source).stem
-        return f"{self.trained.folder.name} @ {place}"
+        trained_data, data = self.trained.config.data, self.config.data
+        ocean_name = data.place if data.source == trained_data.source else Path(data.source).stem
+        return f"{self.trained.folder.name} @ {ocean_name}"
 
     @property
     def members(self) -> list["Run"]:
@@ -158,9 +158,9 @@ class Run:
         run = cls(run_folder(folder))
         if not run.config_file.exists():
             meant = Path("runs") / folder
-            known = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
+            hint = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
             raise SSTCastError(
-                f"{folder}: not a run (no config.yaml){known or '; name a folder that `sstcast train` made'}"
+                f"{folder}: not a run (no config.yaml){hint or '; name a folder that `sstcast train` made'}"
             )
         for member in run.members:
             if not member.best.exists():

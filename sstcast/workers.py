@@ -41,7 +41,7 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
     get SIGTERM. Workers are spawned rather than forked, because library threads do not survive a fork. Each worker
     therefore imports the main script again, without the part under `if __name__ == "__main__"`.
     """
-    before = set(multiprocessing.active_children())
+    earlier_children = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, _start_worker, (initializer, arguments))
     with _ignoring_ctrl_c():
@@ -50,7 +50,7 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
     try:
         yield pool
     except BaseException:
-        for process in set(multiprocessing.active_children()) - before:
+        for process in set(multiprocessing.active_children()) - earlier_children:
             process.terminate()
         raise
     finally:

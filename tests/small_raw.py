@@ -17,7 +17,7 @@ from torch_geometric import datasets as pyg
 from torch_geometric.data import Data
 from torch_geometric.data import Dataset as PyGDataset
 
-from sstcast.benchmarks.packed import Graphs, Joined, pack
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, pack
 from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
 
 NODES, GRAPHS = 40, 24
@@ -40,7 +40,7 @@ SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "CCN", "OCC(O)CO", "CC#N", "c1ccncc
 
 def packed(graphs: list[dict[str, torch.Tensor | int]], level: str, **more: torch.Tensor) -> Graphs:
     """Pack graphs given as their parts, all of which are used."""
-    joined = Joined.of_list([Data.from_dict(graph) for graph in graphs])
+    joined = ConcatenatedGraphs.of_list([Data.from_dict(graph) for graph in graphs])
     parts = {name: joined.data.get(name) for name in ("x", "edge_attr", "y")}
     return pack(joined, level, **(parts | more))
 

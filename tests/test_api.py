@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 from datetime import date
 from pathlib import Path
 
@@ -16,7 +17,8 @@ import sstcast
 from sstcast.cli import app
 
 EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "build_forecaster"]
-ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark"]
+LATER = ["status", "datasets", "init", "page", "map", "report", "leaderboard", "update"]
+ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark", *LATER]
 ONLY_PRINTED = {"doctor", "models", "runs"}
 
 
@@ -51,6 +53,16 @@ def test_every_option_of_a_command_is_an_argument_of_its_function() -> None:
             assert option.required == (default is inspect.Parameter.empty), option.name
             assert option.required or (option.default or None) == (default or None), option.name
             assert option.help, option.name
+
+
+@pytest.mark.parametrize("name", [name for name in sstcast.__all__ if inspect.isfunction(getattr(sstcast, name))])
+def test_help_says_what_goes_in_and_out(name: str) -> None:
+    function = getattr(sstcast, name)
+    text = inspect.getdoc(function) or ""
+    listed = text.partition("Args:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^    (\w+): ", listed, re.MULTILINE) == list(inspect.signature(function).parameters)
+    sections = ["Returns", "Examples"] + ["Raises"] * (name != "datasets")
+    assert all(f"\n{section}:\n" in text for section in sections)
 
 
 def test_the_examples_do_what_they_say(session: dict[str, object]) -> None:

@@ -26,7 +26,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     """Run a command in which an error is raised; return exit code and stderr."""
 
     def run(error: BaseException) -> tuple[int, str]:
-        monkeypatch.setattr("sstcast.training.listing.list_runs", Mock(side_effect=error))
+        monkeypatch.setattr("sstcast.training.run_list.list_runs", Mock(side_effect=error))
         monkeypatch.setattr(sys, "argv", ["sstcast", "runs"])
         with pytest.raises(SystemExit) as end:
             cli.main()

@@ -12,7 +12,7 @@ import xarray as xr
 from refusals import refused
 
 from sstcast.storage import artefacts
-from sstcast.storage.artefacts import as_text, check_intact, is_intact, is_made_of, noted, write_json
+from sstcast.storage.artefacts import as_text, check_intact, is_intact, is_up_to_date, noted, write_json
 from sstcast.storage.cf import describe, write, write_zarr
 
 RECIPE = {"layout": 1, "weights": "abc"}
@@ -48,17 +48,17 @@ def replace(path: Path, by: Path) -> None:
 
 
 def test_what_was_written_is_made_and_what_replaces_it_is_not(path: Path, tmp_path: Path) -> None:
-    assert is_made_of(path, RECIPE)
-    assert not is_made_of(path, RECIPE | {"weights": "other"})
+    assert is_up_to_date(path, RECIPE)
+    assert not is_up_to_date(path, RECIPE | {"weights": "other"})
     other = tmp_path / "b" / path.name
     other.parent.mkdir()
     make(other, first=1)  # with the same recipe
     replace(path, other)
-    assert not is_made_of(path, RECIPE)
+    assert not is_up_to_date(path, RECIPE)
     with refused(path, "has changed since it was written; again"):
         check_intact(path, "again")
     make(path)
-    assert is_made_of(path, RECIPE)
+    assert is_up_to_date(path, RECIPE)
 
 
 def test_a_copy_is_read_once(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,31 +68,31 @@ def test_a_copy_is_read_once(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
         shutil.copytree(one, there / one.name) if one.is_dir() else shutil.copyfile(one, there / one.name)
     for file in there.rglob("*"):
         os.utime(file, (1, 1))
-    assert is_made_of(there / path.name, RECIPE)
+    assert is_up_to_date(there / path.name, RECIPE)
     monkeypatch.setattr(artefacts, "digest", lambda path: pytest.fail("read again"))
-    assert is_made_of(there / path.name, RECIPE)
+    assert is_up_to_date(there / path.name, RECIPE)
 
 
 def test_files_of_earlier_versions_count_by_their_recipe_and_get_a_note(path: Path) -> None:
     note(path).unlink()
-    assert not is_made_of(path, RECIPE | {"config": 1})
-    assert is_made_of(path, RECIPE | {"config": 1}, added=["config"])
+    assert not is_up_to_date(path, RECIPE | {"config": 1})
+    assert is_up_to_date(path, RECIPE | {"config": 1}, added=["config"])
     assert json.loads(note(path).read_text())["recipe"] == RECIPE | {"config": 1}
-    assert not is_made_of(path, RECIPE | {"config": 2}, added=["config"])
+    assert not is_up_to_date(path, RECIPE | {"config": 2}, added=["config"])
     note(path).write_text("{")
-    assert is_made_of(path, RECIPE)
+    assert is_up_to_date(path, RECIPE)
 
 
 def test_a_kill_while_a_file_is_replaced_leaves_no_note_of_the_old_one(path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), noted(path, RECIPE):
         raise KeyboardInterrupt
-    assert is_made_of(path, RECIPE)
+    assert is_up_to_date(path, RECIPE)
 
 
 def test_two_chunks_exchanged_and_a_chunk_lost(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     write_zarr(describe(ocean(), recipe=as_text(RECIPE)), path, {"time": 2})
-    assert is_made_of(path, RECIPE)  # which notes it
+    assert is_up_to_date(path, RECIPE)  # which notes it
     first, second = (path / f"sst/{number}.0.0" for number in (0, 1))
     ours, theirs = first.read_bytes(), second.read_bytes()
     first.write_bytes(theirs)
@@ -112,7 +112,7 @@ def test_in_a_read_only_folder_nothing_is_written(path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(artefacts, "atomic", refuse)
-    assert is_made_of(path, RECIPE)
+    assert is_up_to_date(path, RECIPE)
 
 
 def test_a_store_of_two_gibibytes_takes_less_than_a_second(
@@ -127,5 +127,5 @@ def test_a_store_of_two_gibibytes_takes_less_than_a_second(
                 file.truncate(2**22)
     monkeypatch.setattr(artefacts, "digest", lambda path: pytest.fail("read"))
     started = time.process_time()
-    assert is_made_of(path, RECIPE)
+    assert is_up_to_date(path, RECIPE)
     assert time.process_time() - started < 0.5

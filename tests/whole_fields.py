@@ -3,16 +3,16 @@
 import xarray as xr
 
 from sstcast.forecasting.predictor import FIELD, Predictor, axes, in_degrees
-from sstcast.scores.truth import Truth
+from sstcast.scores.analysis import Analysis
 
 
-def forecast_of(predictor: Predictor, data: Truth) -> xr.Dataset:
+def forecast_of(predictor: Predictor, data: Analysis) -> xr.Dataset:
     """Return the mean of the members: `anomaly` in standardised units, `sst_anomaly` and `sst` in degC."""
     forecast = predictor.predict(*data.histories())
     return in_degrees(forecast, data.statistics).assign(anomaly=forecast.mean("member", skipna=False))
 
 
-def truth_of(data: Truth) -> xr.Dataset:
+def truth_of(data: Analysis) -> xr.Dataset:
     """Return what came true, laid out like `forecast_of`."""
     sst = data.ahead(data.sst)
     departure = sst - data.ahead(data.statistics["climatology"])

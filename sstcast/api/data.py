@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from sstcast.errors import SSTCastError
 from sstcast.log import reporting
-from sstcast.storage.artefacts import at_home
+from sstcast.storage.artefacts import expand_user
 
 if TYPE_CHECKING:
     import xarray as xr
     from torch_geometric.data import Data
 
     from sstcast.config import FieldSource, RunConfig
+    from sstcast.ocean.places import Places
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -38,6 +39,10 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
 
     Args:
         path: a YAML file. Files in `configs/` are also found outside a checkout.
+        overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
+
+    Returns:
+        The configuration, with `data`, `model`, `training` and the run's `folder`.
 
     Raises:
         SSTCastError: the file is absent or invalid.
@@ -49,7 +54,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     """
     from sstcast.config import load_config
 
-    return load_config(at_home(path), listed(overrides))
+    return load_config(expand_user(path), listed(overrides))
 
 
 @reporting()
@@ -79,6 +84,7 @@ def fetch(
 
     Examples:
         >>> sstcast.fetch("sample", end=date(1982, 1, 3), out="data/days.zarr").complete
+        data/days.zarr: 3 days fetched, 0 already present
         True
     """
     from sstcast.sources import find_source
@@ -87,7 +93,7 @@ def fetch(
 
     last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
     first = start or dt.date(1982, 1, 1)
-    return fetch(FetchRequest(first, last, source, region, given_path(out), concurrency))
+    return fetch(FetchRequest(first, last, source, region, expand_path(out), concurrency))
 
 
 def status(folder: Path | str = "data") -> list[RawContents]:
@@ -95,10 +101,20 @@ def status(folder: Path | str = "data") -> list[RawContents]:
 
     Args:
         folder: a store made by `fetch`, or a folder of stores.
+
+    Returns:
+        A description per store, with its `path`, `gaps` and `lines()` of text.
+
+    Raises:
+        SSTCastError: a store is damaged.
+
+    Examples:
+        >>> sstcast.status("data")[0].path.name
+        'days.zarr'
     """
     from sstcast.ocean.raw import raw_stores
 
-    return raw_stores(at_home(folder))
+    return raw_stores(expand_user(folder))
 
 
 def init(
@@ -113,16 +129,22 @@ def init(
         source: a NetCDF file, a Zarr store, a folder of them, the URL of a Zarr store, or `sample`; in Python also
             an xarray object.
         out: the YAML to write, by default named after the source.
+        variable: name of the SST variable, if it is not found automatically.
+        units: units of SST, for instance `K`, in place of those that the file or store states.
 
     Returns:
         Lines that describe the source and the chosen region and splits.
 
     Raises:
         SSTCastError: `out` exists already, or the source is unreadable or too short.
-    """
-    from sstcast.ocean.starting import start
 
-    return start(field_source(source, variable=variable, units=units), given_path(out))
+    Examples:
+        >>> sstcast.init(config.data.source, "own.yaml")[0]
+        '...days, ...'
+    """
+    from sstcast.ocean.init_config import start
+
+    return start(field_source(source, variable=variable, units=units), expand_path(out))
 
 
 def prepare(
@@ -132,6 +154,18 @@ def prepare(
     source: xr.Dataset | xr.DataArray | None = None,
 ) -> None:
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
+
+    Args:
+        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
+        scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
+        source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+
+    Returns:
+        Nothing. `open` opens the stores.
+
+    Raises:
+        SSTCastError: the source is unusable, a tile is all land, or a split has too few days.
 
     Source:
         Cai et al. (2023), D.4, for the protocol `paper`.
@@ -150,9 +184,15 @@ def prepare(
 def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
     """Open the stores made by `prepare`, lazily.
 
+    Args:
+        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land, and the anomalies, `anomaly(time, lat, lon)` in
         standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
+
+    Raises:
+        SSTCastError: the stores are absent or damaged.
 
     Examples:
         >>> cube, anomalies = sstcast.open(config)
@@ -167,9 +207,16 @@ def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
 def windows(config: RunConfig | Path | str, split: Literal["train", "validation", "test"]) -> Windows:
     """Cut a split into windows of history and future, T - history - horizon per tile for T days.
 
+    Args:
+        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        split: `train`, `validation` or `test`.
+
     Returns:
         Windows with a method `batch(index)`. A batch has `history [B, nodes, history]` and
         `target [B, nodes, horizon]` in standardised units, the mask `ocean [B, nodes]` and the `graph`.
+
+    Raises:
+        SSTCastError: the stores are absent, or the split has too few days.
 
     Source:
         Cai et al. (2023), Table 9, for the number of windows.
@@ -196,10 +243,14 @@ def datasets(root: Path | str | None = None) -> list[str]:
 
     Returns:
         A line of text per data set.
+
+    Examples:
+        >>> any(line.split()[0] == "ZINC" for line in sstcast.datasets())
+        True
     """
     from sstcast.benchmarks.registry import dataset_lines
 
-    return list(dataset_lines(at_home(root or "data/graphs")))
+    return list(dataset_lines(expand_user(root or "data/graphs")))
 
 
 @reporting()
@@ -226,6 +277,7 @@ def benchmark(
         root: the folder of raw files, `data/graphs` by default.
         seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python
             also numbers.
+        overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         trust: accept classes and raw files that can run arbitrary code.
         evaluate: score trained runs without training.
 
@@ -244,19 +296,19 @@ def benchmark(
     """
     from sstcast.benchmarks.registry import find_dataset
 
-    folder, chosen, changes = given_path(root), seeds_of(seeds), listed(overrides)
+    folder, numbers, changes = expand_path(root), seeds_of(seeds), listed(overrides)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.load import load
     from sstcast.benchmarks.run import result_lines, run_benchmark
 
-    name = str(at_home(dataset)) if isinstance(dataset, str) else None
+    name = str(expand_user(dataset)) if isinstance(dataset, str) else None
     config, loaded = load_benchmark(name, model, folder, changes), None
     if config.data is not None:  # the defaults for your own data depend on the labels
         loaded = load(config.declaration, config.root, config.cache, trust, dataset)
         config = load_benchmark(name, model, folder, changes, loaded.dataset)
-    results = run_benchmark(config, chosen, trust, evaluate, loaded)
+    results = run_benchmark(config, numbers, trust, evaluate, loaded)
     for line in result_lines(config, results):
         print(line)
     return results
@@ -280,12 +332,14 @@ def as_config(
         return config
     from sstcast.ocean.objects import hold, is_object, name_of
 
-    name, old = name_of(source), config.data.source
+    name, old_source = name_of(source), config.data.source
     if is_object(config.data.path) and not isinstance(source, (str, PathLike)):
-        name = hold(source, old)
-    also = [one.model_copy(update={"source": name}) if one.source == old else one for one in config.also]
+        name = hold(source, old_source)
+    oceans = [
+        ocean.model_copy(update={"source": name}) if ocean.source == old_source else ocean for ocean in config.also
+    ]
     data = config.data.model_copy(update={"source": name})
-    return config.model_copy(update={"data": data, "also": tuple(also)})
+    return config.model_copy(update={"data": data, "also": tuple(oceans)})
 
 
 def listed(values: Any) -> list[Any]:
@@ -293,9 +347,9 @@ def listed(values: Any) -> list[Any]:
     return [values] if isinstance(values, (str, PathLike)) else list(values)
 
 
-def given_path(path: PathLike[str] | str | None) -> Path | None:
+def expand_path(path: PathLike[str] | str | None) -> Path | None:
     """Expand `~` in a path, and pass None through."""
-    return None if path is None else at_home(path)
+    return None if path is None else expand_user(path)
 
 
 def field_source(
@@ -305,12 +359,12 @@ def field_source(
     from sstcast.config import FieldSource
     from sstcast.storage.yaml_files import validate
 
-    given: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
+    options: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     if source is not None:
         from sstcast.ocean.objects import name_of
 
-        given = {"source": name_of(source), **given}
-    return validate(FieldSource, given, ", ".join(f"--{key} {value}" for key, value in given.items()))
+        options = {"source": name_of(source), **options}
+    return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:
@@ -320,3 +374,9 @@ def seeds_of(seeds: Seeds) -> list[int] | None:
     if seeds is None:
         return None
     return parse_seeds(str(seeds) if isinstance(seeds, (str, int)) else ",".join(map(str, seeds)))
+
+
+def read_places(file: Path | str | None) -> Places | None:
+    from sstcast.ocean.places import Places
+
+    return None if file is None else Places.read(expand_user(file))

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Seeds, given_path, listed, seeds_of
+from sstcast.api.data import Result, Seeds, expand_path, listed, seeds_of
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import reporting
-from sstcast.storage.artefacts import at_home
+from sstcast.storage.artefacts import expand_user
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.paper_tables import Cell
-    from sstcast.papers.table5 import Found
+    from sstcast.papers.table5 import ErrorsBySystem
 
 TABLE5 = "mpnn-gt:5"
 
@@ -33,16 +33,18 @@ def table5(
     out: Path | str = "runs/table5",
     jobs: int = 1,
     dry_run: bool = False,
-) -> Result[Found]:
+) -> Result[ErrorsBySystem]:
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
 
     Args:
         systems: names of the systems, separated by commas; in Python also a list.
         horizons: days ahead, separated by commas; in Python also a list.
+        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
         region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
         source: source of missing days, as for `fetch`.
         base: the forecast that networks correct. `none` is as published.
         presets: the folder of the systems' YAMLs. `configs/models` has small ones.
+        overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         out: the folder of the runs.
         jobs: number of runs to train in parallel.
         dry_run: list the remaining runs and time three steps of the first, without training.
@@ -55,6 +57,9 @@ def table5(
 
     Source:
         Cai et al. (2023), arXiv:2301.11956, Table 5. `docs/table5-differences.md` lists the differences.
+
+    Examples:
+        >>> result = sstcast.table5("mpnn,mpnn-vn", seeds="0..4")  # doctest: +SKIP
     """
     from sstcast.papers.table5 import Table5, needs, table5
 
@@ -63,16 +68,16 @@ def table5(
         days = [int(day) for day in (horizons.split(",") if isinstance(horizons, str) else horizons)]
     except ValueError:
         raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
-    folder = at_home(out)
+    folder = expand_user(out)
     table = Table5(
-        folder, names, days, seeds_of(seeds) or [], region, base, source, at_home(presets), listed(overrides)
+        folder, names, days, seeds_of(seeds) or [], region, base, source, expand_user(presets), listed(overrides)
     )
     if dry_run:
         for line in needs(table):
             print(line)
         return Result({}, folder / "table5.json", False)
-    found, new = table5(table, jobs)
-    return Result(found, folder / "table5.json", new)
+    errors, new = table5(table, jobs)
+    return Result(errors, folder / "table5.json", new)
 
 
 @reporting()
@@ -96,6 +101,7 @@ def table(
         name: a table such as `kdlgt:2`. By default, list the tables.
         datasets: only these data sets, separated by commas; in Python also a list.
         models: only these rows, separated by commas; in Python also a list.
+        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
         root: the folder of raw files, `data/graphs` by default. Missing data are downloaded.
         overrides: change every preset with `key.sub=value`, for instance `training.epochs=3`.
         out: the folder of the runs, `runs/benchmarks` by default.
@@ -110,19 +116,22 @@ def table(
     Raises:
         SSTCastError: there is no such table, data set or row, or an override does not suit a model.
         Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
+
+    Examples:
+        >>> result = sstcast.table("kdlgt:2", datasets="mutag", seeds="0..9")  # doctest: +SKIP
     """
     if name == TABLE5:
-        for option, one in (("datasets", datasets), ("root", root)):
-            if one is not None:
+        for option, argument in (("datasets", datasets), ("root", root)):
+            if argument is not None:
                 raise SSTCastError(f"--{option}: {TABLE5} has no graph data sets; leave it out")
-        given: dict[str, Any] = {"systems": models} | {"out": out}
-        given = {option: value for option, value in given.items() if value is not None}
-        return table5(**given, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run)
+        arguments: dict[str, Any] = {"systems": models} | {"out": out}
+        arguments = {option: value for option, value in arguments.items() if value is not None}
+        return table5(**arguments, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run)
     from sstcast.benchmarks.paper_tables import choose, fit, needs, paper_tables, plan, table_lines
     from sstcast.benchmarks.registry import aligned
-    from sstcast.hindcasts.running import run_tasks
+    from sstcast.hindcasts.executors import run_tasks
 
-    tables, folder = paper_tables(), at_home(out or "runs/benchmarks")
+    tables, folder = paper_tables(), expand_user(out or "runs/benchmarks")
     if name is None:
         lines = {table: (table, _sets(cells), f"{counted(len(cells), 'cell')}") for table, cells in tables.items()}
         lines[TABLE5] = (TABLE5, "sea surface temperature, the same as `sstcast table5`", "15 cells")
@@ -133,8 +142,8 @@ def table(
         raise SSTCastError(f"no table {name!r}{suggest(name, [*tables, TABLE5])}; see `sstcast table`")
     changes = [*listed(overrides), *([] if out is None else [f"runs={folder}"])]
     cells = choose(tables[name], _names(datasets), _names(models))
-    trials = plan(cells, seeds_of(seeds) or [], given_path(root), changes)
-    before = sum(len(trial.scores) for trial in trials)
+    trials = plan(cells, seeds_of(seeds) or [], expand_path(root), changes)
+    earlier_count = sum(len(trial.scores) for trial in trials)
     if not dry_run:
         configs = [trial.config.with_seed(seed) for seed in trials[0].seeds for trial in trials if trial.config]
         run_tasks([partial(fit, config) for config in configs], jobs, None)
@@ -151,14 +160,14 @@ def table(
         }
         for trial in trials
     ]
-    return Result(value, folder, sum(len(cell["test"]) for cell in value) > before)
+    return Result(value, folder, sum(len(cell["test"]) for cell in value) > earlier_count)
 
 
-def _names(given: str | Sequence[str] | None) -> list[str] | None:
+def _names(names: str | Sequence[str] | None) -> list[str] | None:
     """Return names separated by commas, or given as a list. Pass None through."""
-    if given is None:
+    if names is None:
         return None
-    return [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 def _sets(cells: Sequence[Cell]) -> str:

@@ -11,11 +11,11 @@ import xarray as xr
 
 from sstcast.errors import counted, reading
 from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
-from sstcast.forecasting.history import Normals, bring_up_to_date
+from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.log import silent
 from sstcast.ocean.reading import open_region
-from sstcast.reports.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
+from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
@@ -39,7 +39,7 @@ class Update:
 
 
 @silent()
-def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt.date | None = None) -> Update:
+def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today: dt.date | None = None) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
     All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
@@ -51,24 +51,24 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     `largest` MB.
     """
     run, day = Run.open(folder), read_date(date)
-    place = run.folder / "forecasts"
-    with locked(place):
+    forecast_folder = run.folder / "forecasts"
+    with locked(forecast_folder):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
         with open_region(run.config.data) as sst:
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
-        issued = place / f"forecast-{day or last}.nc"
+        issued = forecast_folder / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
             forecast(run.folder, str(day or last), issued)
-        verified, scores = _verify(run, place, last)
-        page = place / "latest.html"
-        newest = max(forecasts_in(place).items())[1]
-        _, shown = write_forecast_page(newest, page, largest=largest)
+        verified, scores = _verify(run, forecast_folder, last)
+        page = forecast_folder / "latest.html"
+        newest = max(forecasts_in(forecast_folder).items())[1]
+        _, page_is_new = write_forecast_page(newest, page, largest=largest)
     down = report.down if report else ""
-    made = [issued.name] * new + [page.name] * shown + ["verification.csv"] * verified
-    code = SOURCE_DOWN if down else MADE if made else NOTHING_NEW
+    file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
+    code = SOURCE_DOWN if down else MADE if file_names else NOTHING_NEW
     parts = [
-        f"made {', '.join(made)}" if made else "nothing new",
+        f"made {', '.join(file_names)}" if file_names else "nothing new",
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         "" if scores.empty else _in_words(scores),
@@ -77,19 +77,19 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
 
 
-def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
+def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     """Verify the recent forecasts. Return whether new scores were written, and the scores."""
     begin = last - VERIFIED_DAYS * DAY
-    files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
+    files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
     data = own_data(run, last)
     with open_region(data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
-        scores = verify_issued(files, Normals(data).on_grid(days).compute())
+        scores = verify_issued(files, RegionStatistics(data).on_grid(days).compute())
     if scores.empty:
         return False, scores
-    file, text = place / "verification.csv", scores.to_csv(float_format="%.4f")
+    file, text = folder / "verification.csv", scores.to_csv(float_format="%.4f")
     if file.exists() and file.read_text() == text:
         return False, scores
     with atomic(file) as temporary:
@@ -111,8 +111,8 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     means = by_date.mean("init_time")
     table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
-        of = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
-        table |= {f"{name}{system}": metric.from_means(of) for name, metric in MEASURED.items()}
+        system_means = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
+        table |= {f"{name}{system}": metric.from_means(system_means) for name, metric in MEASURED.items()}
     return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
 
@@ -123,13 +123,13 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
         forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]
     sst, lead = forecast["sst"], forecast["lead"].values.astype("timedelta64[D]")
-    came = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
-    last = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
+    observed = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
+    last_anomaly = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
-    forecasts = xr.concat([sst, climatology + last, climatology], pd.Index(SYSTEMS, name="system"))
-    means = {name: statistic.function(forecasts, came) for name, statistic in statistics(MEASURED).items()}
-    inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(came.transpose(*sst.dims).values, 80)
-    means["covered"] = sst.copy(data=inside).where(came.notnull() & sst.notnull())
+    forecasts = xr.concat([sst, climatology + last_anomaly, climatology], pd.Index(SYSTEMS, name="system"))
+    means = {name: statistic.function(forecasts, observed) for name, statistic in statistics(MEASURED).items()}
+    inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(observed.transpose(*sst.dims).values, 80)
+    means["covered"] = sst.copy(data=inside).where(observed.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
 
 

@@ -20,7 +20,7 @@ from sstcast.storage.artefacts import atomic, locked
 
 T = TypeVar("T")
 FORMAT = 5  # of positional encodings
-AT_ONCE = 256  # graphs
+GRAPHS_AT_ONCE = 256  # graphs
 
 
 def cached(path: Path, compute: Callable[[], Any]) -> Any:
@@ -51,22 +51,22 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
     stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}" if pairs or steps else ""
 
     def eigenpairs() -> dict[str, Tensor]:
-        parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _batches(graphs, "eigenvectors")]
-        return {"vectors": torch.cat([v for v, _ in parts]), "values": torch.cat([v for _, v in parts])}
+        bases = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _batches(graphs, "eigenvectors")]
+        return {"vectors": torch.cat([v for v, _ in bases]), "values": torch.cat([v for _, v in bases])}
 
     def walks() -> dict[str, Tensor]:
-        some = _batches(graphs, "random walks")
-        return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in some])}
+        batches = _batches(graphs, "random walks")
+        return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in batches])}
 
-    found = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
-    return replace(graphs, **found, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
-
-
-def _batches(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
-    parts = torch.arange(len(graphs)).split(AT_ONCE)
-    return (graphs.batch(index).graph for index in counted(parts, what))
+    laplacian = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
+    return replace(graphs, **laplacian, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
 
 
-def counted(parts: Iterable[T], what: str) -> Iterable[T]:
-    """Iterate over `parts`, with a progress bar on a terminal."""
-    return track(parts, what, transient=True, disable=hides_progress(get_console()))
+def _batches(graphs: Graphs, description: str) -> Iterator[SparseGraph]:
+    blocks = torch.arange(len(graphs)).split(GRAPHS_AT_ONCE)
+    return (graphs.batch(index).graph for index in counted(blocks, description))
+
+
+def counted(items: Iterable[T], description: str) -> Iterable[T]:
+    """Iterate over `items`, with a progress bar on a terminal."""
+    return track(items, description, transient=True, disable=hides_progress(get_console()))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
+from sstcast.benchmarks.registry import OWN_DATA_KINDS, Dataset, OwnData, SplitName, find_dataset
 from sstcast.config import (
     FOLDER_NAME,
     LONGEST_NAME,
@@ -104,9 +104,9 @@ class BenchmarkConfig(Strict):
         """
         grows = self.training.epochs < other.training.epochs and self.training.schedule == "constant"
         free = RUNTIME_KEYS | ({"epochs"} if grows else set())
-        apart: Any = {"root": True, "cache": True, "runs": True, "training": free}
-        apart |= {"data": {"path"}} if moved else {}
-        return differing_key(*(config.model_dump(mode="json", exclude=apart) for config in (self, other)))
+        exclude: Any = {"root": True, "cache": True, "runs": True, "training": free}
+        exclude |= {"data": {"path"}} if moved else {}
+        return differing_key(*(config.model_dump(mode="json", exclude=exclude) for config in (self, other)))
 
 
 def load_benchmark(
@@ -125,8 +125,8 @@ def load_benchmark(
     the defaults in `configs/benchmarks/defaults.yaml`. `model` may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
-    written = Path(model) if model.endswith(YAML) else None
-    model = written.stem if written else model
+    preset_file = Path(model) if model.endswith(YAML) else None
+    model = preset_file.stem if preset_file else model
     folders, where = ["default"], f"{dataset or 'graphs'}, {model}"
     if dataset is None:
         raw: dict[str, Any] = {"dataset": read.name if read else "graphs", "data": {"kind": "memory"}}
@@ -135,22 +135,22 @@ def load_benchmark(
     else:
         raw = {"dataset": find_dataset(dataset).name} | ({} if root is None else {"root": str(root)})
         folders = [raw["dataset"].lower(), "default"]
-    own = "data" in raw
+    has_data = "data" in raw
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
-    preset = written or next((path for path in places if path.exists()), None)
+    preset = preset_file or next((path for path in places if path.exists()), None)
     network = read_config(preset) if preset else {"model": _model(model, places[0].parent)}
     raw = network | raw | {"label": model}
     apply_overrides(raw, overrides)
-    if not own and raw.get("data"):
+    if not has_data and raw.get("data"):
         raise SSTCastError(
             f"data: leave it out; {raw['dataset']} has a task and a metric, and split=... changes its split"
         )
     declared = read or validate(BenchmarkConfig, raw, str(preset or where)).declaration
-    usual = _usual(declared.kind, raw["model"]) if preset is None else {}
-    usual["training"] = TRAINING | usual.get("training", {})
+    defaults = _usual(declared.kind, raw["model"]) if preset is None else {}
+    defaults["training"] = TRAINING | defaults.get("training", {})
     if declared.words:
-        usual["predictor"] = {"normalise": "row"} | usual.get("predictor", {})
-    for section, keys in usual.items():
+        defaults["predictor"] = {"normalise": "row"} | defaults.get("predictor", {})
+    for section, keys in defaults.items():
         raw[section] = keys | (raw.get(section) or {})
     return validate(BenchmarkConfig, raw, str(preset or where))
 
@@ -158,8 +158,8 @@ def load_benchmark(
 def _own_data(path: Path) -> dict[str, Any]:
     """Return the keys of a configuration for the data that a YAML describes."""
     data = read_config(path)
-    if data.get("kind") not in KINDS:
-        raise SSTCastError(f"{path}: kind: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if data.get("kind") not in OWN_DATA_KINDS:
+        raise SSTCastError(f"{path}: kind: give {', '.join(OWN_DATA_KINDS[:-1])} or {OWN_DATA_KINDS[-1]}")
     name = str(data.pop("name", path.stem))
     if isinstance(data.get("path"), str):
         data["path"] = str(path.parent / data["path"])
@@ -174,9 +174,9 @@ def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, s
     """
     if config.data is not None:
         return None
-    named = published_numbers().get(config.dataset, {}).get(row or config.label.removesuffix("-paper"), [])
-    found = next(((score, source) for score, source, missing in named if missing is None), None)
-    return found if found is None or row or is_preset(config) else None
+    numbers = published_numbers().get(config.dataset, {}).get(row or config.label.removesuffix("-paper"), [])
+    number = next(((score, source) for score, source, reason in numbers if reason is None), None)
+    return number if number is None or row or is_preset(config) else None
 
 
 Number = tuple[float, str, str | None]  # a published score, its source, and why it cannot be repeated
@@ -187,10 +187,10 @@ def published_numbers() -> dict[str, dict[str, list[Number]]]:
     """Return the numbers of `published.yaml` by data set and row."""
     numbers: dict[str, dict[str, list[Number]]] = {}
     for dataset, rows in read_config(packaged(f"{PRESETS}/published.yaml")).items():
-        for row, found in rows.items():
-            entries = found if isinstance(found[0], list) else [found]
+        for row, raw_entries in rows.items():
+            entries = raw_entries if isinstance(raw_entries[0], list) else [raw_entries]
             numbers.setdefault(dataset, {})[row] = [
-                (float(score), str(source), *(missing or [None])) for score, source, *missing in entries
+                (float(score), str(source), *(reason or [None])) for score, source, *reason in entries
             ]
     return numbers
 
@@ -199,23 +199,25 @@ def is_preset(config: BenchmarkConfig) -> bool:
     """Return whether model, encoders and head are those of the shipped preset, or default, of this name."""
     preset = load_benchmark(config.dataset, config.label)
 
-    def parts(of: BenchmarkConfig) -> tuple[Any, ...]:
-        return of.model.name, default_options(of.model.name) | of.model.options, of.predictor
+    def architecture(setup: BenchmarkConfig) -> tuple[Any, ...]:
+        return setup.model.name, default_options(setup.model.name) | setup.model.options, setup.predictor
 
-    return parts(config) == parts(preset)
+    return architecture(config) == architecture(preset)
 
 
 def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
     """Return the default keys, by section, of a model without a preset on data of this kind."""
-    known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
-    usual: dict[str, dict[str, Any]] = known.get(kind, known["others"])
+    defaults_by_kind = read_config(packaged(f"{PRESETS}/defaults.yaml"))
+    defaults: dict[str, dict[str, Any]] = defaults_by_kind.get(kind, defaults_by_kind["others"])
     options = default_options(model["name"]) | model
     conv = CONVS[options["conv"]] if model["name"] in ("mpnn", "mpnn-vn") else None
-    of_mpnn = usual.pop("mpnn", {})
+    of_mpnn = defaults.pop("mpnn", {})
     if conv is not None and not conv.residual:
-        usual |= {section: usual.get(section, {}) | keys for section, keys in of_mpnn.items()}
+        defaults |= {section: defaults.get(section, {}) | keys for section, keys in of_mpnn.items()}
     own_norm = {"norm"} if conv is not None and conv.residual else set()
-    return usual | {"model": {key: usual["model"][key] for key in (usual["model"].keys() & options) - own_norm}}
+    return defaults | {
+        "model": {key: defaults["model"][key] for key in (defaults["model"].keys() & options) - own_norm}
+    }
 
 
 def _model(name: str, presets: Path) -> dict[str, Any]:
@@ -224,5 +226,5 @@ def _model(name: str, presets: Path) -> dict[str, Any]:
     conv = name.removesuffix("-vn")
     if conv in CONVS:
         return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
-    known = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
-    raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; known: {', '.join(sorted({*known}))}")
+    names = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
+    raise SSTCastError(f"--model: no model {name!r}{suggest(name, names)}; known: {', '.join(sorted({*names}))}")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
 from sstcast.benchmarks.splits import find_splits
@@ -19,13 +19,13 @@ from sstcast.config import folder_name
 from sstcast.errors import SSTCastError, in_short
 
 MANY_WORDS = 100  # columns
-DENSE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
+MAX_WORD_SHARE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
 FEW = 0.1  # of the nodes, in the training mask
 MOST_KINDS = 100_000  # categories in a column; larger whole numbers are quantities
 MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are classes only if declared
 
 
-class Loaded(NamedTuple):
+class LoadedDataset(NamedTuple):
     """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits."""
 
     graphs: Graphs
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
     digest: str
 
 
-def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> Loaded:
+def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> LoadedDataset:
     """Read a data set, downloading it below `root` if it is missing. `cache` keeps the features of molecules.
 
     `source` holds graphs in memory, as `graphs_in` describes them. Their data set gets the source's name and a
@@ -74,7 +74,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     digest = digest_tensors(graphs.tensors() | parts, graphs.level)
     if dataset.reader == "memory":
         dataset = replace(dataset, name=f"{where}-{digest[:8]}")
-    return Loaded(graphs, splits, dataset, digest)
+    return LoadedDataset(graphs, splits, dataset, digest)
 
 
 def _table(values: Any, name: str) -> Tensor | None:
@@ -87,7 +87,9 @@ def _table(values: Any, name: str) -> Tensor | None:
     return table.view(-1, 1) if table.ndim == 1 else table
 
 
-def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | None], official: bool) -> Dataset:
+def complete(
+    dataset: Dataset, joined: ConcatenatedGraphs, tables: Mapping[str, Tensor | None], official: bool
+) -> Dataset:
     """Return the declaration with every field decided.
 
     `tables` holds the features `x` and `edge_attr`. `official` says whether the data include a split.
@@ -97,8 +99,8 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
     numbers are categories. 100 or more columns of zeros and ones stand for the words of a node. Declared fields
     are kept. Raises ValueError if the task cannot be inferred, and SSTCastError for a metric of another task.
     """
-    task, usual = (dataset.task, "") if dataset.task else _task(joined)
-    dataset = replace(dataset, task=task, metric=dataset.metric or usual)
+    task, usual_metric = (dataset.task, "") if dataset.task else _task(joined)
+    dataset = replace(dataset, task=task, metric=dataset.metric or usual_metric)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
     if dataset.reader in ("memory", "pyg") and single:
@@ -116,34 +118,34 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
 def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
     """Raise SSTCastError, naming the graphs' origin `where`, if a label or a feature is unusable."""
 
-    def place(what: str, row: int) -> str:
+    def row_name(element: str, row: int) -> str:
         """Name a row of the packed graphs, nodes or edges as users number it."""
-        counts = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
+        counts = {"node": graphs.nodes, "edge": graphs.edges}.get(element)
         if counts is None or len(graphs) == 1:
-            return f"{where}: {what} {row}"
+            return f"{where}: {element} {row}"
         graph = graph_of(counts, row)
-        return f"{where}: graph {graph}, {what} {row - int(counts[:graph].sum())}"
+        return f"{where}: graph {graph}, {element} {row - int(counts[:graph].sum())}"
 
     def label(row: int, column: int) -> str:
-        several = graphs.y.numel() > len(graphs.y)
-        return place(graphs.level, row) + (f", column {column}" if several else "")
+        has_columns = graphs.y.numel() > len(graphs.y)
+        return row_name(graphs.level, row) + (f", column {column}" if has_columns else "")
 
     objective_of(dataset).check(graphs.y, dataset, label)
-    for what, kind, found in (("node", dataset.node, graphs.x), ("edge", dataset.edge, graphs.edge_attr)):
+    for element, kind, features in (("node", dataset.node, graphs.x), ("edge", dataset.edge, graphs.edge_attr)):
         if kind == "none":
             continue
-        if found is None:
-            raise SSTCastError(f"{where}: no {what} features; declare {what}: none")
-        wrong, known = ~found.isfinite(), "a finite number"
+        if features is None:
+            raise SSTCastError(f"{where}: no {element} features; declare {element}: none")
+        invalid, requirement = ~features.isfinite(), "a finite number"
         if isinstance(kind, tuple):
-            if found.shape[1] != len(kind):
-                raise SSTCastError(f"{where}: {what} features do not have the {len(kind)} columns declared")
-            wrong = (found < 0) | (found != found.floor()) | (found >= torch.tensor(kind))
-            known = f"a category: below {kind}"
-        if wrong.any():
-            row, column = wrong.nonzero()[0].tolist()
-            value = f"feature {column} is {float(found[row, column]):g}, which is not {known}"
-            raise SSTCastError(f"{place(what, row)}: {value}")
+            if features.shape[1] != len(kind):
+                raise SSTCastError(f"{where}: {element} features do not have the {len(kind)} columns declared")
+            invalid = (features < 0) | (features != features.floor()) | (features >= torch.tensor(kind))
+            requirement = f"a category: below {kind}"
+        if invalid.any():
+            row, column = invalid.nonzero()[0].tolist()
+            value = f"feature {column} is {float(features[row, column]):g}, which is not {requirement}"
+            raise SSTCastError(f"{row_name(element, row)}: {value}")
 
 
 def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
@@ -151,30 +153,30 @@ def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
     if x is None or not x.is_floating_point() or x.shape[1] < MANY_WORDS or not ((x == 0) | (x == 1)).all():
         return dataset
     few = mask is not None and bool(mask.double().mean() < FEW)
-    return replace(dataset, words=bool(x.mean() < DENSE), few=few)
+    return replace(dataset, words=bool(x.mean() < MAX_WORD_SHARE), few=few)
 
 
-def _task(joined: Joined) -> tuple[str, str]:
+def _task(joined: ConcatenatedGraphs) -> tuple[str, str]:
     """Infer the task, and the metric unless the task's usual one applies."""
     labels = joined.labels
     y = labels.flatten().double()
-    known = y[~y.isnan()]
-    many, nodes = len(joined.nodes) > 1, joined.nodes
-    of_nodes = torch.equal(joined.counts["y"], nodes) and (not many or bool((nodes > 1).any()))
-    level = "node" if of_nodes else "graph"
-    if not (many or of_nodes):
+    known_labels = y[~y.isnan()]
+    many_graphs, nodes = len(joined.nodes) > 1, joined.nodes
+    per_node = torch.equal(joined.counts["y"], nodes) and (not many_graphs or bool((nodes > 1).any()))
+    level = "node" if per_node else "graph"
+    if not (many_graphs or per_node):
         rows = int(joined.counts["y"].sum())
         raise ValueError(
             f"a single graph needs a label for each of its {int(nodes[0])} nodes, and y has {rows}; set num_nodes "
             "if some nodes have no edges"
         )
-    columns = len(y) // max(int(nodes.sum()) if of_nodes else len(nodes), 1)
-    binary = bool(((known == 0) | (known == 1)).all())
+    columns = len(y) // max(int(nodes.sum()) if per_node else len(nodes), 1)
+    binary = bool(((known_labels == 0) | (known_labels == 1)).all())
     if columns > 1 and binary:
-        return ("node-classification", "roc-auc") if of_nodes else ("multi-label", "")
+        return ("node-classification", "roc-auc") if per_node else ("multi-label", "")
     if columns > 1 or (labels.is_floating_point() and not binary):
         return f"{level}-regression", ""
-    if (kinds := len(known.unique())) > max(MOST_CLASSES, len(known) / 10):
+    if (kinds := len(known_labels.unique())) > max(MOST_CLASSES, len(known_labels) / 10):
         raise ValueError(
             f"y has {kinds} different whole numbers; did you mean data.task={level}-regression? "
             f"If they are classes, set data.task={level}-classification"

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.packed import GraphBatch, Joined, compact
+from sstcast.benchmarks.packed import ConcatenatedGraphs, GraphBatch, compact
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
@@ -46,30 +46,30 @@ class Objective:
         return y
 
     @classmethod
-    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+    def labels_of(cls, graphs: ConcatenatedGraphs) -> dict[str, Tensor]:
         """Return the labels `y`. Raises ValueError, naming the graph, if it has too many or too few."""
         y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
-        found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
+        counts, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
         columns = 1 if cls.classes else max(y.numel() // total, 1)
-        if len(wrong := (found != rows * columns).nonzero()):
-            graph = int(wrong[0])
-            raise ValueError(f"graph {graph}: {int(found[graph])} labels for {int(rows[graph])} {cls.level}s")
+        if len(mismatches := (counts != rows * columns).nonzero()):
+            graph = int(mismatches[0])
+            raise ValueError(f"graph {graph}: {int(counts[graph])} labels for {int(rows[graph])} {cls.level}s")
         return {"y": y.flatten() if cls.classes else y.reshape(total, -1).float()}
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
         """Raise SSTCastError if a label is unusable. `where` describes the place of a row and column."""
         values = y.double().reshape(len(y), -1)
-        found = values[cls.known(values)]
-        if cls.classes and len(found) > 1 and (found == found[0]).all():  # such as labels -1 and 1
+        labels = values[cls.known(values)]
+        if cls.classes and len(labels) > 1 and (labels == labels[0]).all():  # such as labels -1 and 1
             raise SSTCastError(
-                f"{dataset.name}: all known labels are {found[0]:g}; number the classes from 0, as -1 is unknown"
+                f"{dataset.name}: all known labels are {labels[0]:g}; number the classes from 0, as -1 is unknown"
             )
-        wrong, known = cls.wrong(values, dataset)
-        if wrong.any():
-            row, column = wrong.nonzero()[0].tolist()
-            label = f"label {float(values[row, column]):g}, which is not {known}"
+        invalid, requirement = cls.wrong(values, dataset)
+        if invalid.any():
+            row, column = invalid.nonzero()[0].tolist()
+            label = f"label {float(values[row, column]):g}, which is not {requirement}"
             raise SSTCastError(f"{where(row, column)}: {label}")
 
     @classmethod
@@ -85,7 +85,7 @@ class Objective:
         """Return the loss summed over the known labels."""
         raise NotImplementedError
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return predictions and targets for the metric."""
         return out, batch.y
 
@@ -96,9 +96,9 @@ def of_classes(name: str, **options: str) -> Score:
     def score(prediction: Array, target: Array) -> float:
         from sklearn import metrics  # which takes a second
 
-        known = target >= 0
-        both = target[known], prediction.argmax(1)[known]
-        return float(getattr(metrics, name)(*both, **options)) if known.any() else float("nan")
+        is_known = target >= 0
+        labels = target[is_known], prediction.argmax(1)[is_known]
+        return float(getattr(metrics, name)(*labels, **options)) if is_known.any() else float("nan")
 
     return score
 
@@ -109,12 +109,12 @@ def of_binary_labels(name: str) -> Score:
     def mean(prediction: Array, target: Array) -> float:
         from sklearn import metrics
 
-        score, found = getattr(metrics, name), []
+        score, scores = getattr(metrics, name), []
         for guess, truth in zip(prediction.T, target.T, strict=True):
-            known = ~np.isnan(truth)
-            if len(np.unique(truth[known])) == 2:
-                found.append(score(truth[known], guess[known]))
-        return float(np.mean(found)) if found else float("nan")
+            is_known = ~np.isnan(truth)
+            if len(np.unique(truth[is_known])) == 2:
+                scores.append(score(truth[is_known], guess[is_known]))
+        return float(np.mean(scores)) if scores else float("nan")
 
     return mean
 
@@ -136,12 +136,12 @@ class Regression(Objective):
         self.scale = variance.sqrt().clamp(min=1e-6)
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        known = ~batch.y.isnan()
+        is_known = ~batch.y.isnan()
         target = (batch.y - self.mean.to(out.device)) / self.scale.to(out.device)
-        error = (out - target)[known]
+        error = (out - target)[is_known]
         return error.square().sum() if self.squared else error.abs().sum()
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         return out * self.scale.to(out.device) + self.mean.to(out.device), batch.y
 
 
@@ -161,8 +161,8 @@ class BinaryLabels(Objective):
         return ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        known = ~batch.y.isnan()
-        return F.binary_cross_entropy_with_logits(out[known], batch.y[known], reduction="sum")
+        is_known = ~batch.y.isnan()
+        return F.binary_cross_entropy_with_logits(out[is_known], batch.y[is_known], reduction="sum")
 
 
 class Classes(Objective):
@@ -219,7 +219,7 @@ class Links(Objective):
         return ~((values == 0) | (values == 1)), "0 or 1"
 
     @classmethod
-    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+    def labels_of(cls, graphs: ConcatenatedGraphs) -> dict[str, Tensor]:
         pairs, y = graphs.data.get("edge_label_index"), graphs.data.get("edge_label")
         if pairs is None or y is None:
             raise ValueError("no edge_label_index or no edge_label")
@@ -230,25 +230,25 @@ class Links(Objective):
         scores = (out[batch.pairs[0]] * out[batch.pairs[1]]).sum(1)
         return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return each graph's mean reciprocal rank of its true links (0 if it has none), as both values."""
         assert batch.pairs is not None
         source, target = batch.pairs[:, batch.y > 0]
         nodes, mask = batch.graph.dense(out)
-        own = batch.graph.batch
-        scores = (nodes[own[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
-        place = mask.nonzero()[:, 1][target].unsqueeze(1)  # of the second node in its graph
-        true = scores.gather(1, place)  # summed in the same order as the others, so that ties are ties
-        others = mask[own[source]].scatter(1, place, False)
-        ahead = ((scores > true) & others).sum(1)
-        level = ((scores == true) & others).sum(1)
-        ranks = scatter(1 / (1 + ahead + 0.5 * level), own[source], dim_size=batch.graph.graphs, reduce="mean")
+        graphs = batch.graph.batch
+        scores = (nodes[graphs[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
+        position = mask.nonzero()[:, 1][target].unsqueeze(1)  # of the second node in its graph
+        true = scores.gather(1, position)  # summed in the same order as the others, so that ties are ties
+        candidates = mask[graphs[source]].scatter(1, position, False)
+        higher = ((scores > true) & candidates).sum(1)
+        ties = ((scores == true) & candidates).sum(1)
+        ranks = scatter(1 / (1 + higher + 0.5 * ties), graphs[source], dim_size=batch.graph.graphs, reduce="mean")
         return ranks, ranks
 
 
 # The vocabulary of a model, and the number of words it predicts, as in the authors' baselines.
 WORDS = 5000
-UNKNOWN, END = WORDS, WORDS + 1
+UNKNOWN_WORD, END_WORD = WORDS, WORDS + 1
 LENGTH = 5
 
 
@@ -256,9 +256,9 @@ def words_f1(prediction: Array, target: Array) -> float:
     """Return the mean over graphs of the F1 between predicted and true words, as sets, up to the first end."""
     scores = []
     for guess, truth in zip(prediction, target, strict=True):
-        ends = np.flatnonzero(guess == END)
-        guessed, right = set(guess[: ends[0] if len(ends) else None]), set(truth[truth >= 0])
-        scores.append(2 * len(guessed & right) / max(len(guessed) + len(right), 1))
+        ends = np.flatnonzero(guess == END_WORD)
+        guessed_words, true_words = set(guess[: ends[0] if len(ends) else None]), set(truth[truth >= 0])
+        scores.append(2 * len(guessed_words & true_words) / max(len(guessed_words) + len(true_words), 1))
     return float(np.mean(scores))
 
 
@@ -269,7 +269,7 @@ class Words(Objective):
     outputs = LENGTH * (WORDS + 2)
 
     @classmethod
-    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+    def labels_of(cls, graphs: ConcatenatedGraphs) -> dict[str, Tensor]:
         return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
     def weight(self, batch: GraphBatch) -> Tensor:
@@ -277,10 +277,10 @@ class Words(Objective):
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
-        words = words.masked_fill(words >= WORDS, UNKNOWN).masked_fill(words < 0, END)
+        words = words.masked_fill(words >= WORDS, UNKNOWN_WORD).masked_fill(words < 0, END_WORD)
         return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten().long(), reduction="sum")
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
 
 

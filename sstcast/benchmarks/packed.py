@@ -1,4 +1,4 @@
-"""Graphs in concatenated tensors: `Joined` holds them as PyG stores them, and `Graphs` makes batches of them.
+"""Graphs in concatenated tensors: `ConcatenatedGraphs` holds them as PyG does, and `Graphs` makes batches.
 
 A batch is gathered from these tensors on their device, without worker processes.
 """
@@ -20,8 +20,8 @@ from torch_geometric.utils import subgraph
 from sstcast.errors import in_short
 from sstcast.graphs.sparse import SparseGraph
 
-USED = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
-USED |= {"train_mask", "val_mask", "test_mask", "stopping_mask"}
+FIELDS = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
+FIELDS |= {"train_mask", "val_mask", "test_mask", "stopping_mask"}
 
 
 class Split(NamedTuple):
@@ -32,7 +32,7 @@ class Split(NamedTuple):
     test: Tensor
 
 
-class Joined(NamedTuple):
+class ConcatenatedGraphs(NamedTuple):
     """Graphs of PyG as one `Data` of concatenated tensors.
 
     Nodes are numbered within each graph. `counts` maps a tensor's name to its number of rows in each graph,
@@ -59,7 +59,7 @@ class Joined(NamedTuple):
             raise ValueError(f"every graph must have labels y, which are numbers ({in_short(error)})") from error
 
     @classmethod
-    def of_list(cls, graphs: Sequence[Any]) -> "Joined":
+    def of_list(cls, graphs: Sequence[Any]) -> "ConcatenatedGraphs":
         """Join graphs, without attributes that some graphs lack.
 
         Raises ValueError if there are no graphs, an element is not a graph, its edges are stored in another form,
@@ -67,11 +67,11 @@ class Joined(NamedTuple):
         """
         if not graphs:
             raise ValueError("no graphs")
-        for number, one in enumerate(graphs):
-            if not isinstance(one, Data) or isinstance(one, Batch):
-                raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-            index = one.get("edge_index")
-            if index is None and "adj_t" in one:
+        for number, graph in enumerate(graphs):
+            if not isinstance(graph, Data) or isinstance(graph, Batch):
+                raise ValueError(f"graph {number} is {type(graph).__name__}, not torch_geometric.data.Data")
+            index = graph.get("edge_index")
+            if index is None and "adj_t" in graph:
                 raise ValueError(
                     f"graph {number} has adj_t in place of edge_index; leave out the transform ToSparseTensor"
                 )
@@ -80,11 +80,11 @@ class Joined(NamedTuple):
                     f"graph {number}: edge_index is [edges, 2] instead of [2, edges]; transpose it, with "
                     "data.edge_index = data.edge_index.t().contiguous()"
                 )
-        joined, slices = _collate(graphs, "graph")
-        return cls(joined, torch.tensor([one.num_nodes or 0 for one in graphs]), _counts(slices))
+        data, slices = _collate(graphs, "graph")
+        return cls(data, torch.tensor([graph.num_nodes or 0 for graph in graphs]), _counts(slices))
 
     @classmethod
-    def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
+    def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "ConcatenatedGraphs":
         """Join the storage of an `InMemoryDataset`. `slices` holds the row of each tensor where each graph begins.
 
         Raises ValueError if a tensor has more or fewer rows, for instance because a class read a truncated file.
@@ -92,7 +92,7 @@ class Joined(NamedTuple):
         if not slices:
             return cls.of_list([data])
         counts = _counts(slices)
-        for name in USED.intersection(counts):
+        for name in FIELDS.intersection(counts):
             if isinstance(table := data.get(name), Tensor):
                 rows, belong = table.size(data.__cat_dim__(name, table)), int(counts[name].sum())
                 if rows != belong:
@@ -104,12 +104,12 @@ class Joined(NamedTuple):
         return cls(data, torch.as_tensor(nodes), counts)
 
     @classmethod
-    def of_parts(cls, parts: Iterable["Joined"]) -> "Joined":
+    def of_parts(cls, parts: Iterable["ConcatenatedGraphs"]) -> "ConcatenatedGraphs":
         """Concatenate parts that are joined already."""
-        several = list(parts)
-        data, slices = _collate([part.data for part in several], "part")
-        counts = {name: torch.cat([part.counts[name] for part in several]) for name in slices}
-        return cls(data, torch.cat([part.nodes for part in several]), counts)
+        pieces = list(parts)
+        data, slices = _collate([part.data for part in pieces], "part")
+        counts = {name: torch.cat([part.counts[name] for part in pieces]) for name in slices}
+        return cls(data, torch.cat([part.nodes for part in pieces]), counts)
 
 
 class GraphBatch(NamedTuple):
@@ -182,24 +182,30 @@ class Graphs:
             target = _rows(self.pair_counts, index).to(device)
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
-        ends, walk = shifted(self.edge_index, edges, edge_rows), _some(self.walk, node_rows)
+        ends, walk = shifted(self.edge_index, edges, edge_rows), _select_if_any(self.walk, node_rows)
         basis = self._basis(node_rows, index.to(device))
         graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk)
-        edge_attr = _some(self.edge_attr, edge_rows)
-        return GraphBatch(graph, _some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
+        edge_attr = _select_if_any(self.edge_attr, edge_rows)
+        return GraphBatch(
+            graph, _select_if_any(self.x, node_rows), edge_attr, _select(self.y, target), pairs=pairs
+        )
 
-    def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
-        """Return a single graph's nodes `kept` with the edges among them.
+    def part(self, keep: Tensor, rows: Tensor) -> GraphBatch:
+        """Return a single graph's nodes `keep` with the edges among them.
 
         The mask `rows` over all nodes selects the nodes to predict. Both are on the device.
         """
-        ends, _, inside = subgraph(
-            kept, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
+        ends, _, edge_mask = subgraph(
+            keep, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
         )
-        graph = SparseGraph(ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_some(self.walk, kept))
-        chosen = rows[kept].nonzero().squeeze(1)
-        edge_attr = _some(self.edge_attr, inside)
-        return GraphBatch(graph, _some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
+        graph = SparseGraph(
+            ends, torch.zeros_like(keep), 1, basis=self._basis(keep), walk=_select_if_any(self.walk, keep)
+        )
+        label_rows = rows[keep].nonzero().squeeze(1)
+        edge_attr = _select_if_any(self.edge_attr, edge_mask)
+        return GraphBatch(
+            graph, _select_if_any(self.x, keep), edge_attr, _select(self.y, keep[label_rows]), rows=label_rows
+        )
 
     def _basis(self, rows: Tensor, index: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Return the eigenpairs of nodes `rows` and of graphs `index`, by default all."""
@@ -208,7 +214,7 @@ class Graphs:
         return self.vectors[rows], self.values if index is None else self.values[index]
 
 
-def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
+def pack(joined: ConcatenatedGraphs, level: str, **tensors: Tensor | None) -> Graphs:
     """Pack joined graphs. `tensors` holds `y` and other fields of `Graphs`, such as the features.
 
     Raises ValueError, naming the graph, if it has no nodes, an edge ends outside it, or it has too many or too few
@@ -222,35 +228,35 @@ def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
     nodes = joined.nodes.repeat_interleave(edges)
     if not joined.nodes.all():
         raise ValueError(f"graph {int(joined.nodes.argmin())} has no nodes; give it some or leave it out")
-    if len(wrong := ((index < 0) | (index >= nodes)).any(0).nonzero()):
-        graph = graph_of(edges, int(wrong[0]))
+    if len(invalid := ((index < 0) | (index >= nodes)).any(0).nonzero()):
+        graph = graph_of(edges, int(invalid[0]))
         raise ValueError(f"graph {graph}: an edge's node is not one of its {int(joined.nodes[graph])} nodes")
     for name, rows in (("x", joined.nodes), ("edge_attr", edges)):
-        if tensors.get(name) is not None and len(wrong := (joined.counts[name] != rows).nonzero()):
-            graph = int(wrong[0])
-            found = int(joined.counts[name][graph])
-            raise ValueError(f"graph {graph}: {name} has {found} rows instead of {int(rows[graph])}")
-    counted = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
+        if tensors.get(name) is not None and len(invalid := (joined.counts[name] != rows).nonzero()):
+            graph = int(invalid[0])
+            row_count = int(joined.counts[name][graph])
+            raise ValueError(f"graph {graph}: {name} has {row_count} rows instead of {int(rows[graph])}")
+    counts = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
     small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
-    return Graphs(level=level, edge_index=compact(index), **counted, **small)  # type: ignore[arg-type]
+    return Graphs(level=level, edge_index=compact(index), **counts, **small)  # type: ignore[arg-type]
 
 
 def _counts(slices: Mapping[str, Any]) -> dict[str, Tensor]:
     return {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
 
 
-def _collate(data: Sequence[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
+def _collate(data: Sequence[Data], noun: str) -> tuple[Data, Mapping[str, Any]]:
     """Join the tensors that all data have, and keep node numbers. Return them and the rows where each one begins.
 
-    Raises ValueError, calling each one a `what`, if features are missing in some or differ in width.
+    Raises ValueError, calling each one a `noun`, if features are missing in some or differ in width.
     """
     for name in ("x", "edge_attr"):
-        columns = [(name in one, getattr(one.get(name), "shape", ())[1:]) for one in data]
-        if differ := [number for number, found in enumerate(columns) if found != columns[0]]:
-            raise ValueError(f"{what} {differ[0]} and {what} 0 do not have the same columns of {name}")
-    keys = [set(one.keys()) for one in data]
-    others = keys[0] - USED.intersection(*keys)
-    joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=others)
+        columns = [(name in element, getattr(element.get(name), "shape", ())[1:]) for element in data]
+        if unequal := [number for number, column in enumerate(columns) if column != columns[0]]:
+            raise ValueError(f"{noun} {unequal[0]} and {noun} 0 do not have the same columns of {name}")
+    keys = [set(element.keys()) for element in data]
+    unused = keys[0] - FIELDS.intersection(*keys)
+    joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=unused)
     return joined, slices
 
 
@@ -270,10 +276,10 @@ def compact(values: Tensor) -> Tensor:
     return values
 
 
-def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
-    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `rest`."""
+def digest_tensors(tensors: Mapping[str, Tensor], metadata: Any) -> str:
+    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `metadata`."""
     described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
-    content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
+    content = hashlib.sha256(json.dumps([described, metadata], sort_keys=True).encode())
     for name in sorted(tensors):
         content.update(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
     return content.hexdigest()
@@ -281,15 +287,15 @@ def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
 
 def _rows(counts: Tensor, index: Tensor) -> Tensor:
     """Return the rows of the packed blocks `index`, whose sizes are `counts`."""
-    starts, chosen = counts.cumsum(0) - counts, counts[index]
-    offset = starts[index] - (chosen.cumsum(0) - chosen)
-    return torch.arange(int(chosen.sum())) + offset.repeat_interleave(chosen)
+    starts, sizes = counts.cumsum(0) - counts, counts[index]
+    offset = starts[index] - (sizes.cumsum(0) - sizes)
+    return torch.arange(int(sizes.sum())) + offset.repeat_interleave(sizes)
 
 
-def _take(values: Tensor, rows: Tensor) -> Tensor:
-    taken = values[rows]
-    return taken if taken.is_floating_point() else taken.long()
+def _select(values: Tensor, rows: Tensor) -> Tensor:
+    selection = values[rows]
+    return selection if selection.is_floating_point() else selection.long()
 
 
-def _some(values: Tensor | None, rows: Tensor) -> Tensor | None:
-    return None if values is None else _take(values, rows)
+def _select_if_any(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if values is None else _select(values, rows)

@@ -12,7 +12,7 @@ from lightning_fabric import Fabric
 from torch.utils.benchmark import Timer
 
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, is_preset, load_benchmark, published_numbers
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.predictor import check_model
 from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, build_task, find_run, run_benchmark
@@ -30,7 +30,7 @@ PAPERS = {  # by the name in the sources of `published.yaml`
     "KDLGT": "kdlgt",
 }
 SOURCE = re.compile(rf"({'|'.join(PAPERS)}) Table (\w+)")
-STEPS = 3  # timed by a dry run
+TIMED_STEPS = 3  # timed by a dry run
 
 
 class Cell(NamedTuple):
@@ -76,32 +76,32 @@ class Trial(NamedTuple):
 
 def paper_tables() -> dict[str, list[Cell]]:
     """Return the cells of each table, which are called `kdlgt:2` and the like."""
-    found: dict[str, list[Cell]] = {}
+    tables: dict[str, list[Cell]] = {}
     for dataset, rows in published_numbers().items():
         for row, entries in rows.items():
-            for score, source, missing in entries:
-                if (named := SOURCE.search(source)) is not None:
-                    table = f"{PAPERS[named[1]]}:{named[2]}"
+            for score, source, reason in entries:
+                if (match := SOURCE.search(source)) is not None:
+                    table = f"{PAPERS[match[1]]}:{match[2]}"
                     remark = SOURCE.sub("", source).strip(", ")
-                    found.setdefault(table, []).append(Cell(dataset, row, score, missing, remark))
-    return dict(sorted(found.items()))
+                    tables.setdefault(table, []).append(Cell(dataset, row, score, reason, remark))
+    return dict(sorted(tables.items()))
 
 
 def choose(cells: Sequence[Cell], datasets: Sequence[str] | None, models: Sequence[str] | None) -> list[Cell]:
     """Return the cells of these data sets and rows, or of all. Raises SSTCastError for a name without a cell."""
-    for option, wanted, known in (
+    for option, requested_names, valid in (
         ("datasets", datasets, {cell.dataset for cell in cells}),
         ("models", models, {cell.row for cell in cells}),
     ):
-        for name in wanted or ():
-            if name.lower() not in {one.lower() for one in known}:
-                has = ", ".join(sorted(known))
-                raise SSTCastError(f"--{option} {name}: not in the table{suggest(name, known)}; it has {has}")
+        for name in requested_names or ():
+            if name.lower() not in {candidate.lower() for candidate in valid}:
+                choices = ", ".join(sorted(valid))
+                raise SSTCastError(f"--{option} {name}: not in the table{suggest(name, valid)}; it has {choices}")
     sets, rows = ([name.lower() for name in names or ()] for names in (datasets, models))
-    chosen = [c for c in cells if (not sets or c.dataset.lower() in sets) and (not rows or c.row.lower() in rows)]
-    if not chosen:
+    matches = [c for c in cells if (not sets or c.dataset.lower() in sets) and (not rows or c.row.lower() in rows)]
+    if not matches:
         raise SSTCastError("--models: the table has none of them on these data sets; choose others")
-    return chosen
+    return matches
 
 
 def plan(cells: Sequence[Cell], seeds: Sequence[int], root: Path | None, overrides: Sequence[str]) -> list[Trial]:
@@ -146,16 +146,16 @@ def table_lines(trials: Sequence[Trial]) -> Iterator[str]:
     rows: list[Sequence[str]] = [("data set, metric", "model", "paper", "here", "seeds", "weights", "s a run", "")]
     for trial in trials:
         scores = trial.scores
-        ours, seeds = [score.test for score in scores], f"{len(scores)} of {len(trial.seeds)}"
-        spread = f" ± {stdev(ours):.4f}" if len(ours) > 1 else ""
+        test_scores, seeds = [score.test for score in scores], f"{len(scores)} of {len(trial.seeds)}"
+        spread = f" ± {stdev(test_scores):.4f}" if len(test_scores) > 1 else ""
         rows.append(
             (
                 *_named(trial),
-                f"{mean(ours):.4f}{spread}" if ours else "-",
+                f"{mean(test_scores):.4f}{spread}" if test_scores else "-",
                 "-" if trial.config is None else seeds,
                 f"{scores[0].parameters:,}" if scores else "-",
                 f"{mean(score.seconds for score in scores):.0f}" if scores else "-",
-                _note(trial, "not run" if trial.runs and not ours else ""),
+                _note(trial, "not run" if trial.runs and not test_scores else ""),
             )
         )
     yield from aligned(rows)
@@ -171,15 +171,15 @@ def needs(trials: Sequence[Trial]) -> Iterator[str]:
     ]
     hours, absent = 0.0, set()
     for dataset, group in groupby(trials, key=lambda trial: trial.cell.dataset):
-        loaded: Loaded | None = None
+        loaded: LoadedDataset | None = None
         for trial in group:
-            config, left = trial.config, len(trial.seeds) - len(trial.scores)
-            cost, note, there = None, "", "-"
+            config, runs_left = trial.config, len(trial.seeds) - len(trial.scores)
+            cost, note, at_hand = None, "", "-"
             if config is not None:
-                there = "yes" if config.declaration.at_hand(config.root) else "no"
-                if there == "no":
+                at_hand = "yes" if config.declaration.at_hand(config.root) else "no"
+                if at_hand == "no":
                     absent.add(dataset)
-                elif left:
+                elif runs_left:
                     try:
                         loaded = loaded or load(config.declaration, config.root, config.cache)
                         cost = _cost(config, loaded, start(config.training))
@@ -189,10 +189,10 @@ def needs(trials: Sequence[Trial]) -> Iterator[str]:
             if cost is not None and config is not None:
                 weights, seconds = cost
                 epochs = sum(config.stages.values()) + config.training.epochs
-                hours += (needed := left * epochs * seconds / 3600)
+                hours += (needed := runs_left * epochs * seconds / 3600)
                 cells = [f"{weights:,}", f"{seconds:.3f}", f"{epochs:,}", f"{needed:.2f}"]
-            runs = "-" if config is None else str(left)
-            rows.append([*_named(trial), there, runs, *cells, _note(trial, note)])
+            runs = "-" if config is None else str(runs_left)
+            rows.append([*_named(trial), at_hand, runs, *cells, _note(trial, note)])
     yield from aligned(rows)
     device = next((str(start(t.config.training).device) for t in trials if t.config is not None), "cpu")
     lacking = f"; not at hand: {', '.join(sorted(absent))}" if absent else ""
@@ -218,7 +218,7 @@ def _note(trial: Trial, note: str) -> str:
     return "; ".join(filter(None, (trial.cell.missing, trial.cell.remark, changed, split, note)))
 
 
-def _cost(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[int, float]:
+def _cost(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -> tuple[int, float]:
     """Return the number of weights and the seconds of an epoch, from a few steps on the first batch."""
     task, model = build_task(config, loaded, fabric)
     model = model.to(fabric.device)
@@ -239,7 +239,9 @@ def _cost(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[int,
             model(batch)
 
     seconds = {
-        name: Timer(f"{name}()", globals={name: call}, num_threads=torch.get_num_threads()).timeit(STEPS).mean
+        name: Timer(f"{name}()", globals={name: call}, num_threads=torch.get_num_threads())
+        .timeit(TIMED_STEPS)
+        .mean
         for name, call in (("step", step), ("score", score))
     }
     scored = 1.0 if task.graphs.transductive else validation / len(order[0])

@@ -92,13 +92,13 @@ class Readout(nn.Module):
         if kind == "virtual-node" and backbone.ends[1] != backbone.width:
             raise SSTCastError("predictor.readout: virtual-node needs a head; choose mean, sum or max")
 
-    def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
-        """Reduce `x [nodes, width]` to `[graphs, width]`. `own [graphs, width]` holds the backbone's own rows."""
+    def forward(self, x: Tensor, rows: Tensor | None, graph: Graph) -> Tensor:
+        """Reduce `x [nodes, width]` to `[graphs, width]`. `rows [graphs, width]` holds the backbone's own rows."""
         if self.update is not None:
-            return self.update(x, own, graph)
+            return self.update(x, rows, graph)
         if self.kind == "token":
-            assert own is not None
-            return own
+            assert rows is not None
+            return rows
         assert self.kind in ("mean", "sum", "max")
         return graph.pool(x, self.kind)
 
@@ -109,7 +109,7 @@ class GraphPredictor(Model):
     Without the head, the backbone's last layer returns the outputs.
     """
 
-    of_each_stage = "head."  # parameters with this prefix are new in each stage
+    stage_prefix = "head."  # parameters with this prefix are new in each stage
 
     def __init__(
         self,
@@ -167,8 +167,8 @@ def check_model(config: BenchmarkConfig) -> None:
     name, predictor = config.model.name, config.predictor
     if not takes_graphs(name):
         raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
-    for key, part, kept in (("in_width", "encoder", predictor.encoder), ("out_width", "head", predictor.head)):
-        if not kept and key not in default_options(name):
+    for key, part, enabled in (("in_width", "encoder", predictor.encoder), ("out_width", "head", predictor.head)):
+        if not enabled and key not in default_options(name):
             raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
     with torch.device("meta"):  # without memory
         backbone = build_model(name, **config.model.options)
@@ -183,10 +183,10 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     """
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)
-    known = defaults | options
-    sighted = dataset.edge != "none" and reads_edges(known)
+    settings = defaults | options
+    uses_edges = dataset.edge != "none" and reads_edges(settings)
     if "edge_dim" in defaults:
-        options["edge_dim"] = known["width"] if sighted else 0
+        options["edge_dim"] = settings["width"] if uses_edges else 0
     columns, of_edges = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))
     for key, needed in (("encoder", not predictor.encoder), ("normalise", predictor.normalise == "row")):
         if needed and dataset.node != "linear":
@@ -198,7 +198,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     backbone = build_model(name, **options)
     width = backbone.ends[0] if predictor.encoder else None
     nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)
-    edges = build_encoder(dataset.edge, of_edges, backbone.width) if sighted else None
+    edges = build_encoder(dataset.edge, of_edges, backbone.width) if uses_edges else None
     return GraphPredictor(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 

@@ -25,7 +25,7 @@ from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from sstcast.benchmarks.objectives import number_words
-from sstcast.benchmarks.packed import Joined, Split
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, reading
@@ -40,7 +40,7 @@ DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage])
 
 
-def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[Split]]:
+def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Return the graphs that a class of PyG or OGB reads, and official splits other than masks of the graphs.
 
     The class downloads, processes and caches the files in the set's folder below `root`. Processed files older
@@ -53,7 +53,7 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
         f"put the files of {dataset.name} there, name another --root, or delete damaged files to download again"
     )
     files = fetch(dataset, root)
-    shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
+    output = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
         newest = max((path.stat().st_mtime for path in raw), default=0.0)
@@ -62,10 +62,10 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
                 path.unlink()
             processed = []
         check_raw(processed, dataset.sha256, trust)
-        with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
+        with redirect_stdout(output), redirect_stderr(output), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
-            read = _of_ogb if dataset.reader == "ogb" else _of_pyg
-            graphs, splits = read(dataset, root, [] if trust else raw)
+            reader = _of_ogb if dataset.reader == "ogb" else _of_pyg
+            graphs, splits = reader(dataset, root, [] if trust else raw)
             if dataset.options.get("positions"):  # of superpixels
                 graphs.data.x = torch.cat([graphs.data.x, graphs.data.pos], dim=1)
     for path in files:  # the splits of a paper
@@ -80,37 +80,37 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
 
 def _files(folder: Path, kind: str) -> list[Path]:
     """Return the files in those folders of a set whose names begin with `kind`, which is raw or processed."""
-    files = (place / name for place, _, names in walk(folder) for name in names)  # links are followed
+    files = (directory / name for directory, _, names in walk(folder) for name in names)  # links are followed
     return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
-def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
+def _checking(cls: Any, raw: list[Path], digests: Collection[str]) -> Any:
     """Return a subclass that checks the raw files before it processes them. It reads them only then."""
 
     def process(self: Any) -> None:
-        check_raw(raw, known)
+        check_raw(raw, digests)
         cls.process(self)
 
     return type(cls.__name__, (cls,), {"process": process})
 
 
-def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
+def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Return the graphs, and one split if the class reads its parts separately."""
     cls = getattr(torch_geometric.datasets, dataset.reader)
-    known = signature(cls).parameters
-    cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
-    arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
+    parameters = signature(cls).parameters
+    cls = _checking(cls, raw, dataset.sha256) if "root" in parameters else cls  # others have no files
+    arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in parameters else {}
     arguments |= {"name": dataset.part} if dataset.part is not None else {}
     arguments |= dataset.options.get("arguments", {})
     first = cls(**arguments)
-    split = known.get("split")
+    split = parameters.get("split")
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
         # The edges of a single graph are sorted by node, whatever order a class gives them.
         return join([first[0].coalesce()] if len(first) == 1 else first), []
     return _join_parts([cls(**arguments, split=part) for part in ("train", "val", "test")])
 
 
-def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
+def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Return the graphs and the official split of a set of the Open Graph Benchmark (arXiv:2005.00687)."""
     from ogb.graphproppred import PygGraphPropPredDataset
     from ogb.nodeproppred import PygNodePropPredDataset
@@ -150,13 +150,13 @@ def _link_tokens(tree: Data) -> Data:
 
 def standardise(table: Tensor) -> Tensor:
     """Standardise the columns of features, except those of zeros and ones."""
-    whole = table.double()
-    real = ~((whole == 0) | (whole == 1)).all(0)
-    mean, scale = whole.mean(0) * real, torch.where(real, whole.std(0, unbiased=False).clamp(min=1e-6), 1.0)
-    return ((whole - mean) / scale).float()
+    values = table.double()
+    real = ~((values == 0) | (values == 1)).all(0)
+    mean, scale = values.mean(0) * real, torch.where(real, values.std(0, unbiased=False).clamp(min=1e-6), 1.0)
+    return ((values - mean) / scale).float()
 
 
-def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
+def graphs_in(source: Any, where: str) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Return the graphs in `source`, and the splits in it that are not masks of the graphs.
 
     `source` is one `Data`, several, or a data set of PyG or OGB. It may also be a dictionary of `graphs` with the
@@ -175,26 +175,26 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
         return graphs, splits_in(rows, graphs.samples) if rows else []
 
 
-def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
+def _join_parts(sources: Iterable[Any]) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Join the graphs for training, validation and testing. Return them and their split."""
     parts = [join(source) for source in sources]
     sizes = [len(part.nodes) for part in parts]
-    return Joined.of_parts(parts), [Split(*torch.arange(sum(sizes)).split(sizes))]
+    return ConcatenatedGraphs.of_parts(parts), [Split(*torch.arange(sum(sizes)).split(sizes))]
 
 
-def join(source: Any) -> Joined:
+def join(source: Any) -> ConcatenatedGraphs:
     """Join one `Data`, several, a data set of PyG, or the content of a file of `InMemoryDataset.save`."""
     if isinstance(source, BaseData):  # also of a kind that is refused
-        return Joined.of_list([source])
+        return ConcatenatedGraphs.of_list([source])
     if isinstance(source, tuple) and len(source) > 1 and isinstance(source[0], dict):
-        return Joined.of_slices(Data.from_dict(source[0]), source[1])
+        return ConcatenatedGraphs.of_slices(Data.from_dict(source[0]), source[1])
     stored = isinstance(source, InMemoryDataset) and type(source).get is InMemoryDataset.get
     if stored and source.transform is None and source._indices is None:
-        return Joined.of_slices(source._data, source.slices)
-    return Joined.of_list(list(source))
+        return ConcatenatedGraphs.of_slices(source._data, source.slices)
+    return ConcatenatedGraphs.of_list(list(source))
 
 
-def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
+def read_file(path: Path, trust: bool) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Read a file of `torch.save` with any `source` of `graphs_in`, or a processed `InMemoryDataset`.
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
@@ -225,13 +225,13 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     return paths
 
 
-def check_raw(paths: Iterable[Path], known: Collection[str], trust: bool = False) -> None:
-    """Raise SSTCastError if a file may run code, unless its SHA-256 is `known` or the user trusts all of them."""
+def check_raw(paths: Iterable[Path], digests: Collection[str], trust: bool = False) -> None:
+    """Raise SSTCastError if a file may run code, unless its SHA-256 is in `digests` or the user trusts all."""
     for path in () if trust else paths:
         with reading(path, "check its path, or get it again"):
             harmless = path.suffix in TEXT or _is_plain(path)
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
-        if not harmless and digest not in known:
+        if not harmless and digest not in digests:
             raise SSTCastError(
                 f"{path}: damaged, or a pickle, which may run any code when it is read, and not a known one "
                 f"(SHA-256 {digest}); delete it, or use --trust (trust=True in Python) if you trust its origin"
@@ -242,9 +242,9 @@ def _is_plain(path: Path) -> bool:
     """Return whether a file of NumPy or torch holds nothing but arrays, tensors and PyG's `Data`."""
     try:
         if path.suffix in (".npz", ".npy"):
-            found = np.load(path, allow_pickle=False)
-            for name in found if path.suffix == ".npz" else ():
-                found[name]
+            arrays = np.load(path, allow_pickle=False)
+            for name in arrays if path.suffix == ".npz" else ():
+                arrays[name]
         else:
             _load_plain(path)
     except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):

@@ -69,11 +69,11 @@ class Dataset:
 
     def folder_in(self, root: Path) -> Path:
         """Return the set's folder below `root`, where a class of PyG has its folders `raw` and `processed`."""
-        place = root / self.folder
+        folder = root / self.folder
         if self.part is None:
-            return place
-        inside = sorted(place.iterdir()) if place.is_dir() else []
-        return next((p for p in inside if _plain_name(p.name) == _plain_name(self.part)), place / self.part)
+            return folder
+        subfolders = sorted(folder.iterdir()) if folder.is_dir() else []
+        return next((p for p in subfolders if _plain_name(p.name) == _plain_name(self.part)), folder / self.part)
 
     def at_hand(self, root: Path) -> bool:
         """Return whether there are files of the set below `root`."""
@@ -106,13 +106,13 @@ def parse_split(text: str) -> str:
     if re.fullmatch(r"scaffold|folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
         return text
     shares = [float(s) for s in text.removeprefix("random:").split("/") if re.fullmatch(r"\d{0,9}\.?\d{1,9}", s)]
-    whole = 100 if sum(shares) > 1.5 else 1
-    if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / whole - 1) > 1e-6 or min(shares) <= 0:
+    total = 100 if sum(shares) > 1.5 else 1
+    if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / total - 1) > 1e-6 or min(shares) <= 0:
         raise ValueError(
             "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
             "where the three shares must be above 0 and add up to 1"
         )
-    return f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
+    return f"random:{'/'.join(f'{s / total:g}' for s in shares)}"
 
 
 SplitName = Annotated[str, AfterValidator(parse_split)]
@@ -192,7 +192,7 @@ class GraphCSV(_Own):
 
 
 OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
-KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
+OWN_DATA_KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 
 SETS = "configs/benchmarks/datasets.yaml"
@@ -202,14 +202,14 @@ OGB_METRICS = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy
 @cache
 def named() -> dict[str, Dataset]:
     """Return the papers' data sets by their names in lower case."""
-    found = {}
+    datasets = {}
     for group, keys in read_config(packaged(SETS)).items():
         reader = group.partition(" ")[0]
-        for name, own in keys.pop("sets").items():
-            values = {"reader": reader, "folder": reader, "part": name} | keys | (own or {})
+        for name, overrides in keys.pop("sets").items():
+            values = {"reader": reader, "folder": reader, "part": name} | keys | (overrides or {})
             values.setdefault("split", "official" if "task" in values else "")
-            found[name.lower()] = Dataset(name, **values)
-    return found
+            datasets[name.lower()] = Dataset(name, **values)
+    return datasets
 
 
 def find_dataset(name: str) -> Dataset:
@@ -217,20 +217,20 @@ def find_dataset(name: str) -> Dataset:
 
     Raises SSTCastError, suggesting a similar name, if there is no such data set.
     """
-    if (known := named().get(name.lower())) is not None:
-        return _from_ogb(known) if known.reader == "ogb" else known
+    if (dataset := named().get(name.lower())) is not None:
+        return _from_ogb(dataset) if dataset.reader == "ogb" else dataset
     if name.startswith(("ogbg-", "ogbn-")):
         return _from_ogb(Dataset(name, "ogb"))
     if name.startswith("ogbl-"):
         raise SSTCastError(f"{shorten(name)}: not supported, because it is a set for link prediction")
-    of, colon, part = name.partition(":")
+    class_name, colon, part = name.partition(":")
     classes = _classes()
-    of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
-    if of:
-        return _of_class(of, part if colon else None)
-    near = suggest(name.partition(":")[0].lower(), classes if colon else [*named(), *classes])
+    class_name = classes.get(class_name.lower()) or classes.get(f"{class_name.lower()}dataset", "")
+    if class_name:
+        return _of_class(class_name, part if colon else None)
+    hint = suggest(name.partition(":")[0].lower(), classes if colon else [*named(), *classes])
     raise SSTCastError(
-        f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, name a class of PyG and its set as in "
+        f"no data set {shorten(name)!r}{hint}; see `sstcast datasets`, name a class of PyG and its set as in "
         "Planetoid:CiteSeer, or your own YAML file"
     )
 
@@ -245,8 +245,8 @@ def dataset_lines(root: Path) -> Iterator[str]:
         except SSTCastError as error:  # ogb is not installed
             rows.append((name, "", "", "", "", "", str(error)))
             continue
-        there = "yes" if d.at_hand(root) else "no"
-        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
+        at_hand = "yes" if d.at_hand(root) else "no"
+        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, at_hand))
     yield from aligned(rows)
 
 
@@ -257,20 +257,22 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _of_class(of: str, part: str | None) -> Dataset:
+def _of_class(class_name: str, part: str | None) -> Dataset:
     """Return the declaration of a set of a class of PyG. A class in the table has only the sets listed there."""
-    known = [dataset for dataset in named().values() if dataset.reader == of]
-    for dataset in known:
+    datasets = [dataset for dataset in named().values() if dataset.reader == class_name]
+    for dataset in datasets:
         if _plain_name(dataset.part) == _plain_name(part):
             return dataset
-    if of == "TUDataset" and part:
-        return replace(known[0], name=f"TU:{part}", part=part, size="size not stated")
-    if not known:
-        return Dataset(f"{of}:{part}" if part else of, of, of, part, reviewed=False)
-    name = of if part is None else f"{of}:{part}"
-    near = suggest(str(part), [str(dataset.part) for dataset in known])
+    if class_name == "TUDataset" and part:
+        return replace(datasets[0], name=f"TU:{part}", part=part, size="size not stated")
+    if not datasets:
+        return Dataset(
+            f"{class_name}:{part}" if part else class_name, class_name, class_name, part, reviewed=False
+        )
+    name = class_name if part is None else f"{class_name}:{part}"
+    hint = suggest(str(part), [str(dataset.part) for dataset in datasets])
     raise SSTCastError(
-        f"no data set {shorten(name)!r}{near}; known: {', '.join(dataset.name for dataset in known)}"
+        f"no data set {shorten(name)!r}{hint}; known: {', '.join(dataset.name for dataset in datasets)}"
     )
 
 
@@ -297,12 +299,12 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     table = _table(level)
     if dataset.name not in table:
         raise SSTCastError(f"OGB has no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}")
-    known = table[dataset.name]
-    if known["binary"] == "True" or known.get("is hetero") == "True":
+    properties = table[dataset.name]
+    if properties["binary"] == "True" or properties.get("is hetero") == "True":
         raise SSTCastError(f"{dataset.name}: not supported; only sets in CSV files with nodes of one type are")
-    kind, molecules = known["task type"].split()[0], known.get("data type") == "mol"
+    kind, molecules = properties["task type"].split()[0], properties.get("data type") == "mol"
     task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
-    if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
+    if kind == "binary" and level == "graph" and int(properties["num tasks"]) > 1:
         task = "multi-label"
     if kind == "subtoken":
         task = "next-tokens"
@@ -310,12 +312,12 @@ def _from_ogb(dataset: Dataset) -> Dataset:
         dataset,
         folder=dataset.name.replace("-", "_"),
         task=task,
-        metric=OGB_METRICS[known["eval metric"]],
+        metric=OGB_METRICS[properties["eval metric"]],
         split="official",
         single=level == "node",
         node=dataset.node or (ATOMS if molecules else ""),
         edge=dataset.edge or (BONDS if molecules else ""),
-        options={"version": known["version"]},
+        options={"version": properties["version"]},
     )
 
 

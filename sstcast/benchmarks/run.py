@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, check_model, positions_of
 from sstcast.benchmarks.registry import Kind
@@ -41,10 +41,10 @@ class DataDigest(JsonRecord):
 
     def check(self, run: Run) -> None:
         """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
-        then = DataDigest.load(run.data, "delete the run's folder to train again").graphs
-        if then != self.graphs:
+        trained_digest = DataDigest.load(run.data, "delete the run's folder to train again").graphs
+        if trained_digest != self.graphs:
             raise SSTCastError(
-                f"{run.folder}: trained on other data: SHA-256 of its graphs {then[:12]}... then, "
+                f"{run.folder}: trained on other data: SHA-256 of its graphs {trained_digest[:12]}... then, "
                 f"{self.graphs[:12]}... now; put the old data back, or train again with another runs=FOLDER or "
                 "without this folder"
             )
@@ -77,7 +77,7 @@ def run_benchmark(
     seeds: list[int] | None = None,
     trust: bool = False,
     evaluate: bool = False,
-    loaded: Loaded | None = None,
+    loaded: LoadedDataset | None = None,
 ) -> list[dict[str, Any]]:
     """Train and score each seed that has no `metrics.json` yet. Return the results of all seeds.
 
@@ -95,37 +95,38 @@ def run_benchmark(
         kind, _, count = dataset.split.partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
     configs = [config.with_seed(seed) for seed in seeds]
-    runs = [find_run(each) for each in configs]
+    runs = [find_run(seed_config) for seed_config in configs]
     for run in runs:
         if run.config_file.exists():
             data.check(run)
     scores: list[SplitScore] = []
     fabric = None
-    for ours, run in zip(configs, runs, strict=True):
-        before = read_config(run.config_file) if run.config_file.exists() else None
-        grown = before is not None and before["training"]["epochs"] < ours.training.epochs
+    for seed_config, run in zip(configs, runs, strict=True):
+        saved_config = read_config(run.config_file) if run.config_file.exists() else None
+        grown = saved_config is not None and saved_config["training"]["epochs"] < seed_config.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
             remedy = "delete the file and re-run the command, which scores the run again"
             scores.append(SplitScore.load(run.metrics, remedy))
             LOG.info(f"{run.folder}: nothing to do")
             continue
-        if evaluate and not _best(ours, run).exists():
+        if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
         fabric = fabric or start(config.training)
         LOG.info(f"{run.folder}: {_describe(loaded)}")
-        task, model = build_task(ours, loaded, fabric)  # before the folder is made, because options may be wrong
-        initial = None if evaluate else _begin(ours, run, loaded, task, model)
+        # Before the folder is made, because options may be wrong.
+        task, model = build_task(seed_config, loaded, fabric)
+        initial = None if evaluate else _begin(seed_config, run, loaded, task, model)
         record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data
         if initial is not None and run.config_file.exists():
             initial.check_recorded(run, DataDigest.load(run.data, "delete the run's folder").initial_weights)
         with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                Run.create(ours, folder=run.folder, data=record)
+                Run.create(seed_config, folder=run.folder, data=record)
                 if grown and not evaluate:
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:
-                        save_config(ours, temporary)
-            score = _fit_and_score(ours, run, task, model, data, train=not evaluate)
+                        save_config(seed_config, temporary)
+            score = _fit_and_score(seed_config, run, task, model, data, train=not evaluate)
             if fabric.is_global_zero and not evaluate:
                 score.save(run.metrics)
         scores.append(score)
@@ -141,18 +142,22 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
         )
     scores = [r["test"] for r in results]
     spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
-    theirs = ", on its own split" if config.split is not None else ""
-    known = {f"published{theirs}": published(config), f"best known{theirs}": published(config, "best")}
-    papers = "".join(f"; {what}: {found[0]:g} ({found[1]})" for what, found in known.items() if found is not None)
+    remark = ", on its own split" if config.split is not None else ""
+    numbers = {f"published{remark}": published(config), f"best known{remark}": published(config, "best")}
+    papers = "".join(
+        f"; {label}: {number[0]:g} ({number[1]})" for label, number in numbers.items() if number is not None
+    )
     first = results[0]
-    what = "fold" if config.declaration.split.startswith("folds:") else "seed"
+    label = "fold" if config.declaration.split.startswith("folds:") else "seed"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
-        f"{len(scores)} {what}{'s' * (len(scores) > 1)}, {first['parameters']:,} parameters{papers}"
+        f"{len(scores)} {label}{'s' * (len(scores) > 1)}, {first['parameters']:,} parameters{papers}"
     )
 
 
-def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
+def build_task(
+    config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric
+) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
     check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
@@ -180,7 +185,7 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 
 
 def _begin(
-    config: BenchmarkConfig, run: Run, loaded: Loaded, task: BenchmarkTask, model: GraphPredictor
+    config: BenchmarkConfig, run: Run, loaded: LoadedDataset, task: BenchmarkTask, model: GraphPredictor
 ) -> InitialWeights | None:
     """Load the weights that a training begins from. Return None if there are none, or the training has begun.
 
@@ -189,14 +194,14 @@ def _begin(
     if config.training.weights is None or any(run.folder.glob("**/step-*.pt")):
         return None
     initial = InitialWeights.read(config.training.weights)
-    before = initial.config_as(BenchmarkConfig)
-    if before.dataset == config.dataset:
-        same = before.declaration.split == config.declaration.split
-        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, before.training.seed)
-        if not same or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
+    source_config = initial.config_as(BenchmarkConfig)
+    if source_config.dataset == config.dataset:
+        same_split = source_config.declaration.split == config.declaration.split
+        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, source_config.training.seed)
+        if not same_split or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
             raise SSTCastError(
                 f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "
-                f"{before.training.seed}); choose weights with this run's seed and split"
+                f"{source_config.training.seed}); choose weights with this run's seed and split"
             )
     initial.put_into(model)
     model.initial_head = deepcopy(model.head.state_dict())  # `enter` returns to it
@@ -212,14 +217,14 @@ def _fit_and_score(
     model.enter(best["stage"])
     load_weights(model, best, path)
     model.eval()
-    before = list(stages)[: list(stages).index(best["stage"])]
+    earlier_stages = list(stages)[: list(stages).index(best["stage"])]
     scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
     if task.fabric.is_global_zero:
-        kept: dict[str, Any] = {
-            f"{part}_{name}": values for part, (_, found) in scores.items() for name, values in found.items()
+        arrays: dict[str, Any] = {
+            f"{part}_{name}": values for part, (_, outputs) in scores.items() for name, values in outputs.items()
         }
         with atomic(run.folder / "predictions.npz") as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **kept)
+            np.savez_compressed(file, **arrays)
     return SplitScore(
         dataset=config.dataset,
         model=config.label,
@@ -227,7 +232,7 @@ def _fit_and_score(
         metric=task.dataset.metric,
         test=scores["test"][0],
         validation=scores["validation"][0],
-        best_epoch=sum(stages[name].epoch for name in before) + best["epoch"],
+        best_epoch=sum(stages[name].epoch for name in earlier_stages) + best["epoch"],
         epochs=sum(state.epoch for state in stages.values()),
         parameters=sum(p.numel() for p in model.parameters()),
         seconds=round(sum(state.seconds for state in stages.values()), 1),
@@ -245,16 +250,16 @@ def _fit(
     Each stage starts from the best weights of the previous one, its optimiser's state and its best score.
     """
     states: dict[str | None, State] = {}
-    before = None
+    previous = None
     for stage, epochs in [*config.stages.items(), (None, config.training.epochs)]:
-        place = run if stage is None else Run(run.folder / stage)
-        place.checkpoints.mkdir(parents=True, exist_ok=True)
+        stage_run = run if stage is None else Run(run.folder / stage)
+        stage_run.checkpoints.mkdir(parents=True, exist_ok=True)
         model.enter(stage)
         options = config.training.model_copy(update={"epochs": epochs})
-        trainer = Trainer(place, config, options, model, task, task.fabric, stage, before if train else None)
+        trainer = Trainer(stage_run, config, options, model, task, task.fabric, stage, previous if train else None)
         if train and not trainer.finished:
             trainer.fit()
-        states[stage], before = trainer.state, place
+        states[stage], previous = trainer.state, stage_run
     return states
 
 
@@ -272,7 +277,7 @@ def find_run(config: BenchmarkConfig) -> Run:
     return run
 
 
-def _describe(loaded: Loaded) -> str:
+def _describe(loaded: LoadedDataset) -> str:
     """Return sizes, task and features in a line, so that users see what was inferred."""
     graphs, dataset = loaded.graphs, loaded.dataset
     nodes, edges = graphs.nodes.double().mean(), graphs.edges.double().mean()
@@ -280,8 +285,8 @@ def _describe(loaded: Loaded) -> str:
     if graphs.transductive:
         sizes = f"1 graph, {int(nodes):,} nodes, {int(edges):,} directed edges"
     features = [
-        f"{what} features: {kind if table is None else f'{table.shape[1]} {kind}'}"
-        for what, kind, table in (
+        f"{element} features: {kind if table is None else f'{table.shape[1]} {kind}'}"
+        for element, kind, table in (
             ("node", _kind(dataset.node), graphs.x),
             ("edge", _kind(dataset.edge), graphs.edge_attr),
         )

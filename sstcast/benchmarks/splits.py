@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.objectives import TASKS
-from sstcast.benchmarks.packed import Graphs, Joined, Split
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
@@ -33,15 +33,15 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
         split = official[seed % len(official)]
     else:
         split = _drawn(dataset, graphs, samples, seed)
-    every = torch.cat(list(split))
+    indices = torch.cat(list(split))
     if empty := [part for part, rows in split._asdict().items() if not len(rows)]:
         raise SSTCastError(
             f"{dataset.name}: its split puts none of {samples} samples into {empty[0]}; choose another split"
         )
-    if len(outside := every[(every < 0) | (every >= samples)]):
-        problem = f"has the sample {int(outside[0])}, but there are 0..{samples - 1}; correct it"
+    if len(invalid := indices[(indices < 0) | (indices >= samples)]):
+        problem = f"has the sample {int(invalid[0])}, but there are 0..{samples - 1}; correct it"
         raise SSTCastError(f"{dataset.name}: its split {problem}")
-    if (times := torch.bincount(every)).max() > 1:
+    if (times := torch.bincount(indices)).max() > 1:
         problem = f"has the sample {int(times.argmax())} more than once; correct it, or set split=70/15/15"
         raise SSTCastError(f"{dataset.name}: its split {problem}")
     return split
@@ -71,25 +71,25 @@ def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:
     mask has another length.
     """
     arrays = [np.asarray(part) for part in by_part(parts)]
-    many = [a.T if a.ndim > 1 and len(a) == samples else np.atleast_2d(a) for a in arrays]
+    rows_by_part = [a.T if a.ndim > 1 and len(a) == samples else np.atleast_2d(a) for a in arrays]
     return [
-        Split(*(torch.from_numpy(_numbers_of(a[min(i, len(a) - 1)], samples)) for a in many))
-        for i in range(len(many[0]))
+        Split(*(torch.from_numpy(_numbers_of(a[min(i, len(a) - 1)], samples)) for a in rows_by_part))
+        for i in range(len(rows_by_part[0]))
     ]
 
 
 def by_part(source: Mapping[str, Any]) -> list[Any]:
     """Return the values of a mapping for training, validation and testing. Raises ValueError if one is missing."""
-    found = [next((source[name] for name in names if name in source), None) for names in NAMES]
-    if missing := [names[0] for names, part in zip(NAMES, found, strict=True) if part is None]:
+    values = [next((source[name] for name in names if name in source), None) for names in NAMES]
+    if missing := [names[0] for names, part in zip(NAMES, values, strict=True) if part is None]:
         raise ValueError(
             f"a split needs train, validation and test, or {', '.join(MASKS.values())}, and has no {missing[0]} "
             "part; add it, or leave the others out and set split=70/15/15"
         )
-    return found
+    return values
 
 
-def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
+def find_splits(split: str, graphs: ConcatenatedGraphs, splits: list[Split]) -> list[Split]:
     """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
 
     A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if `scaffold` has no
@@ -101,11 +101,11 @@ def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
             raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
         return [scaffold_split(smiles)]
     masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
-    wanted = split in ("", "official")
-    if given or "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
-        return given
+    is_official = split in ("", "official")
+    if splits or "train" not in masks or len(masks) == 1 or not (is_official or len(masks) == len(MASKS)):
+        return splits
     if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
-        if not wanted:
+        if not is_official:
             return []
         raise ValueError("masks of the nodes of many graphs are not a split; set split=70/15/15")
     stopping = graphs.data.get("stopping_mask")  # of WikiCS, also for validation
@@ -139,8 +139,8 @@ def scaffold_split(smiles: Sequence[str]) -> Split:
             groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for group in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0])):
-        done = sum(map(len, parts[:2])) + len(group)
-        part = 0 if len(parts[0]) + len(group) <= 0.8 * len(smiles) else 1 if done <= 0.9 * len(smiles) else 2
+        total = sum(map(len, parts[:2])) + len(group)
+        part = 0 if len(parts[0]) + len(group) <= 0.8 * len(smiles) else 1 if total <= 0.9 * len(smiles) else 2
         parts[part].extend(group)
     return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
 
@@ -155,8 +155,8 @@ def _fold(name: str, count: int, labels: Tensor, seed: int) -> Split:
         warnings.simplefilter("ignore", UserWarning)  # a class may be too rare for every fold
         parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(len(labels)), labels.numpy())]
     test, validation = parts[seed % count], parts[(seed + 1) % count]
-    rest = [parts[(seed + i) % count] for i in range(2, count)]
-    return Split(torch.cat(rest).sort().values, validation, test)
+    train_parts = [parts[(seed + i) % count] for i in range(2, count)]
+    return Split(torch.cat(train_parts).sort().values, validation, test)
 
 
 def _per_class(count: int, labels: Tensor, order: Tensor) -> Split:
@@ -165,6 +165,6 @@ def _per_class(count: int, labels: Tensor, order: Tensor) -> Split:
     If too few samples remain, a third of them is for validation.
     """
     train = torch.cat([order[labels[order] == c][:count] for c in labels[labels >= 0].unique()])
-    rest = order[(labels[order] >= 0) & ~torch.isin(order, train)]
-    validation = min(HELD_OUT[0], len(rest) // 3)
-    return Split(train, rest[:validation], rest[validation : validation + HELD_OUT[1]])
+    held_out = order[(labels[order] >= 0) & ~torch.isin(order, train)]
+    validation = min(HELD_OUT[0], len(held_out) // 3)
+    return Split(train, held_out[:validation], held_out[validation : validation + HELD_OUT[1]])

@@ -17,7 +17,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import Joined, Split
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
 from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
@@ -26,8 +26,8 @@ from sstcast.log import LOG
 from sstcast.storage.artefacts import atomic
 
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
-HEADER = 2  # line of the first row in the file
-VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
+FIRST_ROW_LINE = 2  # line of the first row in the file
+VALIDATION_MOLECULES = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 LISTED = 5  # printed molecules that cannot be parsed
 
 
@@ -55,14 +55,14 @@ def read_table(path: Path, columns: Sequence[str | None], text: Sequence[str | N
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
     for name in exact:
         table[name] = exact[name].str.strip().replace("", None)
-    table.index += HEADER
+    table.index += FIRST_ROW_LINE
     table = table.dropna(how="all")
     if not len(table):
         raise SSTCastError(f"{path}: no rows after the first line")
     return table
 
 
-def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[Joined, list[Split]]:
+def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Read molecules with the features of the Open Graph Benchmark, which `cache` keeps, and the splits.
 
     The declaration's `options` name columns: `smiles`, `targets`, `id` (unique values) and `split_column` (train,
@@ -71,10 +71,10 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
     out. The first are printed, and a file in `cache` lists all.
     """
     options = dataset.options
-    own, part = options.get("id"), options.get("split_column")
-    path, *rest = [options["path"]] if "path" in options else fetch(dataset, root)
-    table = read_table(path, [*options["targets"], part], [options["smiles"], own])
-    _number(table, own, path)
+    id_column, split_column = options.get("id"), options.get("split_column")
+    path, *split_files = [options["path"]] if "path" in options else fetch(dataset, root)
+    table = read_table(path, [*options["targets"], split_column], [options["smiles"], id_column])
+    _number(table, id_column, path)
     labels = _labels(table, options["targets"], path)
 
     def where(row: int, column: int) -> str:
@@ -82,26 +82,30 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
         return f"{path}: line {table.index[row]}, column {name!r}"
 
     objective_of(dataset).check(labels, dataset, where)
-    splits = _file_splits(rest[0], dataset, len(table), trust) if rest else column_split(table, part, path)
+    splits = (
+        _file_splits(split_files[0], dataset, len(table), trust)
+        if split_files
+        else column_split(table, split_column, path)
+    )
     smiles = table[options["smiles"]]
     name = f"{dataset.name}-{hashlib.sha256(smiles.to_csv().encode()).hexdigest()[:12]}.pt"
     graphs = join(cached(cache / name, lambda: featurise(smiles)))
-    known = graphs.nodes > 0
-    if not known.any():
+    readable = graphs.nodes > 0
+    if not readable.any():
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {options['smiles']!r}")
-    if not known.all():
-        skipped = [f"line {line}: {text!r} cannot be parsed" for line, text in smiles[~known.numpy()].items()]
+    if not readable.all():
+        skipped = [f"line {line}: {text!r} cannot be parsed" for line, text in smiles[~readable.numpy()].items()]
         report = (cache / name).with_suffix(".skipped.txt")
         with atomic(report) as temporary:
             temporary.write_text("".join(f"{path}: {line}\n" for line in skipped))
-        many = f"{len(skipped):,} of {len(known):,} molecules cannot be parsed and are left out; see {report}"
-        LOG.warning("; ".join([many, *skipped[:LISTED]]))
-    graphs.data.update({"y": labels[known], "smiles": smiles[known.numpy()].tolist()})
-    place = known.cumsum(0) - 1
-    splits = [Split(*(place[rows[known[rows]]] for rows in split)) for split in splits]
+        notice = f"{len(skipped):,} of {len(readable):,} molecules cannot be parsed and are left out; see {report}"
+        LOG.warning("; ".join([notice, *skipped[:LISTED]]))
+    graphs.data.update({"y": labels[readable], "smiles": smiles[readable.numpy()].tolist()})
+    new_row = readable.cumsum(0) - 1
+    splits = [Split(*(new_row[rows[readable[rows]]] for rows in split)) for split in splits]
     # A molecule that cannot be parsed has no rows in the tensors.
-    counts = {name: count[known] for name, count in graphs.counts.items()} | {"y": known[known].long()}
-    return Joined(graphs.data, graphs.nodes[known], counts), splits
+    counts = {name: count[readable] for name, count in graphs.counts.items()} | {"y": readable[readable].long()}
+    return ConcatenatedGraphs(graphs.data, graphs.nodes[readable], counts), splits
 
 
 def featurise(smiles: "pd.Series[str]") -> Any:
@@ -125,31 +129,33 @@ def featurise(smiles: "pd.Series[str]") -> Any:
             raw = empty
         x, attr, index = (torch.from_numpy(raw[name]) for name in ("node_feat", "edge_feat", "edge_index"))
         graphs.append(Data(x=x, edge_attr=attr, edge_index=index))
-    joined, slices = InMemoryDataset.collate(graphs)
-    return joined.to_dict(), slices
+    data, slices = InMemoryDataset.collate(graphs)
+    return data.to_dict(), slices
 
 
-def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
+def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     """Read one graph from a CSV of its nodes and a CSV of its edges, and its split from a column."""
     options = dataset.options
     path, edges = options["path"], options["path"].parent / options["edges"]
-    wanted = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
-    table = read_table(path, wanted, [options["id"]])
-    others = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in wanted]
-    used = options["features"] or others
-    left = [str(name) for name in table.columns if name not in {*used, *wanted}]
-    LOG.info(f"{path}: features: {', '.join(used) or 'none'}; not used: {', '.join(left) or 'none'}")
-    features = _numbers(table[used], path).float()
+    role_names = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
+    table = read_table(path, role_names, [options["id"]])
+    numeric_names = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in role_names]
+    feature_names = options["features"] or numeric_names
+    unused_names = [str(name) for name in table.columns if name not in {*feature_names, *role_names}]
+    LOG.info(
+        f"{path}: features: {', '.join(feature_names) or 'none'}; not used: {', '.join(unused_names) or 'none'}"
+    )
+    features = _numbers(table[feature_names], path).float()
     _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)
     links = read_table(edges, options["edge_features"], [options["source"], options["to"]])
-    named = links[[options["source"], options["to"]]]
-    _check_filled(named, edges)
-    ends = named if options["id"] else named.apply(pd.to_numeric, errors="coerce")
+    end_names = links[[options["source"], options["to"]]]
+    _check_filled(end_names, edges)
+    ends = end_names if options["id"] else end_names.apply(pd.to_numeric, errors="coerce")
     ends = ends.apply(lambda column: column.map(numbers))
-    if (lost := np.flatnonzero(ends.isna().any(axis=1))).size:
-        source, to = named.iloc[lost[0]]
-        raise SSTCastError(f"{edges}: line {links.index[lost[0]]}: {source} - {to}: no such node in {path}")
+    if (unmatched := np.flatnonzero(ends.isna().any(axis=1))).size:
+        source, to = end_names.iloc[unmatched[0]]
+        raise SSTCastError(f"{edges}: line {links.index[unmatched[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
     index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())
     merge = coalesce if options["directed"] else to_undirected
@@ -167,10 +173,10 @@ def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Spli
     """Return the split in a column of `train`, `validation` and `test`, if there is such a column."""
     if not name:
         return []
-    known = [part for names in NAMES for part in names]
-    if len(wrong := np.flatnonzero(~table[name].isin(known) & table[name].notna())):
-        line, part = table.index[wrong[0]], table[name].iloc[wrong[0]]
-        raise SSTCastError(f"{path}: line {line}: {part!r} is not a part of a split; give {', '.join(known)}")
+    part_names = [part for names in NAMES for part in names]
+    if len(invalid := np.flatnonzero(~table[name].isin(part_names) & table[name].notna())):
+        line, part = table.index[invalid[0]], table[name].iloc[invalid[0]]
+        raise SSTCastError(f"{path}: line {line}: {part!r} is not a part of a split; give {', '.join(part_names)}")
     return [Split(*(torch.from_numpy(np.flatnonzero(table[name].isin(names))) for names in NAMES))]
 
 
@@ -193,14 +199,14 @@ def _check_filled(ids: pd.DataFrame, path: Path) -> None:
 def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
     """Return numeric columns, NaN where empty. Raises SSTCastError, naming line and column, for a word."""
     numbers = columns.apply(pd.to_numeric, errors="coerce")
-    wrong = numbers.isna() & columns.notna()
-    bad = np.flatnonzero(wrong.any(axis=1))
-    if len(bad):
-        column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
-        place = f"line {columns.index[bad[0]]}, column {column!r}"
-        word = str(columns[column].iloc[bad[0]])
+    not_numeric = numbers.isna() & columns.notna()
+    bad_rows = np.flatnonzero(not_numeric.any(axis=1))
+    if len(bad_rows):
+        column = columns.columns[int(np.argmax(not_numeric.iloc[bad_rows[0]]))]
+        position = f"line {columns.index[bad_rows[0]]}, column {column!r}"
+        word = str(columns[column].iloc[bad_rows[0]])
         remedy = "; write numbers with a decimal point and without commas" if "," in word else ""
-        raise SSTCastError(f"{path}: {place}: {word!r} is not a number{remedy}")
+        raise SSTCastError(f"{path}: {position}: {word!r} is not a number{remedy}")
     return torch.tensor(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
@@ -221,6 +227,6 @@ def _file_splits(path: Path, dataset: Dataset, samples: int, trust: bool) -> lis
         if "test" not in rows:
             order = torch.as_tensor(rows["train"])
             order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
-            held_out = min(VALIDATION, len(order) // 10)
+            held_out = min(VALIDATION_MOLECULES, len(order) // 10)
             rows = {"train": order[held_out:], "validation": order[:held_out], "test": rows["valid"]}
         return splits_in(rows, samples)

@@ -16,7 +16,7 @@ from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.training.task import seed_of
 
-NAMED = 5  # samples listed when a batch is described
+LISTED = 5  # samples listed when a batch is described
 
 
 class BenchmarkTask:
@@ -60,11 +60,11 @@ class BenchmarkTask:
 
         Raises SSTCastError if the score is undefined, such as the ROC-AUC of a single answer.
         """
-        score, _, found = self._judge(model, samples)
+        score, _, outputs = self._judge(model, samples)
         index = self.ordered(samples)
-        if len(found["prediction"]) != len(index):  # the nodes of many graphs
+        if len(outputs["prediction"]) != len(index):  # the nodes of many graphs
             index = index.repeat_interleave(self.graphs.nodes[index])
-        return score, found | {"index": index.numpy()}
+        return score, outputs | {"index": index.numpy()}
 
     @torch.no_grad()
     def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float, dict[str, NDArray[Any]]]:
@@ -72,18 +72,18 @@ class BenchmarkTask:
         for batch in self.batches(samples):
             with self.fabric.autocast():
                 out = model(batch)
-            judged.append([part.cpu() for part in self.objective.judged(out.float(), batch)])
+            judged.append([part.cpu() for part in self.objective.scored_values(out.float(), batch)])
             loss += float(self.objective.loss(out.float(), batch))
             weight += float(self.objective.weight(batch))
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # undefined values are reported below
-            wrong = not np.isfinite(prediction).all()  # argmax of NaN would return the first class
-            score = float("nan") if wrong else self.objective.metrics[self.dataset.metric](prediction, target)
+            not_finite = not np.isfinite(prediction).all()  # argmax of NaN would return the first class
+            score = float("nan") if not_finite else self.objective.metrics[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
             reason = "the split lacks one of the answers; choose another split or metric"
-            if wrong:
+            if not_finite:
                 reason = "the model's outputs are not finite; set a lower training.learning_rate, or training.clip"
             raise SSTCastError(
                 f"{self.dataset.name}: {self.dataset.metric} of the {part} split is not defined: {reason}"
@@ -91,9 +91,9 @@ class BenchmarkTask:
         return score, loss / max(weight, 1e-12), {"prediction": prediction, "target": target}
 
     def describe(self, index: Tensor) -> str:
-        what = "nodes" if self.graphs.transductive else "graphs"
-        more = f" and {len(index) - NAMED} more" if len(index) > NAMED else ""
-        return f"{what} {', '.join(str(int(i)) for i in index[:NAMED])}{more} of {self.dataset.name}"
+        unit = "nodes" if self.graphs.transductive else "graphs"
+        remainder = f" and {len(index) - LISTED} more" if len(index) > LISTED else ""
+        return f"{unit} {', '.join(str(int(i)) for i in index[:LISTED])}{remainder} of {self.dataset.name}"
 
 
 def shuffled(samples: Tensor, seed: int, epoch: int) -> Tensor:

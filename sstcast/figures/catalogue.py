@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sstcast.figures.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
+from sstcast.figures.curves import MAX_RATIO, THRESHOLD_COLOUR, Chart, draw_curves, draw_panels_of_ratios, legend
 from sstcast.figures.heatwave_case import heatwave_case
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
@@ -17,7 +17,7 @@ from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
-from sstcast.training.listing import read_history, read_losses
+from sstcast.training.run_list import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
 WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = (
@@ -47,7 +47,7 @@ class Map:
     draw: Callable[..., Figure]
 
 
-def training(results: Results) -> Iterator[Picture]:
+def training(results: Results) -> Iterator[Chart]:
     """Draw the training loss by step and the validation score by epoch of each member of a run."""
     for member in results.run.members if results.run else ():
         if not member.history.exists():
@@ -59,17 +59,17 @@ def training(results: Results) -> Iterator[Picture]:
         figure, alt = draw_curves({"training loss": curve[1]}, "Standardised units", across="Epoch", x=curve[0])
         ax, label = figure.axes[0], score.replace("_", " ").replace("mse", "MSE")
         ax.set_xlim(0, epochs[-1] * 1.02)
-        (line,) = ax.plot(epochs, history[score], "o-", color=THRESHOLD, markersize=4, label=label)
+        (line,) = ax.plot(epochs, history[score], "o-", color=THRESHOLD_COLOUR, markersize=4, label=label)
         ax.plot(epochs[best], history[score][best], "o", markersize=11, fillstyle="none", color=line.get_color())
         figure.legends.clear()
         legend(figure)
         name = member.folder.name
         alt = f"{name}: {alt} {label}: lowest {history[score][best]:.3f} at epoch {epochs[best]:g}."
         caption = f"{name}: training loss, and {label} after each epoch. The ring marks the selected weights."
-        yield Picture(figure, alt, caption)
+        yield Chart(figure, alt, caption)
 
 
-def error_by_lead(results: Results) -> Iterator[Picture]:
+def error_by_lead(results: Results) -> Iterator[Chart]:
     """Draw each metric of errors in degC by lead, and the interval of the first system's RMSE."""
     interval = {results.system: _rmse_interval(results)}
     for metric in METRICS.values():
@@ -79,10 +79,10 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
             curves = {name: scores[name][DEGREES]["by_lead"][metric.name] for name in results.shown}
             bands = interval if metric.name == "rmse" else {}
             figure, alt = draw_curves(curves, up, bands=bands, styles=results.styles)
-            yield Picture(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
+            yield Chart(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
 
 
-def skill_by_lead(results: Results) -> Iterator[Picture]:
+def skill_by_lead(results: Results) -> Iterator[Chart]:
     """Draw the skill by lead of the model, or of each system of a hindcast, over the reference.
 
     That of a network is also drawn over its linear base.
@@ -94,17 +94,24 @@ def skill_by_lead(results: Results) -> Iterator[Picture]:
     else:
         bases = [name for name in (results.reference, LINEAR_BASE) if name in ratios.get(results.system, {})]
         against = {f"over {name}": ratios[results.system][name] for name in bases}
-        about = f"Skill of {_the(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is better."
+        about = (
+            f"Skill of {_with_article(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is "
+            "better."
+        )
     if against:
         figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
-        yield Picture(figure, alt, f"{about} {_about_bands(results)}")
+        yield Chart(figure, alt, f"{about} {_about_bands(results)}")
 
 
-def ratio_by_lead(results: Results) -> Iterator[Picture]:
+def ratio_by_lead(results: Results) -> Iterator[Chart]:
     """Draw the ratios of mean squared errors by lead, each in a panel."""
     # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
-    found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if CLIMATE not in name}
-    if not found:
+    ratios = {
+        name: comparison["by_lead"]
+        for name, comparison in comparisons(results.metrics).items()
+        if CLIMATE not in name
+    }
+    if not ratios:
         return
     if results.metrics["kind"] == "hindcast":
         up, about = f"MSE / MSE of {results.reference}", f"Mean squared error divided by {results.reference}'s"
@@ -112,11 +119,11 @@ def ratio_by_lead(results: Results) -> Iterator[Picture]:
     else:
         up, about = "MSE / MSE of each", "Mean squared error of the model divided by each system's"
         better = "A ratio below 1 means that the model is better"
-    figure, alt = draw_panels_of_ratios(found, up, results.styles)
-    yield Picture(figure, alt, f"{about}. {better}. The axis ends at {HIGHEST}. {_about_bands(results)}")
+    figure, alt = draw_panels_of_ratios(ratios, up, results.styles)
+    yield Chart(figure, alt, f"{about}. {better}. The axis ends at {MAX_RATIO}. {_about_bands(results)}")
 
 
-def indices(results: Results) -> Iterator[Picture]:
+def indices(results: Results) -> Iterator[Chart]:
     """Draw the mean of each box over the test days, and its correlation with the observed mean by lead."""
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
@@ -125,16 +132,16 @@ def indices(results: Results) -> Iterator[Picture]:
         days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
         curves = {name: index.values for name, index in series.items()}
         caption = f"{BOXES[box]}: observed (truth) and forecast anomaly at the longest lead."
-        yield Picture(*draw_curves(curves, up, across="Day", x=days, styles=results.styles), caption)
+        yield Chart(*draw_curves(curves, up, across="Day", x=days, styles=results.styles), caption)
         correlation = {name: scores[name]["by_lead"]["correlation"] for name in results.shown if name in scores}
         label = f"{BOXES[box]}: correlation"
-        yield Picture(*draw_curves(correlation, label, styles=results.styles), f"{label} with the observed mean.")
+        yield Chart(*draw_curves(correlation, label, styles=results.styles), f"{label} with the observed mean.")
 
 
-def crps_skill(results: Results) -> Iterator[Picture]:
+def crps_skill(results: Results) -> Iterator[Chart]:
     """Draw the CRPS skill of each system over climatology by lead."""
-    climate, found = results.metrics["climate"], results.metrics["ratios"].get("crps", {})
-    against = {name: found[name][climate] for name in results.shown if climate in found.get(name, {})}
+    climate, ratios = results.metrics["climate"], results.metrics["ratios"].get("crps", {})
+    against = {name: ratios[name][climate] for name in results.shown if climate in ratios.get(name, {})}
     against.pop(climate, None)
     if against:
         caption = (
@@ -142,20 +149,20 @@ def crps_skill(results: Results) -> Iterator[Picture]:
             "forecast Gaussians. Their spread is estimated on the validation days, that of the climatology in the "
             f"base period. {_about_bands(results)}"
         )
-        yield Picture(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
+        yield Chart(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
 
 
-def coverage(results: Results) -> Iterator[Picture]:
+def coverage(results: Results) -> Iterator[Chart]:
     """Draw the coverage of the first system's intervals by lead and by season of the day forecast."""
     if results.system not in results.metrics["probabilities"]:
         return
-    of = results.metrics["probabilities"][results.system]
+    scores = results.metrics["probabilities"][results.system]
     names = [f"{level} % interval" for level in LEVELS]
     blues = ("#08306B", "#2171B5", "#6BAED6")  # darker for narrower intervals
     styles = {name: {"color": blue, "linewidth": 2} for name, blue in zip(names, blues, strict=True)}
-    by_season = [[of["by_season"][key][season] for season in SEASONS] for key in COVERED]
+    by_season = [[scores["by_season"][key][season] for season in SEASONS] for key in COVERED]
     axes: dict[str, tuple[Any, dict[str, Any]]] = {
-        "by_lead": ([of["by_lead"][key] for key in COVERED], {}),
+        "by_lead": ([scores["by_lead"][key] for key in COVERED], {}),
         "by_season": (by_season, {"across": PARTS["by_season"].capitalize(), "x": SEASONS}),
     }
     for split, (shares, axis) in axes.items():
@@ -164,20 +171,20 @@ def coverage(results: Results) -> Iterator[Picture]:
         for level in LEVELS:
             figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
         caption = (
-            f"Share of observed values in the intervals of {_the(results)} by {PARTS[split]}. Dotted lines mark "
-            "the nominal levels."
+            f"Share of observed values in the intervals of {_with_article(results)} by {PARTS[split]}. Dotted "
+            "lines mark the nominal levels."
         )
-        yield Picture(figure, alt, caption)
+        yield Chart(figure, alt, caption)
 
 
-def pit(results: Results) -> Iterator[Picture]:
+def pit(results: Results) -> Iterator[Chart]:
     """Draw PIT histograms of the first system and the reference."""
-    found = results.metrics["probabilities"]
-    names = [name for name in dict.fromkeys([results.system, results.reference]) if name in found]
+    scores = results.metrics["probabilities"]
+    names = [name for name in dict.fromkeys([results.system, results.reference]) if name in scores]
     if not names:
         return
-    bins = len(found[names[0]]["pit"])
-    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"reliable": np.ones(bins)}
+    bins = len(scores[names[0]]["pit"])
+    curves = {name: np.array(scores[name]["pit"], float) * bins for name in names} | {"reliable": np.ones(bins)}
     caption = (
         "Histogram of the probability integral transform (PIT): how often the truth lies at each quantile of the "
         "forecast distribution, relative to a reliable forecast. High ends mean too little spread, and a slope "
@@ -185,21 +192,21 @@ def pit(results: Results) -> Iterator[Picture]:
     )
     middle = (np.arange(bins) + 0.5) / bins
     up, across = "Relative frequency", "Forecast probability of values below the truth"
-    yield Picture(*draw_curves(curves, up, across=across, x=middle, styles=results.styles), caption)
+    yield Chart(*draw_curves(curves, up, across=across, x=middle, styles=results.styles), caption)
 
 
-def heatwaves(results: Results) -> Iterator[Picture]:
+def heatwaves(results: Results) -> Iterator[Chart]:
     """Draw the Brier skill over the base rate by lead, and the ROC area and SEDI of event probabilities."""
     names = [*results.shown, STATE]
-    for kind, found in results.metrics["heatwaves"].items():
+    for kind, scores in results.metrics["heatwaves"].items():
         ratios = results.metrics["ratios"][kind]
         against = {name: ratios[name][BASE_RATE] for name in names if BASE_RATE in ratios.get(name, {})}
-        observed = next(iter(found.values()))["observed"]
+        observed = next(iter(scores.values()))["observed"]
         caption = (
             f"{HEATWAVES[kind]}: reduction of the Brier score relative to the base rate, the frequency in the "
             f"base period. The observed frequency in the test period is {percent(observed)}."
         )
-        yield Picture(*_skill_curves(results, against, f"Brier skill, {kind}"), caption)
+        yield Chart(*_skill_curves(results, against, f"Brier skill, {kind}"), caption)
     captions = {
         "roc_area": (
             "ROC area",
@@ -211,23 +218,23 @@ def heatwaves(results: Results) -> Iterator[Picture]:
             "symmetric extremal dependence index of warnings as frequent as the event. 0 means no skill.",
         ),
     }
-    found = results.metrics["heatwaves"].get(EVENT, {})
-    for key, (label, text) in captions.items() if found else ():
-        curves = {name: found[name]["by_lead"][key] for name in (*names, BASE_RATE) if name in found}
-        yield Picture(*draw_curves(curves, label, styles=results.styles), f"{HEATWAVES[EVENT]}: {text}")
+    scores = results.metrics["heatwaves"].get(EVENT, {})
+    for key, (label, text) in captions.items() if scores else ():
+        curves = {name: scores[name]["by_lead"][key] for name in (*names, BASE_RATE) if name in scores}
+        yield Chart(*draw_curves(curves, label, styles=results.styles), f"{HEATWAVES[EVENT]}: {text}")
 
 
-def reliability(results: Results) -> Iterator[Picture]:
+def reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each kind of heatwave probability."""
-    for kind, found in results.metrics["heatwaves"].items():
-        if results.system not in found:
+    for kind, scores in results.metrics["heatwaves"].items():
+        if results.system not in scores:
             continue
-        diagram = found[results.system]["reliability"]
+        diagram = scores[results.system]["reliability"]
         rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
-        known = [row for row in rows if None not in row]
-        if not known:  # no event is defined in a frozen sea
+        bins = [row for row in rows if None not in row]
+        if not bins:  # no event is defined in a frozen sea
             continue
-        probability, observed, share = np.array(known, float).T
+        probability, observed, share = np.array(bins, float).T
         curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
         figure, alt = draw_curves(
             curves, "Observed frequency", across=across, x=probability, styles=results.styles
@@ -235,33 +242,33 @@ def reliability(results: Results) -> Iterator[Picture]:
         colour = results.styles[results.system]["color"]
         figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
         caption = f"{HEATWAVES[kind]}: observed frequency by forecast probability. Larger points have more cases."
-        yield Picture(figure, alt, caption)
+        yield Chart(figure, alt, caption)
 
 
-def spread(results: Results) -> Iterator[Picture]:
+def spread(results: Results) -> Iterator[Chart]:
     """Draw the spread of each ensemble and the error of its mean by lead."""
-    for name, found in results.metrics["ensemble"].items():
-        curves = {"RMSE of the mean": found["by_lead"]["rmse"], "spread": found["by_lead"]["spread"]}
+    for name, scores in results.metrics["ensemble"].items():
+        curves = {"RMSE of the mean": scores["by_lead"]["rmse"], "spread": scores["by_lead"]["spread"]}
         caption = f"{name}: spread of the members and error of their mean. They agree if the ensemble is reliable."
-        yield Picture(*draw_curves(curves, "°C"), caption)
+        yield Chart(*draw_curves(curves, "°C"), caption)
 
 
-def rank_histogram(results: Results) -> Iterator[Picture]:
+def rank_histogram(results: Results) -> Iterator[Chart]:
     """Draw the rank histogram of each ensemble, unless no forecast has all members."""
-    for name, found in results.metrics["ensemble"].items():
-        if not (shares := found["rank_histogram"]):
+    for name, scores in results.metrics["ensemble"].items():
+        if not (shares := scores["rank_histogram"]):
             continue
         curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
         caption = f"{name}: a reliable ensemble has a flat rank histogram. High ends mean too little spread."
         across, x = "Members below the truth", np.arange(len(shares))
-        yield Picture(*draw_curves(curves, "Share of cases", across=across, x=x), caption)
+        yield Chart(*draw_curves(curves, "Share of cases", across=across, x=x), caption)
 
 
 def weekly_maps(results: Results, shown: str) -> Iterator[Map]:
     """Make maps of the first system by lead week, of `rmse` or `bias`."""
     weekly = results.weekly(results.system)
-    for name, title, label, about, kind in (one for one in WEEKLY if one[0] == shown):
-        caption = f"{about} of {_the(results)} by lead week."
+    for name, title, label, about, kind in (row for row in WEEKLY if row[0] == shown):
+        caption = f"{about} of {_with_article(results)} by lead week."
         draw = partial(draw_weeks, weekly[name], label=label, kind=kind)
         yield Map(name, title, _about_weeks(weekly[name], label), caption, draw)
 
@@ -285,8 +292,8 @@ def added_maps(results: Results) -> Iterator[Map]:
     )
     alt = f"{text} On the last day it added {float(change.min()):.2f} to {float(change.max()):.2f} °C."
     names = ("Network", "Linear base", "Added")
-    how: dict[str, Any] = {"names": names, "difference_label": "Network −\nbase (°C)", "kind": "difference"}
-    draw = partial(draw_forecast, network["anomaly"], base["anomaly"], label=ANOMALY, **how)
+    options: dict[str, Any] = {"names": names, "difference_label": "Network −\nbase (°C)", "kind": "difference"}
+    draw = partial(draw_forecast, network["anomaly"], base["anomaly"], label=ANOMALY, **options)
     yield Map("added", "What the network added", alt, text, draw)
     yield _skill_map(results, results.system, LINEAR_BASE)
 
@@ -296,39 +303,41 @@ def _skill_map(results: Results, system: str, base: str) -> Map:
     label = f"1 − MSE / MSE of {base} (positive: better)"
     compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system, base)
     shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
-    told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
+    share_texts = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
     caption = (
-        f"Skill of {_the(results, system)} over {base} by lead week. Positive skill means a smaller error. "
-        "Hatched cells are not significant by a Diebold-Mariano test with a false discovery rate of "
+        f"Skill of {_with_article(results, system)} over {base} by lead week. Positive skill means a smaller "
+        "error. Hatched cells are not significant by a Diebold-Mariano test with a false discovery rate of "
         f"{FDR:.0%}."
     )
-    if told:
-        caption += f" It is significantly better and worse in these shares of cells: {', '.join(told)}."
+    if share_texts:
+        caption += f" It is significantly better and worse in these shares of cells: {', '.join(share_texts)}."
     hatch = f"not significant (false discovery rate {FDR:.0%})"
     hatched = weekly["hatched"]
     draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", hatched=hatched, hatch_label=hatch)
-    many = results.metrics["kind"] == "hindcast"
-    own = "skill" if base == results.reference else f"skill-over-{base.replace(' ', '-')}"
-    name, title = (f"skill-{system}", f"Skill of {system} over {base}") if many else (own, f"Skill over {base}")
+    is_hindcast = results.metrics["kind"] == "hindcast"
+    slug = "skill" if base == results.reference else f"skill-over-{base.replace(' ', '-')}"
+    name, title = (
+        (f"skill-{system}", f"Skill of {system} over {base}") if is_hindcast else (slug, f"Skill over {base}")
+    )
     return Map(name, title, _about_weeks(weekly["skill"], label), caption, draw)
 
 
 def case_maps(results: Results) -> Iterator[Map]:
     """Make maps of the forecasts with the median, lowest and highest error beside the observations."""
-    for which in CASES if results.metrics["kind"] != "hindcast" else ():
-        name = "forecast" if which == "median" else which
-        forecast, truth = (fields["anomaly"] for fields in results.fields(results.case(which)))
+    for case in CASES if results.metrics["kind"] != "hindcast" else ():
+        name = "forecast" if case == "median" else case
+        forecast, truth = (fields["anomaly"] for fields in results.fields(results.case(case)))
         last = (forecast - truth).isel(lead=-1)
-        text = describe_case(results, which)
+        text = describe_case(results, case)
         alt = (
             f"{text} Forecast, observation and their difference by lead. On the last day the difference ranges "
             f"from {float(last.min()):.1f} to {float(last.max()):.1f} °C."
         )
         draw = partial(draw_forecast, forecast, truth, label=ANOMALY, kind="difference")
-        yield Map(name, f"{which.capitalize()} forecast", alt, text, draw)
+        yield Map(name, f"{case.capitalize()} forecast", alt, text, draw)
 
 
-Draw = Callable[[Results], Iterable[Picture | Map]]  # yields nothing if its figure does not apply to the results
+Draw = Callable[[Results], Iterable[Chart | Map]]  # yields nothing if its figure does not apply to the results
 # The keys are sections of the report (`report.SECTIONS`).
 FIGURES: dict[str, list[Draw]] = {
     "glance": [skill_by_lead, heatwave_case],
@@ -354,7 +363,7 @@ def describe_case(results: Results, name: str) -> str:
     return f"The forecast with the {CASES[name]} error, from {day}: RMSE {float(error):.2f} °C over all leads."
 
 
-def _the(results: Results, system: str | None = None) -> str:
+def _with_article(results: Results, system: str | None = None) -> str:
     """Return the name of a system as it is used in sentences."""
     return (system or results.system) if results.metrics["kind"] == "hindcast" else "the model"
 
@@ -363,7 +372,7 @@ def _skill_curves(
     results: Results, against: dict[str, Any], up: str, banded: Iterable[str] = ()
 ) -> tuple[Figure, str]:
     """Draw the skill (1 minus the ratio) of some comparisons by lead, with intervals for the systems `banded`."""
-    curves = {name: 1 - np.array(of["by_lead"]["ratio"], float) for name, of in against.items()}
+    curves = {name: 1 - np.array(comparison["by_lead"]["ratio"], float) for name, comparison in against.items()}
     bands = {n: 1 - np.array(against[n]["by_lead"]["interval"], float)[:, ::-1] for n in banded if n in against}
     return draw_curves(curves, up, bands=bands, styles=results.styles)
 

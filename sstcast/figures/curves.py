@@ -14,13 +14,13 @@ from sstcast.names import BASE_RATE, MODEL, STATE, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: narrow enough for the text to be legible on a phone
 PANEL, ACROSS = (2.5, 1.9), 2  # size of a small panel in inches, and panels in a row
-HIGHEST = 1.2  # largest ratio on the axis of a panel, because the interesting ratios are near 1
-BAND = 0.2  # opacity of an interval
-LINE, THRESHOLD = "#0072B2", "#D55E00"  # colours of the model, and of thresholds
+MAX_RATIO = 1.2  # largest ratio on the axis of a panel, because the interesting ratios are near 1
+BAND_ALPHA = 0.2  # opacity of an interval
+MODEL_COLOUR, THRESHOLD_COLOUR = "#0072B2", "#D55E00"  # colours of the model, and of thresholds
 Style = dict[str, Any]
 # Colours of Okabe and Ito (2008), which colour-blind readers can distinguish. Dashes distinguish curves in grey.
 STYLES: dict[str, Style] = {
-    MODEL: {"color": LINE, "linewidth": 2.4, "zorder": 3},
+    MODEL: {"color": MODEL_COLOUR, "linewidth": 2.4, "zorder": 3},
     "persistence": {"color": "#D55E00", "linestyle": "--"},
     "damped persistence": {"color": "#CC79A7", "linestyle": "-."},
     "climatology": {"color": "0.4", "linestyle": ":"},
@@ -33,10 +33,10 @@ STYLES: dict[str, Style] = {
     STATE: {"color": "#D55E00", "linestyle": "--"},
     "reliable": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # the curve of a perfectly reliable forecast
 }
-OTHERS = (LINE, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
+OTHERS = (MODEL_COLOUR, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
 
 
-class Picture(NamedTuple):
+class Chart(NamedTuple):
     """A figure, its alternative text, and its caption."""
 
     figure: Figure
@@ -46,11 +46,11 @@ class Picture(NamedTuple):
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:
     """Return a style for each system, which all figures of a report share."""
-    found = {name: STYLES.get(name) for name in names}
-    colours = [colour for colour in OTHERS if colour != LINE or MODEL not in found]
-    others = [name for name, style in found.items() if style is None]
-    extra = {name: {"color": colours[i % len(colours)]} for i, name in enumerate(others)}
-    return STYLES | {name: style or extra[name] for name, style in found.items()}
+    styles = {name: STYLES.get(name) for name in names}
+    colours = [colour for colour in OTHERS if colour != MODEL_COLOUR or MODEL not in styles]
+    unstyled_names = [name for name, style in styles.items() if style is None]
+    new_styles = {name: {"color": colours[i % len(colours)]} for i, name in enumerate(unstyled_names)}
+    return STYLES | {name: style or new_styles[name] for name, style in styles.items()}
 
 
 def style_axes(ax: Any) -> None:
@@ -91,25 +91,25 @@ def draw_curves(
     ax = figure.add_subplot(xlabel=across, ylabel=up)
     style_axes(ax)
     styles, count = styles or styles_of(curves), len(next(iter(curves.values())))
-    places = np.arange(1, count + 1) if x is None else np.asarray(x)
+    positions = np.arange(1, count + 1) if x is None else np.asarray(x)
     parts, lowest = [], 0.0
     for name, values in curves.items():
         y = np.array(values, float)
-        shown = np.flatnonzero(np.isfinite(y))
-        if not shown.size:
+        finite = np.flatnonzero(np.isfinite(y))
+        if not finite.size:
             continue
-        _plot(ax, places, y, (bands or {}).get(name), label=name, **styles.get(name, {}))
+        _plot(ax, positions, y, (bands or {}).get(name), label=name, **styles.get(name, {}))
         lowest = min(lowest, np.nanmin(y))
-        first, last = (f"{y[i]:.2f} at {_text(places[i])}" for i in shown[[0, -1]])
+        first, last = (f"{y[i]:.2f} at {_text(positions[i])}" for i in finite[[0, -1]])
         parts.append(f"{name} {first}, {last}")
     if lowest < 0:
         ax.axhline(0, color="0.2", linewidth=0.8)
     if x is None:
         ax.set_xlim(1, max(2, count))
-        ax.set_xticks(week_ends(count) if count >= 14 else places)
-    elif places.dtype.kind == "M":
+        ax.set_xticks(week_ends(count) if count >= 14 else positions)
+    elif positions.dtype.kind == "M":
         date_axis(ax)
-    elif places.dtype.kind != "U":  # Matplotlib has a tick for each class
+    elif positions.dtype.kind != "U":  # Matplotlib has a tick for each class
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if parts:
         legend(figure)
@@ -120,7 +120,7 @@ def _plot(ax: Any, x: NDArray[Any], y: NDArray[Any], ends: Any = None, **style: 
     """Draw a curve, with markers if it has few points, and shade the interval `ends [len(x)][2]`."""
     (line,) = ax.plot(x, y, marker="." if len(y) < 5 else None, **style)
     if ends is not None:
-        ax.fill_between(x, *np.array(ends, float).T, color=line.get_color(), alpha=BAND, linewidth=0)
+        ax.fill_between(x, *np.array(ends, float).T, color=line.get_color(), alpha=BAND_ALPHA, linewidth=0)
 
 
 def date_axis(ax: Any) -> None:
@@ -136,7 +136,7 @@ def draw_panels_of_ratios(
     """Draw ratios by lead with their intervals, each in a small panel.
 
     Args:
-        ratios: `ratio [lead]` and `interval [lead][2]` by name. Ratios that are always above `HIGHEST` are
+        ratios: `ratio [lead]` and `interval [lead][2]` by name. Ratios that are always above `MAX_RATIO` are
             omitted, unless all are.
         up: the label of the ratios.
         styles: styles by name, as in `draw_curves`.
@@ -144,28 +144,32 @@ def draw_panels_of_ratios(
     Returns:
         The figure, and an alternative text with the first and last ratio of each panel.
     """
-    near = {name: of for name, of in ratios.items() if any(r is not None and r <= HIGHEST for r in of["ratio"])}
-    ratios = near or ratios
+    low_ratios = {
+        name: comparison
+        for name, comparison in ratios.items()
+        if any(r is not None and r <= MAX_RATIO for r in comparison["ratio"])
+    }
+    ratios = low_ratios or ratios
     columns, rows = min(ACROSS, len(ratios)), -(-len(ratios) // ACROSS)
     figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    parts, known = [], [np.ones(1)]
-    for ax, (name, of) in zip(axes.flat, ratios.items(), strict=False):
-        ratio, ends = np.array(of["ratio"], float), np.array(of["interval"], float)
+    parts, drawn_values = [], [np.ones(1)]
+    for ax, (name, comparison) in zip(axes.flat, ratios.items(), strict=False):
+        ratio, ends = np.array(comparison["ratio"], float), np.array(comparison["interval"], float)
         leads = np.arange(1, len(ratio) + 1)
-        _plot(ax, leads, ratio, ends, color=styles.get(name, {}).get("color", LINE))
+        _plot(ax, leads, ratio, ends, color=styles.get(name, {}).get("color", MODEL_COLOUR))
         ax.axhline(1, color="0.2", linewidth=0.8)
         ax.set_title(name, fontsize="medium")
         style_axes(ax)
-        known += [ratio, ends.ravel()]
+        drawn_values += [ratio, ends.ravel()]
         parts.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
     for position, ax in enumerate(axes.flat):
         if position >= len(ratios):
             ax.remove()
         elif position + columns >= len(ratios):  # the last of its column
             ax.tick_params(labelbottom=True)
-    values = np.concatenate(known)
-    low, high = float(np.nanmin(values)), min(float(np.nanmax(values)), HIGHEST)
+    values = np.concatenate(drawn_values)
+    low, high = float(np.nanmin(values)), min(float(np.nanmax(values)), MAX_RATIO)
     margin = 0.05 * (high - low) + 1e-3
     axes.flat[0].set_ylim(low - margin, high + margin)
     axes.flat[0].set_xticks(week_ends(len(leads)))
@@ -174,8 +178,8 @@ def draw_panels_of_ratios(
     return figure, f"{up} by lead: {'; '.join(parts)}."
 
 
-def _text(place: Any) -> str:
+def _text(position: Any) -> str:
     """Format a position on the horizontal axis: a day, a class or a number."""
-    if isinstance(place, np.datetime64):
-        return np.datetime_as_string(place, unit="D")
-    return str(place) if isinstance(place, str) else f"{place:g}"
+    if isinstance(position, np.datetime64):
+        return np.datetime_as_string(position, unit="D")
+    return str(position) if isinstance(position, str) else f"{position:g}"

@@ -24,7 +24,7 @@ Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
 # Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
 # cold.
-COLOURS: dict[Kind, Colormap] = {
+COLOUR_MAPS: dict[Kind, Colormap] = {
     "error": colour_map("amp"),
     "difference": colour_map("balance"),
     "skill": colour_map("delta"),
@@ -184,8 +184,8 @@ def draw_forecast(
             ax = axes[row, column]
             meshes.append(_draw(ax, view, values.sel(lead=day), norm, colours))
             view.label(ax, left=column == 0, bottom=row == 2, width=width)
-        left = {"xytext": (-42, 0), "textcoords": "offset points", "rotation": 90, "ha": "right", "va": "center"}
-        axes[row, 0].annotate(name, (0, 0.5), xycoords="axes fraction", size="large", **left)
+        style = {"xytext": (-42, 0), "textcoords": "offset points", "rotation": 90, "ha": "right", "va": "center"}
+        axes[row, 0].annotate(name, (0, 0.5), xycoords="axes fraction", size="large", **style)
     for ax, day, valid in zip(axes[0], days, forecast["valid_time"].values, strict=True):
         # A date has ten characters of 0.65 of the font's size: titles of narrow maps must not overlap.
         size = min(TITLE, 72 * width / (10 * 0.65))
@@ -216,14 +216,14 @@ def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
     step = float(fields["lon"][1] - fields["lon"][0])
     lon = cells["lon"].values
-    whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap
-    return cells.reindex(lon=whole, method="nearest", tolerance=step / 4)
+    full_lon = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap
+    return cells.reindex(lon=full_lon, method="nearest", tolerance=step / 4)
 
 
 def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     """Choose round colour levels that cover `values` except the outermost 2 %."""
     if kind == "probability":
-        return BoundaryNorm(np.linspace(0, 1, 11), COLOURS[kind].N)
+        return BoundaryNorm(np.linspace(0, 1, 11), COLOUR_MAPS[kind].N)
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: all cells are empty; choose another --region, or check data.region")
@@ -240,7 +240,7 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     if diverging:  # a single arrow would shift the colour of zero
         below = above = below or above
     extend: Any = ("neither", "max", "min", "both")[2 * below + above]
-    return BoundaryNorm(levels, COLOURS[kind].N, extend=extend)
+    return BoundaryNorm(levels, COLOUR_MAPS[kind].N, extend=extend)
 
 
 def ticks_of(norm: BoundaryNorm, most: int = 9) -> NDArray[Any]:
@@ -261,7 +261,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
     ax.patch.set(**NO_DATA)
     view.prepare(ax)
     mesh: QuadMesh = ax.pcolormesh(
-        x, y, field.values, cmap=COLOURS[kind], norm=norm, zorder=1, transform=view.degrees
+        x, y, field.values, cmap=COLOUR_MAPS[kind], norm=norm, zorder=1, transform=view.degrees
     )
     return mesh
 

@@ -18,7 +18,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from matplotlib.colors import to_hex
 
-from sstcast.figures.curves import LINE, THRESHOLD
+from sstcast.figures.curves import MODEL_COLOUR, THRESHOLD_COLOUR
 from sstcast.figures.places import outlines
 from sstcast.figures.projection import COAST, LAND, land_in
 from sstcast.geo import Box, edges, evenly_spaced
@@ -93,9 +93,9 @@ def series_plot() -> Any:
     past = ColumnDataSource(dict.fromkeys(("x", "sst", "threshold", "heat"), ()), name="past")
     plot.varea("x", "threshold", "heat", source=past, fill_color=HEAT, fill_alpha=0.75)
     for share, alpha in FAN.items():
-        plot.varea("x", f"low{share}", f"high{share}", source=fan, fill_color=LINE, fill_alpha=alpha)
+        plot.varea("x", f"low{share}", f"high{share}", source=fan, fill_color=MODEL_COLOUR, fill_alpha=alpha)
     plot.line("x", "climatology", source=days, line_width=1.5, line_dash="dashed", name="climatology")
-    plot.line("x", "threshold", source=days, line_color=THRESHOLD, line_width=1.5, line_dash="dotdash")
+    plot.line("x", "threshold", source=days, line_color=THRESHOLD_COLOUR, line_width=1.5, line_dash="dotdash")
     plot.line("x", "sst", source=fan, line_width=2.5, name="forecast")
     plot.line("x", "sst", source=past, line_width=2, name="observed")
     plot.add_layout(Span(dimension="height", line_dash="dotted", name="chosen"))

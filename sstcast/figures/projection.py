@@ -55,9 +55,9 @@ class View:
 
         Raises SSTCastError if cartopy has no projection of that name, or PROJ is too old for it.
         """
-        known = projections()
-        if self.name not in known:
-            nearest = suggest(self.name, known) or EXAMPLES
+        classes = projections()
+        if self.name not in classes:
+            nearest = suggest(self.name, classes) or EXAMPLES
             raise SSTCastError(f"--projection {self.name}: cartopy has no projection of that name{nearest}")
         try:
             return _projection(self.name, self.box)
@@ -76,15 +76,15 @@ class View:
         half, south, north = min((self.box.east - self.box.west) / 2, SEAM), self.box.south, self.box.north
         if self.regional:
             sides = shapely.box(-half, south, half, north)
-            shown = self.projection.project_geometry(shapely.segmentize(sides, OUTLINE_STEP), self.degrees)
+            outline = self.projection.project_geometry(shapely.segmentize(sides, OUTLINE_STEP), self.degrees)
         else:
             lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(south, north, 181))
             points = self.projection.transform_points(self.degrees, lon, lat)[..., :2].reshape(-1, 2)
             cloud = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
-            shown = cloud.envelope.intersection(self.projection.domain.envelope)
-        if shown.is_empty:
+            outline = cloud.envelope.intersection(self.projection.domain.envelope)
+        if outline.is_empty:
             raise SSTCastError(f"--projection {self.name}: does not show this region; choose another{EXAMPLES}")
-        return shown
+        return outline
 
     @property
     def regional(self) -> bool:
@@ -127,7 +127,7 @@ class View:
         """Draw parallels and meridians on a map `width` inches wide, with degrees on the requested sides."""
         box, east_west, style = self.box, LongitudeFormatter(), {"size": "small", "color": "0.1"}
         round_degrees = MaxNLocator(max(3, min(5, int(width / INCHES_PER_LABEL))), steps=[1, 2, 3, 5, 10])
-        drawn = ax.gridlines(
+        gridlines = ax.gridlines(
             crs=self.degrees,
             xlocs=FixedLocator([lon - box.centre for lon in round_degrees.tick_values(box.west, box.east)]),
             ylocs=FixedLocator(round_degrees.tick_values(box.south, box.north)),
@@ -144,7 +144,7 @@ class View:
             xlabel_style=style,
             ylabel_style=style,
         )
-        drawn._auto_update = False  # otherwise cartopy would recompute lines and labels for every frame
+        gridlines._auto_update = False  # otherwise cartopy would recompute lines and labels for every frame
 
 
 @cache
@@ -168,7 +168,7 @@ def _projection(name: str, box: Box) -> Any:
     """Create a projection with those arguments that it accepts."""
     lon, lat, sixth = _signed(box.centre), box.middle, (box.north - box.south) / 6
     about_equator = abs(lat) < 1  # standard parallels that are symmetric about the equator do not define a cone
-    given = {
+    arguments = {
         "central_longitude": lon,
         "central_latitude": lat,
         "standard_parallels": (box.south + sixth, min(box.north - sixth * (not about_equator), 80)),
@@ -180,7 +180,7 @@ def _projection(name: str, box: Box) -> Any:
         "central_rotated_longitude": 0 if lat >= 0 else 180,
     }
     cls = projections()[name]
-    return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
+    return cls(**{key: value for key, value in arguments.items() if key in inspect.signature(cls).parameters})
 
 
 @cache

@@ -21,7 +21,7 @@ from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
 from sstcast.storage.artefacts import digest, fingerprint
 
@@ -47,11 +47,11 @@ class Results:
 
         Raises SSTCastError if the folder has neither a run nor scores, or if the scores are damaged.
         """
-        is_run = Run(folder).config_file.exists() or not Scored(folder).metrics.exists()
+        is_run = Run(folder).config_file.exists() or not ScoreFiles(folder).metrics.exists()
         self.run = Run.open(folder) if is_run else None
         if self.run is not None:
             evaluate(self.run)
-        self.scored, self.region = Scored(self.run.folder if self.run else folder), region
+        self.scored, self.region = ScoreFiles(self.run.folder if self.run else folder), region
         self.metrics: Scores = self.scored.read()
         if self.run is None and self.metrics["kind"] == "run":
             raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
@@ -83,13 +83,15 @@ class Results:
         systems = self.metrics["systems"]
         if self.metrics["kind"] != "hindcast":
             return list(systems)
-        baselines = [name for name, of in systems.items() if of["model"] is None]
+        baselines = [name for name, system in systems.items() if system["model"] is None]
         return list(dict.fromkeys([self.system, self.reference, *baselines]))
 
     @property
     def models(self) -> list[str]:
         """The systems that are neither baselines nor the reference."""
-        return [name for name, of in self.metrics["systems"].items() if of["model"] and name != self.reference]
+        return [
+            name for name, system in self.metrics["systems"].items() if system["model"] and name != self.reference
+        ]
 
     def weekly(self, system: str, reference: str | None = None) -> xr.Dataset:
         """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill` over a reference, and `hatched`.
@@ -143,9 +145,9 @@ class Results:
         days = sst["valid_time"]
         truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
         sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
-        known = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(self.data.box, truth.shape)
+        valid = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(self.data.box, truth.shape)
         forecast, observed = (
-            xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
+            xr.Dataset({"sst": field, "anomaly": field - climatology}).where(valid) for field in (sst, truth)
         )
         return select_region(forecast, self.region), select_region(observed, self.region)
 
@@ -155,14 +157,14 @@ class Results:
             return None
         # Imported here because these modules need PyTorch, which few figures do.
         from sstcast.forecasting.predictor import Models, in_degrees, predictor_of
-        from sstcast.scores.truth import Truth
+        from sstcast.scores.analysis import Analysis
 
-        truth, predictor = Truth.of(self.run), predictor_of(self.run)
+        truth, predictor = Analysis.of(self.run), predictor_of(self.run)
         base = predictor.linear_base() if isinstance(predictor, Models) else None
         assert base is not None
-        found = in_degrees(base.predict(*truth.histories(slice(date, date + 1))), truth.statistics)
-        found = found.isel(init_time=0).rename(sst_anomaly="anomaly")
-        return select_region(found, self.region)
+        fields = in_degrees(base.predict(*truth.histories(slice(date, date + 1))), truth.statistics)
+        fields = fields.isel(init_time=0).rename(sst_anomaly="anomaly")
+        return select_region(fields, self.region)
 
     @cached_property
     def _of_file(self) -> xr.DataArray:
@@ -170,5 +172,5 @@ class Results:
         if not path.exists() or fingerprint(path) != recipe["file"]:
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         forecasts = read_forecasts(path, *recipe["read_as"])
-        found = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
-        return found.sel(lead=slice(self.data.horizon))
+        sst = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
+        return sst.sel(lead=slice(self.data.horizon))

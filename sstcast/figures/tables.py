@@ -73,7 +73,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
     name = system if hindcast else label
     sheets = [
         *errors(metrics, label),
-        *(versus(metrics, name, other) for other in bases(metrics, against) if other != system),
+        *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
         *(ratios(metrics, label) if hindcast else []),
         *by_index(metrics, label),
         *probabilities(metrics, label),
@@ -132,16 +132,16 @@ def _least_width(sheet: Sheet, column: int) -> int:
 
 def _parts_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
     """Divide the columns of a table into parts at most `width` characters wide, which break no number."""
-    first = 3 + max((len(printable(name)) for name, _ in sheet.rows), default=0)
+    name_width = 3 + max((len(printable(name)) for name, _ in sheet.rows), default=0)
     parts: list[list[int]] = [[]]
-    used = first
+    total_width = name_width
     for column in range(len(sheet.header)):
-        wide = 2 + _least_width(sheet, column)
-        if parts[-1] and used + wide > width:
+        column_width = 2 + _least_width(sheet, column)
+        if parts[-1] and total_width + column_width > width:
             parts.append([])
-            used = first
+            total_width = name_width
         parts[-1].append(column)
-        used += wide
+        total_width += column_width
     return parts
 
 
@@ -186,8 +186,8 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
 
 def bases(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
     """Return `against`, by default the reference, after the linear base of the run's network if it has one."""
-    own = [LINEAR_BASE] if LINEAR_BASE in metrics["systems"] else []
-    return list(dict.fromkeys([*own, *(against or [metrics["reference"]])]))
+    linear_bases = [LINEAR_BASE] if LINEAR_BASE in metrics["systems"] else []
+    return list(dict.fromkeys([*linear_bases, *(against or [metrics["reference"]])]))
 
 
 def added(metrics: Scores) -> str:
@@ -211,16 +211,16 @@ def added(metrics: Scores) -> str:
         ends = f", 95 % interval {low:.3f} to {high:.3f}"
         doubt = "" if same or high < 1 or low > 1 else ", which may be chance"
     share = metrics["systems"][MODEL].get("share")
-    told = (
+    share_text = (
         "All of its change is added"
         if share is None
         else "Only the share of the change that held in years left out of training is added: "
-        + ", ".join(f"{of:.2f} in week {week}" for week, of in enumerate(share, 1))
+        + ", ".join(f"{week_share:.2f} in week {week}" for week, week_share in enumerate(share, 1))
     )
     return (
         f"The network changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the same days. The "
         f"change {verdict} the mean squared error {to} {compared['ratio']:.3f} times that of the "
-        f"base{ends}{doubt} ({days}). {told}."
+        f"base{ends}{doubt} ({days}). {share_text}."
     )
 
 
@@ -241,25 +241,25 @@ def gains(metrics: Scores) -> list[str]:
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:
     """Return the comparisons of the model with all other systems, or for a hindcast of all with the reference."""
-    found, base = metrics["ratios"].get("mse", {}), metrics["reference"]
+    mse_ratios, base = metrics["ratios"].get("mse", {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
-        return dict(found.get(MODEL, {}))
-    return {name: found[name][base] for name in metrics["systems"] if name in found and name != base}
+        return dict(mse_ratios.get(MODEL, {}))
+    return {name: mse_ratios[name][base] for name in metrics["systems"] if name in mse_ratios and name != base}
 
 
 def ratios(metrics: Scores, label: str) -> list[Sheet]:
     """Return tables of the `comparisons` by lead, lead week, season and fold."""
-    found = comparisons(metrics)
-    if not found:
+    by_system = comparisons(metrics)
+    if not by_system:
         return []
-    ours = metrics["kind"] != "hindcast"
-    name = f"MSE of {label} / MSE of each system" if ours else f"MSE / MSE of {metrics['reference']}"
+    has_model = metrics["kind"] != "hindcast"
+    name = f"MSE of {label} / MSE of each system" if has_model else f"MSE / MSE of {metrics['reference']}"
     sheets = []
     for split, title in PARTS.items():
         if parts := parts_of(metrics, split):
             rows = [
-                (of, [_marked(_at(compared[split], part)) for part in parts.values()])
-                for of, compared in found.items()
+                (system, [_marked(_at(compared[split], part)) for part in parts.values()])
+                for system, compared in by_system.items()
             ]
             sheets.append(Sheet(f"{name}, by {title}", [*parts], rows))
     return sheets
@@ -289,31 +289,36 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
     """
     compared = metrics["ratios"]["mse"][next(iter(metrics["systems"]))][reference]
     leads = parts_of(metrics, "by_lead")
-    at = [compared, *(_at(compared["by_lead"], day) for day in leads.values())]
+    parts = [compared, *(_at(compared["by_lead"], day) for day in leads.values())]
     blank = [""] * len(leads)
     rows = [
-        ("MSE ratio", [_marked(part) for part in at]),
-        ("95 % interval", [_interval(part["interval"]) for part in at]),
-        ("p (equal MSE)", [p_text(part["p_value"]) for part in at]),
+        ("MSE ratio", [_marked(part) for part in parts]),
+        ("95 % interval", [_interval(part["interval"]) for part in parts]),
+        ("p (equal MSE)", [p_text(part["p_value"]) for part in parts]),
     ]
-    ends = [None, *(day // 7 if day % 7 == 6 or day == metrics["horizon"] - 1 else None for day in leads.values())]
+    weeks = [
+        None,
+        *(day // 7 if day % 7 == 6 or day == metrics["horizon"] - 1 else None for day in leads.values()),
+    ]
     for kind in ("better", "worse"):
         if shares := compared.get(kind):
-            rows.append((f"cells {kind}", ["" if week is None else percent(shares[week]) for week in ends]))
+            rows.append((f"cells {kind}", ["" if week is None else percent(shares[week]) for week in weeks]))
     if folds := compared.get("over_folds"):
         rows.append(("95 % over folds", [_interval(folds["interval"]), *blank]))
         rows.append(("p over folds", [p_text(folds["p_value"]), *blank]))
     if seeds := compared.get("over_seeds"):
-        known = [ratio for ratio in seeds if ratio is not None]
-        rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *blank]))
+        seed_ratios = [ratio for ratio in seeds if ratio is not None]
+        rows.append(
+            ("each member", [_interval([min(seed_ratios), max(seed_ratios)]) if seed_ratios else "-", *blank])
+        )
     title = f"MSE of {name} / MSE of {reference} (cells: share with a significant difference by week)"
     return Sheet(title, ["all", *leads], rows)
 
 
 def probabilities(metrics: Scores, label: str) -> list[Sheet]:
     """Return tables of probabilistic scores over all leads, and of the coverage of 80 % intervals by part."""
-    found, climate = metrics["probabilities"], metrics["climate"]
-    if not found:
+    scores, climate = metrics["probabilities"], metrics["climate"]
+    if not scores:
         return []
     parts = {split: parts_of(metrics, split) for split in ("by_lead", "by_season", "by_fold")}
 
@@ -324,22 +329,26 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
         return [number(score["crps"], 4), *_ratio(metrics, "crps", name)[:2], skill, *covered, *width]
 
     def covered(_name: str, score: Scores) -> list[str]:
-        return [percent(score[split]["covered_80"][part]) for split, of in parts.items() for part in of.values()]
+        return [
+            percent(score[split]["covered_80"][part])
+            for split, by_heading in parts.items()
+            for part in by_heading.values()
+        ]
 
     header = ["CRPS", "ratio", "95 %", "skill", *(f"in {level} %" for level in LEVELS), "spread", "spread / error"]
     title = f"Probabilities, °C: CRPS, ratio to {metrics['reference']}, skill against {climate}"
     by = "lead, season and fold" if parts["by_fold"] else "lead and season"
-    headings = [heading for of in parts.values() for heading in of]
+    headings = [heading for by_heading in parts.values() for heading in by_heading]
     return [
-        _sheet(title, header, metrics, found, label, cells),
-        _sheet(f"Coverage of 80 % intervals by {by}", headings, metrics, found, label, covered),
+        _sheet(title, header, metrics, scores, label, cells),
+        _sheet(f"Coverage of 80 % intervals by {by}", headings, metrics, scores, label, covered),
     ]
 
 
 def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
     """Return a table for each kind of heatwave probability: Brier score, ratio, and skill over the base rate."""
     sheets, leads = [], parts_of(metrics, "by_lead")
-    for kind, found in metrics["heatwaves"].items():
+    for kind, scores in metrics["heatwaves"].items():
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
             base = metrics["ratios"][kind][name].get(BASE_RATE, {})
@@ -348,7 +357,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
             return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
         header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
-        first = next(iter(found.values()))
+        first = next(iter(scores.values()))
         where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
         if short := metrics["short_base_period"]:
             where += f", base period of only {short}"
@@ -356,7 +365,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
             f"{HEATWAVES[kind]}, {percent(first['observed'])} observed{where}: Brier score, ratio to "
             f"{metrics['reference']}; skill over the base rate, also by lead"
         )
-        sheets.append(_sheet(title, header, metrics, found, label, cells))
+        sheets.append(_sheet(title, header, metrics, scores, label, cells))
     return sheets
 
 
@@ -369,8 +378,8 @@ def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
         return [number(value) for value in values]
 
     header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
-    found = metrics["indices"].items()
-    return {box: _sheet(f"{BOXES[box]}, °C", header, metrics, scores, label, cells) for box, scores in found}
+    boxes = metrics["indices"].items()
+    return {box: _sheet(f"{BOXES[box]}, °C", header, metrics, scores, label, cells) for box, scores in boxes}
 
 
 def ensembles(metrics: Scores, label: str) -> list[Sheet]:
@@ -380,8 +389,8 @@ def ensembles(metrics: Scores, label: str) -> list[Sheet]:
     def cells(_name: str, score: Scores) -> list[str]:
         return [number(score[name]) for name in names]
 
-    found, header = metrics["ensemble"], [*names.values()]
-    return [_sheet("Ensemble, all leads, °C", header, metrics, found, label, cells)] if found else []
+    scores, header = metrics["ensemble"], [*names.values()]
+    return [_sheet("Ensemble, all leads, °C", header, metrics, scores, label, cells)] if scores else []
 
 
 def weights(run: Run) -> Sheet:
@@ -389,10 +398,10 @@ def weights(run: Run) -> Sheet:
     # Imported here because it needs PyTorch, which no other table does.
     from sstcast.forecasting.predictor import load_combination
 
-    found = load_combination(run)
+    week_weights = load_combination(run)
     names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
-    rows = [(name, [number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]
-    header = [f"week {1 + week}" for week in range(len(found))]
+    rows = [(name, [number(weight) for weight in row]) for name, row in zip(names, week_weights.T, strict=True)]
+    header = [f"week {1 + week}" for week in range(len(week_weights))]
     return Sheet(f"Weights of {run.folder.name} by lead week", header, rows)
 
 
@@ -445,8 +454,8 @@ def _sheet(
     rows = []
     for name in dict.fromkeys(order):
         members = metrics["systems"].get(name, {}).get("members", 1)
-        more = f" ({members} members)" if members > 1 and name != MODEL else ""
-        rows.append((label if name == MODEL else f"{name}{more}", cells(name, scores[name])))
+        suffix = f" ({members} members)" if members > 1 and name != MODEL else ""
+        rows.append((label if name == MODEL else f"{name}{suffix}", cells(name, scores[name])))
     return Sheet(title, header, rows)
 
 
@@ -467,8 +476,8 @@ def _marked(compared: Scores) -> str:
     if compared["ratio"] is None:
         return "-"
     low, high = compared["interval"]
-    told = low is not None and (low > 1 or high < 1)
-    return f"{compared['ratio']:.3f}{'*' if told else ' '}"
+    significant = low is not None and (low > 1 or high < 1)
+    return f"{compared['ratio']:.3f}{'*' if significant else ' '}"
 
 
 def _interval(ends: Sequence[float | None]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sstcast.forecasting.samples import CELLS_AT_ONCE, Array, sampled
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.geo import area_weights
-from sstcast.ocean.heatwaves import AROUND, events
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 
 INTERVAL, INTERVAL_NOW = "heatwave_area_quantile", "heatwave_area_now_quantile"
 HAZEN: Any = "hazen"  # the plotting position (i - 1/2) / N, at which joint samples have their values
@@ -44,16 +44,16 @@ def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors
 
     Args:
         hot: whether each of the last days was above the threshold, `[past, cell]`. The last is the initial date.
-            The `AROUND` days before it decide whether it is in an event.
+            The `MARGIN_DAYS` days before it decide whether it is in an event.
         margin: the mean minus the threshold in degC, `[lead, cell]`, NaN where no event is defined.
         spread: standard deviation in degC, `[lead, cell]`.
-        errors: standardised errors `[lead + AROUND, cell, sample]`.
+        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`.
         weights: weights `[area, cell]`.
     """
-    hot, leads, samples = hot[-AROUND - 1 :], len(margin), errors.shape[-1]
+    hot, leads, samples = hot[-MARGIN_DAYS - 1 :], len(margin), errors.shape[-1]
     defined = np.isfinite(margin)
     defined = np.concatenate([defined.any(0, keepdims=True), defined])
-    days = np.minimum(np.arange(leads + AROUND), leads - 1)
+    days = np.minimum(np.arange(leads + MARGIN_DAYS), leads - 1)
     inside_area = np.zeros((1 + leads, len(weights), samples), np.float32)
     for start in range(0, len(hot[0]), CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
@@ -62,7 +62,7 @@ def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors
         ahead = np.packbits(errors[:, part] > limit[days, :, None], axis=-1)
         before = np.where(hot[:, part, None], np.uint8(255), np.uint8(0))
         before = np.broadcast_to(before, (len(hot), *ahead.shape[1:]))
-        inside = events(np.concatenate([before, ahead]))[len(hot) - 1 : -AROUND]
+        inside = events(np.concatenate([before, ahead]))[len(hot) - 1 : -MARGIN_DAYS]
         for day, bits in enumerate(inside):
             cells = np.unpackbits(bits, axis=-1, count=samples).astype(np.float32)
             inside_area[day] += (weights[:, part] * defined[day, part]) @ cells
@@ -75,7 +75,7 @@ def with_interval_of_area(fields: xr.Dataset, errors: Array) -> xr.Dataset:
 
     Args:
         fields: a forecast from one initial date, with the fields of `heatwaves.with_heatwaves`.
-        errors: standardised errors `[lead + AROUND, cell, sample]` of the cells in which `sst` is not NaN.
+        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]` of the cells in which `sst` is not NaN.
 
     Returns:
         `fields` with `heatwave_area_quantile(init_time, lead, quantile)` and, for the initial date,

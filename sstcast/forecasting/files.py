@@ -23,7 +23,7 @@ from sstcast.ocean.units import celsius
 DAY = np.timedelta64(1, "D")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
-ROUNDING = 1e-6  # days
+ROUNDING_DAYS = 1e-6  # days
 REMEDY = "write it again"
 
 
@@ -63,40 +63,43 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    first, *others = parts = read_parts(path, partial(_forecasts, variable=variable, units=units))
-    for part in others:
+    first, *other_parts = parts = read_parts(path, partial(_forecasts, variable=variable, units=units))
+    for part in other_parts:
         if part.note != first.note:
             raise SSTCastError(f"{part.path}: holds {part.note}, not the {first.note} of {first.path.name}")
         if (part.spread is None) != (first.spread is None):
-            one, other = (part, first) if part.spread is None else (first, part)
+            without_spread, with_spread = (part, first) if part.spread is None else (first, part)
             raise SSTCastError(
-                f"{one.path}: has no spread, but {other.path.name} has one; give files with the same variables"
+                f"{without_spread.path}: has no spread, but {with_spread.path.name} has one; give "
+                "files with the same variables"
             )
     sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time")
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
-    note = f"{len(parts)} files of {first.note}" if others else first.note
+    note = f"{len(parts)} files of {first.note}" if other_parts else first.note
     return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note)
 
 
 def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:
     """Return the forecasts in one dataset."""
     field = find_field(dataset, path, FORECAST, variable, units)
-    ahead, covered = _middles(field["init_time"], field["lead"], dataset, str(field.name), path)
-    days, leads, shift = _days(field["init_time"], field["lead"], ahead, path)
+    lead_days, period_notes = _middles(field["init_time"], field["lead"], dataset, str(field.name), path)
+    days, leads, day_notes = _days(field["init_time"], field["lead"], lead_days, path)
     notes = [
         f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
         *field.attrs["notes"],
-        *covered,
-        *shift,
+        *period_notes,
+        *day_notes,
     ]
 
-    def ordered(found: xr.DataArray) -> xr.DataArray:
-        return found.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
+    def ordered(forecast_field: xr.DataArray) -> xr.DataArray:
+        return forecast_field.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
 
-    other, spread = f"{field.name}_spread", None
-    if other in dataset.data_vars:
-        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path, other, "")
-        spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) * np.float32(factor)
+    spread_name, spread = f"{field.name}_spread", None
+    if spread_name in dataset.data_vars:
+        factor, _ = celsius(
+            str(dataset[spread_name].attrs.get("units", field.attrs["units"])), path, spread_name, ""
+        )
+        spread = ordered(find_field(dataset, path, FORECAST, spread_name, "degC")[0]) * np.float32(factor)
     return Forecasts(path, ordered(field), spread, ", ".join(notes))
 
 
@@ -115,11 +118,11 @@ def _middles(
     if middle is not None:
         from_init = middle - init.values.ravel()[0] if middle.dtype.kind != "m" else middle
         return np.asarray(from_init / DAY, float), ["days are those of the bounds of the lead"]
-    ahead = _in_days(lead, path)
+    lead_days = _in_days(lead, path)
     kind = dataset[name].attrs.get("GRIB_stepType")
     if kind in AVERAGES:
-        return ahead - 0.5, [*notes, f"each step is of the 24 hours before it (GRIB_stepType {kind})"]
-    return ahead, [f"its lead {note}" for note in notes]
+        return lead_days - 0.5, [*notes, f"each step is of the 24 hours before it (GRIB_stepType {kind})"]
+    return lead_days, [f"its lead {note}" for note in notes]
 
 
 def _days(
@@ -130,26 +133,26 @@ def _days(
     A forecast is of the day that holds the `middle` of its period, in days after the initial time. If that is at
     midnight, it is of the day of its label, initial time + lead.
     """
-    times, ahead = dates(init, path).round("min"), _in_days(lead, path)  # 23:59:59.9 belongs to the next day
+    times, lead_days = dates(init, path).round("min"), _in_days(lead, path)  # 23:59:59.9 belongs to the next day
     days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
     position = hours[:, None] + middle
-    label = hours[:, None] + ahead
-    counts, labels = (np.floor(days_after + ROUNDING).astype(int) for days_after in (position, label))
-    counts -= (abs(position - counts) < ROUNDING) & (labels == counts - 1)
+    label = hours[:, None] + lead_days
+    counts, labels = (np.floor(days_after + ROUNDING_DAYS).astype(int) for days_after in (position, label))
+    counts -= (abs(position - counts) < ROUNDING_DAYS) & (labels == counts - 1)
     if (counts != counts[0]).any():
         raise SSTCastError(
-            f"{path}: forecasts begin at several hours, so that lead {ahead[0]:g} falls on different days; select "
-            "forecasts from one hour"
+            f"{path}: forecasts begin at several hours, so that lead {lead_days[0]:g} falls on different days; "
+            "select forecasts from one hour"
         )
-    leads, told = pd.Index(counts[0]), ", ".join(f"{one:g}" for one in ahead[:4])
+    leads, lead_text = pd.Index(counts[0]), ", ".join(f"{value:g}" for value in lead_days[:4])
     if leads.has_duplicates:
-        raise SSTCastError(f"{path}: lead {told} days: several leads fall on one day; average them to days")
+        raise SSTCastError(f"{path}: lead {lead_text} days: several leads fall on one day; average them to days")
     if leads.min() < 0:
-        raise SSTCastError(f"{path}: lead {told} days: lies before the initial time; omit negative leads")
+        raise SSTCastError(f"{path}: lead {lead_text} days: lies before the initial time; omit negative leads")
     if leads.min() > 0:
         return days.values, leads.values.astype(np.int32), []
     note = "lead 0 is the day of init_time and the first day forecast, so the history ends on the day before"

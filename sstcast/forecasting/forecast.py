@@ -17,7 +17,7 @@ from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.history import Normals, checked, in_words, last_days
+from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
 from sstcast.forecasting.places import SHARES, with_places, write_table
 from sstcast.forecasting.predictor import (
     Predictor,
@@ -46,7 +46,7 @@ from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import as_text, is_made_of, locked, made_of
+from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS, write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
@@ -84,18 +84,19 @@ def forecast(
         _check_out(out)
     run = Run.open(folder)
     days = continued(run, days)
-    other = days.given
-    named = options_for_keys() if "source" in other else nullcontext()
-    with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
-        data = transferred_data(run, days, to_forecast=True, date=day) if other else run.config.data
+    options = days.given
+    error_keys = options_for_keys() if "source" in options else nullcontext()
+    # Lock first, so that an unwritable folder fails at once.
+    with locked(out or run.folder / "forecast"), error_keys:
+        data = transferred_data(run, days, to_forecast=True, date=day) if options else run.config.data
         today = dt.date.today()
         history = last_days(data, day, today, days_read(run, data), PAST)
-        if not other:
+        if not options:
             last = history.indexes["time"][-1].date()
             data = own_data(run, last)
             if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
                 history = last_days(data, last, today, count, PAST)
-        elif "source" in other or not Prepared.of(data).exist:
+        elif "source" in options or not Prepared.of(data).exist:
             prepare(data)
         else:
             check_source(data)
@@ -103,13 +104,15 @@ def forecast(
         loaded = LoadedRun(run.folder, data)
         asked = None if places is None else Asked(places, tuple(shares))
         if out is None:
-            source = other.get("source")
-            place = "".join(f"-{each}" for each in (source and Path(source).stem, other.get("region")) if each)
-            out = run.folder / f"forecast{file_name(place)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
+            source = options.get("source")
+            name_suffix = "".join(
+                f"-{part}" for part in (source and Path(source).stem, options.get("region")) if part
+            )
+            out = run.folder / f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
             _check_out(out)
-        if short := short_base_period(*data.splits.base):
-            LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short}")
-        if is_made_of(out, loaded.recipe(history, members, samples, asked)):
+        if short_period := short_base_period(*data.splits.base):
+            LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
+        if is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
             if asked is not None:
                 _tabulate(out, asked)
             return out, False
@@ -148,14 +151,14 @@ def own_data(run: Run, last: dt.date) -> DataConfig:
 
     Raises SSTCastError if the source or the stores hold other days than the run was trained on.
     """
-    own = run.config.data
+    trained_data = run.config.data
     data = newest_data(run, last)
-    if not Prepared.of(data).exist or (data != own and changed_days(data).size):
+    if not Prepared.of(data).exist or (data != trained_data and changed_days(data).size):
         prepare(data)
-    elif data == own:
+    elif data == trained_data:
         check_source(data)
     update_predictors(data)
-    if Prepared.of(own).exist:
+    if Prepared.of(trained_data).exist:
         check_data(run)  # stores extended with newer days must be of the same ocean
     return data
 
@@ -177,7 +180,7 @@ def _check_out(path: Path) -> None:
     """Raise SSTCastError unless a forecast may be written to `path`. Only forecasts may be overwritten."""
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
-    if path.exists() and "history" not in (made_of(path) or ()):
+    if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
 
 
@@ -198,9 +201,9 @@ class LoadedRun:
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
-    def normals(self) -> Normals:
+    def normals(self) -> RegionStatistics:
         """The region's grid, climatology and scale from the prepared stores."""
-        return Normals(self.data)
+        return RegionStatistics(self.data)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -305,37 +308,43 @@ class LoadedRun:
         count = days_read(self.run, self.data)
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
-        known = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": told} if (told := self._check_predictors(known)) else {}
-        standard = known.isel(time=slice(-self.data.history, None))
+        all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        read = {"predictors": told} if (told := self._check_predictors(all_standard)) else {}
+        standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
-        predicted = self.predictor.predict(with_earlier(standard, known))
-        predicted = not_below_freezing(predicted, standard, limits[FREEZING])
-        fields = with_distribution(in_degrees(predicted, standard), self.spread, limits[FREEZING])
-        fields = fields.merge(_past(known.isel(time=slice(-PAST, None))), compat="no_conflicts")
+        anomalies = self.predictor.predict(with_earlier(standard, all_standard))
+        anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
+        fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
+        fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
-            each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
-            fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
-        name, data, day = self.run.folder.resolve().name, in_words(history[-count:]), history.indexes["time"][-1]
-        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        short = short_base_period(*self.data.splits.base)
+            member_sst = [
+                in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
+            ]
+            fields["sst_member"] = xr.concat(member_sst, "member").assign_coords(member=np.arange(len(member_sst)))
+        name, data, day = (
+            self.run.folder.resolve().name,
+            describe_history(history[-count:]),
+            history.indexes["time"][-1],
+        )
+        timestamp = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        short_period = short_base_period(*self.data.splits.base)
         return described(
             fields,
             self.run,
             self.normals.source,
             None if self.data == self.config.data else self.data,
             title=f"SST forecast by run {name} from {data.partition(';')[0]}",
-            history=f"{now} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
-            date_created=now,
+            history=f"{timestamp} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
+            date_created=timestamp,
             data=data,
             region=self.data.place,
             recipe=as_text(self.recipe(history, members, samples, asked, given)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
-            **({"heatwave_base_period": f"only {short}"} if short else {}),
+            **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
         )
 
     def _with_samples(

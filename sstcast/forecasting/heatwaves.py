@@ -3,7 +3,7 @@
 The probability that a day is beyond a threshold follows from the Gaussian of that day. Whether the day is part of
 an event also depends on the days around it. Events are therefore detected in a few hundred trajectories. Each
 consists of the observed days, the days forecast with errors drawn from the joint Gaussian of all leads, and
-`AROUND` further days that keep the margin and spread of the last lead.
+`MARGIN_DAYS` further days that keep the margin and spread of the last lead.
 
 One bit records whether a trajectory is beyond a threshold on a day. The same standardised errors serve all cells,
 which differ only in margin and spread. If n trajectories are beyond the threshold on some day, they are therefore
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sstcast.forecasting.spread import Spread
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, UNDEFINED, events, multiples
+from sstcast.ocean.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 
 SAMPLES = 256
 WORD = 64  # trajectories per integer
@@ -47,7 +47,7 @@ def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Random errors on the days forecast and the `AROUND` days after them, which all cells share.
+    """Random errors on the days forecast and the `MARGIN_DAYS` days after them, which all cells share.
 
     Attributes:
         correlation: correlation of the errors between leads, `[lead, lead]`.
@@ -61,51 +61,51 @@ class Trajectories:
     def first(self) -> Bits:
         """Bit sets of the n trajectories with the largest errors on each day, `[word, day, n]`, n = 0..samples."""
         size = len(self.correlation)
-        after = np.arange(AROUND + 1)
+        lags = np.arange(MARGIN_DAYS + 1)
         step = self.correlation[-1, -2] if size > 1 else 0.0
-        days = np.minimum(np.arange(size + AROUND), size - 1)
-        late = np.maximum(np.arange(size + AROUND) - size + 1, 0)
+        days = np.minimum(np.arange(size + MARGIN_DAYS), size - 1)
+        days_past_end = np.maximum(np.arange(size + MARGIN_DAYS) - size + 1, 0)
         # Beyond the last lead, the correlation decays from day to day as between the last two leads.
-        reach = step ** after[np.abs(late[:, None] - late)]
-        values, vectors = np.linalg.eigh(self.correlation[np.ix_(days, days)] * reach)
+        decay = step ** lags[np.abs(days_past_end[:, None] - days_past_end)]
+        values, vectors = np.linalg.eigh(self.correlation[np.ix_(days, days)] * decay)
         factor = vectors * np.sqrt(np.maximum(values, 0))
         errors = np.random.default_rng(0).standard_normal((self.samples, len(days))) @ factor.T
         trajectory = np.arange(self.samples)
-        one = np.zeros((self.samples, self.samples // WORD), np.uint64)
-        one[trajectory, trajectory // WORD] = np.uint64(1) << (trajectory % WORD).astype(np.uint64)
-        table = np.zeros((one.shape[1], len(days), self.samples + 1), np.uint64)
+        single_bits = np.zeros((self.samples, self.samples // WORD), np.uint64)
+        single_bits[trajectory, trajectory // WORD] = np.uint64(1) << (trajectory % WORD).astype(np.uint64)
+        table = np.zeros((single_bits.shape[1], len(days), self.samples + 1), np.uint64)
         for day, order in enumerate(np.argsort(-errors, axis=0).T):
-            table[:, day, 1:] = np.cumsum(one[order], axis=0, dtype=np.uint64).T
+            table[:, day, 1:] = np.cumsum(single_bits[order], axis=0, dtype=np.uint64).T
         return table
 
     def beyond(self, probability: NDArray[np.float32]) -> Bits:
-        """Return the bits of trajectories beyond a limit, `[lead + AROUND, word, cell]`.
+        """Return the bits of trajectories beyond a limit, `[lead + MARGIN_DAYS, word, cell]`.
 
         `probability [lead, cell]` is the probability of being beyond it. Where it is NaN, no trajectory is.
         """
         number = (np.nan_to_num(probability) * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
-        number = np.concatenate([number, np.broadcast_to(number[-1:], (AROUND, *number.shape[1:]))])
-        place = number + (self.samples + 1) * np.arange(len(number))[:, None]
-        return np.stack([word.take(place) for word in self.first.reshape(len(self.first), -1)], axis=1)
+        number = np.concatenate([number, np.broadcast_to(number[-1:], (MARGIN_DAYS, *number.shape[1:]))])
+        flat_index = number + (self.samples + 1) * np.arange(len(number))[:, None]
+        return np.stack([word.take(flat_index) for word in self.first.reshape(len(self.first), -1)], axis=1)
 
     def in_event(self, probability: NDArray[np.float32], observed: NDArray[np.bool_]) -> Bits:
         """Return the bits of trajectories in an event, `[day, word, cell]`.
 
-        The days are those observed, those forecast, and `AROUND` more. `probability [lead, cell]` is the
+        The days are those observed, those forecast, and `MARGIN_DAYS` more. `probability [lead, cell]` is the
         probability of a day beyond the threshold. `observed [day, cell]` marks the days before the first lead that
         were beyond it.
         """
-        ahead = self.beyond(probability)
-        before = np.where(observed[:, None], ~np.uint64(0), np.uint64(0))
-        return events(np.concatenate([np.broadcast_to(before, (len(before), *ahead.shape[1:])), ahead]))
+        future = self.beyond(probability)
+        past = np.where(observed[:, None], ~np.uint64(0), np.uint64(0))
+        return events(np.concatenate([np.broadcast_to(past, (len(past), *future.shape[1:])), future]))
 
     def probability(self, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments).
 
         It is NaN where `beyond` is.
         """
-        inside = self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
-        return np.where(np.isnan(beyond), np.float32(np.nan), inside)
+        event_share = self.share(self.in_event(beyond, observed)[len(observed) : -MARGIN_DAYS])
+        return np.where(np.isnan(beyond), np.float32(np.nan), event_share)
 
     def share(self, bits: Bits) -> NDArray[np.float32]:
         """Return the share of trajectories whose bit is set in `bits [..., word, cell]`."""
@@ -133,30 +133,34 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         `heatwave_area(init_time, lead)` and `heatwave_area_now(init_time)`, the expected share of the sea in a
         heatwave, over the cells where an event is defined.
     """
-    days, past = fields["valid_time"], fields["init_time"] + fields["past"] * np.timedelta64(1, "D")
+    days, past_days = fields["valid_time"], fields["init_time"] + fields["past"] * np.timedelta64(1, "D")
     ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
     trajectories, width = Trajectories(spread.correlation), _at(spread.spread(days), ocean)
     result = fields.copy()
     for event, sign in (("heatwave", 1), ("cold_spell", -1)):
-        threshold, before = (on_days(limits[f"{event}_threshold"], time).where(ocean) for time in (days, past))
+        threshold, past_threshold = (
+            on_days(limits[f"{event}_threshold"], time).where(ocean) for time in (days, past_days)
+        )
         result[f"{event}_threshold"] = threshold
         climatology = on_days(limits["climatology"], days)
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
-        beyond = probability(sign * _at(fields["sst"], ocean) - bounds, width)
-        observed = sign * _at(fields["sst_past"], ocean) > sign * _at(before, ocean)
-        in_event, category, any_day, now, first, last = _event_fields(trajectories, beyond, observed)
+        exceedance = probability(sign * _at(fields["sst"], ocean) - bounds, width)
+        observed = sign * _at(fields["sst_past"], ocean) > sign * _at(past_threshold, ocean)
+        in_event, category, event_probability, initial_probability, first, last = _event_fields(
+            trajectories, exceedance, observed
+        )
         result[f"{event}_probability"] = _on_map(in_event, ocean, days.dims)
         result[f"{event}_category"] = _on_map(category, ocean, days.dims)
         if event == "heatwave":
-            result["heatwave_threshold_past"] = before
-            result["exceedance_probability"] = _on_map(beyond[0], ocean, days.dims)
+            result["heatwave_threshold_past"] = past_threshold
+            result["exceedance_probability"] = _on_map(exceedance[0], ocean, days.dims)
             for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
-                date = np.where(any_day >= 0.5, date, np.datetime64("NaT", "ns"))
+                date = np.where(event_probability >= 0.5, date, np.datetime64("NaT", "ns"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
-            result["heatwave_event_probability"] = _on_map(any_day, ocean, days.dims[:1])
+            result["heatwave_event_probability"] = _on_map(event_probability, ocean, days.dims[:1])
             areas = {"heatwave_area": result["heatwave_probability"]}
-            areas["heatwave_area_now"] = _on_map(now, ocean, days.dims[:1])
+            areas["heatwave_area_now"] = _on_map(initial_probability, ocean, days.dims[:1])
             for name, share in areas.items():
                 area = share.weighted(area_weights(fields["lat"])).mean(["lat", "lon"])
                 result[name] = area.astype(np.float32)
@@ -177,8 +181,8 @@ def _event_fields(
     """
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
-    found = [_of_cells(trajectories, beyond[..., part], observed[:, part]) for part in parts]
-    return [np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)]
+    block_fields = [_of_cells(trajectories, beyond[..., part], observed[:, part]) for part in parts]
+    return [np.concatenate(fields, axis=-1) for fields in zip(*block_fields, strict=True)]
 
 
 def _of_cells(
@@ -189,24 +193,31 @@ def _of_cells(
     All probabilities are shares of trajectories. The median of the first (last) day is the first day on which the
     event has begun (ended) in half of the trajectories with an event.
     """
-    inside, past = trajectories.in_event(beyond[0], observed), len(observed)
-    ahead, share, undefined = inside[past:-AROUND], trajectories.share, np.isnan(beyond[0])
-    at_least = np.stack([share(ahead & trajectories.beyond(limit)[:-AROUND]) for limit in beyond])
+    in_event, past = trajectories.in_event(beyond[0], observed), len(observed)
+    forecast_events, share, undefined = in_event[past:-MARGIN_DAYS], trajectories.share, np.isnan(beyond[0])
+    at_least = np.stack([share(forecast_events & trajectories.beyond(limit)[:-MARGIN_DAYS]) for limit in beyond])
     shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
-    seen = np.bitwise_or.accumulate(ahead)  # in an event on some lead up to this one
+    had_event = np.bitwise_or.accumulate(forecast_events)  # in an event on some lead up to this one
     # Whether the event on the first lead includes this past day.
-    back = np.bitwise_and.accumulate(inside[past::-1])[:0:-1]
-    begun = share(np.concatenate([back, seen]))
-    over = share(np.bitwise_or.accumulate(seen & ~inside[past + 1 : past + 1 + len(seen)]))
-    half = begun[-1] / 2  # of the trajectories with an event
-    last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
-    first = (begun >= half).argmax(0) - past
-    probability = np.where(undefined, np.float32(np.nan), share(ahead))
+    reaches_back = np.bitwise_and.accumulate(in_event[past::-1])[:0:-1]
+    begun_share = share(np.concatenate([reaches_back, had_event]))
+    ended_share = share(np.bitwise_or.accumulate(had_event & ~in_event[past + 1 : past + 1 + len(had_event)]))
+    half_share = begun_share[-1] / 2  # of the trajectories with an event
+    last = np.where(ended_share[-1] >= half_share, (ended_share >= half_share).argmax(0), len(had_event) - 1)
+    first = (begun_share >= half_share).argmax(0) - past
+    probability = np.where(undefined, np.float32(np.nan), share(forecast_events))
     category = np.where(undefined, np.float32(UNDEFINED), shares.argmax(0).astype(np.float32))
-    never = undefined.all(0)
-    now = np.where(never, np.float32(np.nan), share(inside[past - 1]))
-    return probability, category, np.where(never, np.float32(np.nan), begun[-1]), now, first, last
+    never_defined = undefined.all(0)
+    initial_probability = np.where(never_defined, np.float32(np.nan), share(in_event[past - 1]))
+    return (
+        probability,
+        category,
+        np.where(never_defined, np.float32(np.nan), begun_share[-1]),
+        initial_probability,
+        first,
+        last,
+    )
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

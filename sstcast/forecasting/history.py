@@ -47,21 +47,21 @@ def last_days(
     bring_up_to_date(data, date, today, count)
     from_stores = is_object(path) and not is_there(path) and data.protocol == "physical"
     with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
-        held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
-        date = date or held[1]
+        record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
+        date = date or record[1]
         first = date - (count - 1) * DAY
-        if first < held[0] or date > held[1]:
+        if first < record[0] or date > record[1]:
             raise SSTCastError(
-                f"{path}: a forecast from {date} needs {first}..{date}, but it holds {held[0]}..{held[1]}; "
+                f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]}; "
                 f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
-        first = max(held[0], min(first, date - (most - 1) * DAY))
+        first = max(record[0], min(first, date - (most - 1) * DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
         # 0 marks a day that was filled in
-        status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
-        preliminary = [not is_final(status) for status in status_of.values.tolist()]
+        statuses = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
+        preliminary = [not is_final(status) for status in statuses.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
     return days
 
@@ -78,23 +78,23 @@ def bring_up_to_date(
     path = data.path
     if not is_raw_store(path):
         return None
-    held = open_raw_store(path)
-    if not held.origin:
+    contents = open_raw_store(path)
+    if not contents.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
-    last = max(held.origin)
-    origin = held.origin[last].removesuffix("_preliminary")
+    last = max(contents.origin)
+    origin = contents.origin[last].removesuffix("_preliminary")
     if origin not in SOURCES or not find_source(origin).grows:
         return None
     end = date or max(last, today - DAY)
-    missing = [day for n in range(history) if (day := end - n * DAY) not in held.origin]
-    if history and (not missing or missing[-1] < min(held.origin)):
+    missing_days = [day for n in range(history) if (day := end - n * DAY) not in contents.origin]
+    if history and (not missing_days or missing_days[-1] < min(contents.origin)):
         return None
-    preliminary = [day for day in held.preliminary if last - day < RECHECKED]
-    start = min([last + DAY, end, *missing, *preliminary])
-    return fetch(FetchRequest(start, end, origin, str(held.box), out=path))
+    preliminary = [day for day in contents.preliminary if last - day < RECHECKED]
+    start = min([last + DAY, end, *missing_days, *preliminary])
+    return fetch(FetchRequest(start, end, origin, str(contents.box), out=path))
 
 
-class Normals:
+class RegionStatistics:
     """The prepared grid, land mask, climatology and scale of a region."""
 
     def __init__(self, data: DataConfig) -> None:
@@ -111,12 +111,12 @@ class Normals:
         the history has another grid, or lacks values over the ocean.
         """
         native, coarse, ocean, region = self._averaged(history)
-        short = coarse["time"][(coarse.isnull() & self.ocean).any(("lat", "lon")).values].values
-        if short.size:
-            first = np.datetime_as_string(short[0], unit="D")
+        incomplete_days = coarse["time"][(coarse.isnull() & self.ocean).any(("lat", "lon")).values].values
+        if incomplete_days.size:
+            first = np.datetime_as_string(incomplete_days[0], unit="D")
             raise SSTCastError(
-                f"history: {counted(short.size, 'day')} without values at ocean cells, the first {first}; "
-                "fill them"
+                f"history: {counted(incomplete_days.size, 'day')} without values at ocean cells, the first "
+                f"{first}; fill them"
             )
         data = self.data.model_copy(update={"region": region})
         return standardise(native, coarse, ocean, self.statistics, data)
@@ -127,26 +127,26 @@ class Normals:
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
         """Return `sst` on its own cells and on the run's grid, and the ocean mask and region of its own cells."""
-        region, share, paper = self.data.box, self.fraction, self.data.protocol == "paper"
+        region, share, is_paper = self.data.box, self.fraction, self.data.protocol == "paper"
         # The statistics of the paper protocol are on the source's cells.
-        native = at_cells(sst, self.statistics if paper else finer_cells(share, region.coarsen))
-        if native is None and not paper:
+        native = at_cells(sst, self.statistics if is_paper else finer_cells(share, region.coarsen))
+        if native is None and not is_paper:
             region, share, native = region.model_copy(update={"coarsen": 1}), self.ocean, at_cells(sst, share)
         if native is None:
             axes = (share[axis].values for axis in ("lat", "lon"))
             lat, lon = (f"{axis[0]:g}..{axis[-1]:g} ({axis.size})" for axis in axes)
             remedy = (
                 "give the cells of the source, which the paper protocol needs"
-                if paper
+                if is_paper
                 else "interpolate it to them"
             )
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
         native = check_places(native, "history: its grid")
         ocean = native.notnull().any("time")
-        if differ := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
+        if mismatch_count := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
             raise SSTCastError(
-                f"history: {differ} cells hold values where the run has land, or none where it has ocean; "
-                "fill the ocean, and set land to NaN"
+                f"history: {mismatch_count} cells hold values where the run has land, or none where it has "
+                "ocean; fill the ocean, and set land to NaN"
             )
         return native, coarsen(native, ocean, region), ocean, region
 
@@ -160,43 +160,43 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
-    found = find_field(history.to_dataset(name="sst"), Path("history"))
-    times = dates(found["time"], Path("history"))
+    field = find_field(history.to_dataset(name="sst"), Path("history"))
+    times = dates(field["time"], Path("history"))
     days = times.normalize()
-    if "bounds" in found["time"].attrs and days.equals(times):
+    if "bounds" in field["time"].attrs and days.equals(times):
         LOG.warning(
             "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
             " are the ends of the days, subtract a day from them"
         )
-    found = found.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
+    field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
     if "preliminary" in history.coords:
-        found = found.assign_coords(preliminary=("time", history["preliminary"].values))
+        field = field.assign_coords(preliminary=("time", history["preliminary"].values))
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}")
-    found, days = found[-max(count, most) :].load(), days[-max(count, most) :]
-    wanted = pd.date_range(end=days[-1], periods=count)
-    if not days[-count:].equals(wanted):
-        absent = wanted.difference(days[-count:])
-        problem = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
+    field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
+    expected_days = pd.date_range(end=days[-1], periods=count)
+    if not days[-count:].equals(expected_days):
+        missing_days = expected_days.difference(days[-count:])
+        problem = f"{missing_days[-1]:%Y-%m-%d} is missing" if len(missing_days) else "they are not in order"
         raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
-    missing, kept = found.isnull().values, count
-    while kept < len(days) and days[-kept - 1] == days[-kept] - DAY and (missing[-kept - 1] == missing[-1]).all():
-        kept += 1
-    found = found[-kept:]
-    low, high = float(found.min()), float(found.max())
+    land, size = field.isnull().values, count
+    while size < len(days) and days[-size - 1] == days[-size] - DAY and (land[-size - 1] == land[-1]).all():
+        size += 1
+    field = field[-size:]
+    low, high = float(field.min()), float(field.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")
-    return found
+    return field
 
 
-def in_words(history: xr.DataArray) -> str:
+def describe_history(history: xr.DataArray) -> str:
     """Describe which days `history` holds, and which of them are preliminary."""
     days = [day.item() for day in history["time"].values.astype("datetime64[D]")]
     text = f"{history.attrs.get('title', 'daily SST')}; history {days[0]}..{days[-1]} ({len(days)} days)"
     if "preliminary" not in history.coords:
         return f"{text}; not known which days are preliminary"
-    marked = dict.fromkeys(
+    preliminary_days = dict.fromkeys(
         (day for day, mark in zip(days, history["preliminary"].values, strict=True) if mark), ""
     )
-    ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(marked)]
+    ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(preliminary_days)]
     return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"

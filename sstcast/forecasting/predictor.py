@@ -43,7 +43,7 @@ Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
 FIELD = ("init_time", "lead", "lat", "lon")
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
-AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
+WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
 
 class Predictor(ABC):
@@ -103,7 +103,7 @@ class Models(Predictor):
         base.change = False
         return base
 
-    def without(self, name: str, days: "TrainingDays") -> "Models | None":
+    def without(self, name: str, days: "LinearSystemFitter") -> "Models | None":
         """Return a linear system without a predictor (see `WithPredictors.without`), or None for a network."""
         model = self.models[0]
         if not isinstance(model, WithPredictors):
@@ -117,38 +117,38 @@ class Models(Predictor):
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
-        past = windows_of(
+        windows = windows_of(
             days, region, self.history, before=before, wrap=self.wraps, predictors=self.predictors
         ).thinned(every)
-        values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
+        values = np.where(windows.ocean.numpy(), self.members(windows), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
-        coordinates = axes(past.init_times, self.horizon, anomalies).coords
-        on_map = from_tiles(values, tile_index(region, shape), shape)
-        return xr.DataArray(on_map, coordinates, ("member", *FIELD), name="anomaly")
+        coordinates = axes(windows.init_times, self.horizon, anomalies).coords
+        maps = from_tiles(values, tile_index(region, shape), shape)
+        return xr.DataArray(maps, coordinates, ("member", *FIELD), name="anomaly")
 
     @torch.no_grad()
-    def members(self, past: Windows) -> Array:
+    def members(self, windows: Windows) -> Array:
         """Return the standardised anomalies `[member, starts, horizon, tile, node]` of each model.
 
         Values on land are undefined.
         """
-        past = past.to(self.device)
-        tiles, nodes = past.values.shape[1:]
-        at_once = max(1, min(AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
-        members = np.zeros((len(self.models), past.starts, self.horizon, tiles, nodes), np.float32)
+        windows = windows.to(self.device)
+        tiles, nodes = windows.values.shape[1:]
+        at_once = max(1, min(WINDOWS_AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
+        members = np.zeros((len(self.models), windows.starts, self.horizon, tiles, nodes), np.float32)
         for member, model in zip(members, self.models, strict=True):
             base = model if isinstance(model, LinearSystem) else model.linear
             if base is not model and self.change:
                 network = model if base is None else model.scaled_change
-                batches = map(past.batch, torch.arange(len(past), device=self.device).split(at_once))
-                out = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])
-                member += out.unflatten(0, (past.starts, tiles)).movedim(-1, 1).numpy()
+                batches = map(windows.batch, torch.arange(len(windows), device=self.device).split(at_once))
+                changes = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])
+                member += changes.unflatten(0, (windows.starts, tiles)).movedim(-1, 1).numpy()
             if isinstance(base, LinearSystem):
-                member += torch.cat([base.forecast_windows(part).cpu() for part in past.parts(at_once)]).numpy()
+                member += torch.cat([base.forecast_windows(part).cpu() for part in windows.parts(at_once)]).numpy()
         return members
 
 
-class TrainingDays:
+class LinearSystemFitter:
     """Fits linear systems to the training days, and caches the normal-equation sums that they share."""
 
     def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
@@ -227,7 +227,7 @@ class TrainedRun(Models):
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             elif config.name in LINEAR:
-                days = TrainingDays(data, Prepared.of(data).open_anomalies())
+                days = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
                 models.append(days.system(config.name, refit, data.kinds, **config.options))
                 continue
             model = build_forecaster(
@@ -243,8 +243,8 @@ class TrainedRun(Models):
             wraps = wraps and bool(state.get("wraps"))
             if model.linear is not None and data not in oceans:
                 before = days_before(config.name, config.options, data.history)
-                cells = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-                _adapt(model, data, before, 0 if cells[0] in cells[1:] else self.BLOCKS, refit)
+                ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
+                _adapt(model, data, before, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
             models.append(model)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
@@ -269,27 +269,27 @@ def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, ref
     train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
     years = len(np.unique(train.init_times.astype("datetime64[Y]")))
 
-    def without_each() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
-        for others, block in blocks_of_years(train, min(blocks, years)):
-            fit(base, others, None)
+    def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+        for other_years, block in blocks_of_years(train, min(blocks, years)):
+            fit(base, other_years, None)
             yield model, block
 
     if blocks:
-        model.share = supported_share(without_each()) if years > 1 else torch.zeros(base.horizon)
+        model.share = supported_share(leave_one_block_out()) if years > 1 else torch.zeros(base.horizon)
     fit(base, train, validation, refit)
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
     """Prepend the last `before` earlier days to `anomalies`. Raises SSTCastError if any of them is missing."""
-    first, held = anomalies.indexes["time"][0], 0
+    first, earlier_count = anomalies.indexes["time"][0], 0
     if "earlier" in anomalies:
         earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
-        wanted = pd.date_range(end=first - pd.Timedelta(days=1), periods=before)
-        held = len(earlier.indexes["time"].intersection(wanted))
-    if held < before:
+        expected_days = pd.date_range(end=first - pd.Timedelta(days=1), periods=before)
+        earlier_count = len(earlier.indexes["time"].intersection(expected_days))
+    if earlier_count < before:
         raise SSTCastError(
-            f"history: a system with a memory needs {before} days before {first:%Y-%m-%d}, but there are {held}; "
-            "give a longer record, or use a system without model.memory"
+            f"history: a system with a memory needs {before} days before {first:%Y-%m-%d}, but there are "
+            f"{earlier_count}; give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
     known = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
@@ -347,15 +347,15 @@ def described(
     config, count = run.config, len(run.members)
     forecast = data or config.data
     base = "..".join(map(str, forecast.splits.base))
-    home = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
+    training_origin = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
     if data is not None and config.model.name in LINEAR:
-        home = origin(data, source, to_validation=True)
+        training_origin = origin(data, source, to_validation=True)
     elif (data or config.trained_on) and base_of(config.model.options)[0] in LINEAR_BASES:
-        home += f"; its linear base fitted to {origin(forecast, source, to_validation=True)}"
-    of = f", mean of {count} members" if count > 1 else ""
+        training_origin += f"; its linear base fitted to {origin(forecast, source, to_validation=True)}"
+    mean_note = f", mean of {count} members" if count > 1 else ""
     names = {
-        "sst": f"forecast sea surface temperature{of}",
-        "sst_anomaly": f"forecast departure from the climatology of {base}{of}",
+        "sst": f"forecast sea surface temperature{mean_note}",
+        "sst_anomaly": f"forecast departure from the climatology of {base}{mean_note}",
     }
     members = f"{count} member{'s' if count > 1 else ''}"
     return describe(
@@ -363,7 +363,7 @@ def described(
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {counted(fields.sizes['lead'], 'day')} ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {home}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {training_origin}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
@@ -378,8 +378,8 @@ def trained_elsewhere(config: RunConfig) -> str | None:
 
 def _origins(config: RunConfig, first: DataConfig, source: str | None = None) -> str:
     to_validation = config.training.include_validation or config.model.name in LINEAR
-    others = [origin(ocean, None, to_validation) for ocean in config.also]
-    return "; ".join([origin(first, source, to_validation), *others])
+    further_origins = [origin(ocean, None, to_validation) for ocean in config.also]
+    return "; ".join([origin(first, source, to_validation), *further_origins])
 
 
 def origin(data: DataConfig, source: str | None = None, to_validation: bool = False) -> str:
@@ -452,7 +452,7 @@ def load_combination(run: Run) -> Weights:
     weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
     with reading(run.best, "run the same `sstcast combine` again"):
         weights: torch.Tensor = load_best(run, run.config)["model"]["weights"]
-        found: Weights = weights.double().numpy()
-        if found.shape != (weeks, parts) or not np.isfinite(found).all():
+        week_weights: Weights = weights.double().numpy()
+        if week_weights.shape != (weeks, parts) or not np.isfinite(week_weights).all():
             raise ValueError(f"it has no weights for {parts} runs in {weeks} lead weeks")
-    return found
+    return week_weights

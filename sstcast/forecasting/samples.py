@@ -21,8 +21,8 @@ from scipy.special import ndtri
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
-from sstcast.ocean.anomalies import YEAR
-from sstcast.ocean.heatwaves import AROUND
+from sstcast.ocean.anomalies import YEAR_DAYS
+from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.ocean.prepared import Prepared
 
 SAMPLES = 100
@@ -68,7 +68,7 @@ class ErrorPaths:
     @property
     def length(self) -> int:
         """Days in a path: the initial day, those ahead, and those that decide whether the last is in an event."""
-        return 1 + self.horizon + AROUND
+        return 1 + self.horizon + MARGIN_DAYS
 
     def enough(self, init_time: np.datetime64, count: int) -> bool:
         """Return whether `count` paths can be drawn for `init_time` (see `starts`)."""
@@ -100,13 +100,13 @@ class ErrorPaths:
         """Return the positions of all days on which a path for `init_time` may begin (see `starts`)."""
         first, last = (np.datetime64(day, "D") for day in self.train)
         days, date = self.days.astype("datetime64[D]"), init_time.astype("datetime64[D]")
-        apart = (_day_of_year(days) - _day_of_year(date) + YEAR / 2) % YEAR - YEAR / 2
+        apart = (_day_of_year(days) - _day_of_year(date) + YEAR_DAYS / 2) % YEAR_DAYS - YEAR_DAYS / 2
         within = (days >= first) & (days + (self.length - 1) * DAY <= last)
         other_days = np.abs(days - date) >= self.length * DAY
         return np.flatnonzero(within & other_days & (np.abs(apart) <= REACH))
 
     def standard_errors(self, init_time: np.datetime64, count: int) -> Array:
-        """Return standardised errors `[horizon + AROUND, cell, count]`, which link cells and days of a forecast.
+        """Return standardised errors `[horizon + MARGIN_DAYS, cell, count]`, which link cells and days.
 
         On each day and in each cell, they are the quantiles of the standard normal distribution at (i - 1/2) /
         `count`, in the order of the errors of damped persistence on the paths. Raises SSTCastError like `starts`.

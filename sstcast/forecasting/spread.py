@@ -20,9 +20,9 @@ from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.predictor import (
     Combination,
+    LinearSystemFitter,
     Predictor,
     TrainedRun,
-    TrainingDays,
     in_degrees,
     load_combination,
     not_below_freezing,
@@ -43,7 +43,7 @@ from sstcast.storage.scratch import in_scratch, release
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
 DAYS_AT_ONCE = 128  # smallest block of days: one chunk of the store
-SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
+SMOOTHED_LEADS = 7  # leads over which the power of the climatological variance is averaged
 SEASON_DAYS = 90
 TINY = 1e-12
 
@@ -74,7 +74,7 @@ class Spread:
         return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
 
 
-class ValidationDays:
+class SpreadCalibrator:
     """The prepared days up to the end of validation, which calibration reads once for all systems.
 
     Raises SSTCastError if the stores do not exist or are damaged.
@@ -85,9 +85,9 @@ class ValidationDays:
         self.cube, self.anomalies = Prepared.of(data).open()
 
     @cached_property
-    def training(self) -> TrainingDays:
+    def training(self) -> LinearSystemFitter:
         """The training days of linear systems."""
-        return TrainingDays(self.data, self.anomalies)
+        return LinearSystemFitter(self.data, self.anomalies)
 
     @cached_property
     def climatological(self) -> Spread:
@@ -100,26 +100,26 @@ class ValidationDays:
         counts = np.zeros((len(SEASONS), 1))
         sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
         horizon = self.data.horizon
-        before, products = np.zeros((0, days["anomaly"][0].size)), np.zeros(horizon)
+        previous_errors, products = np.zeros((0, days["anomaly"][0].size)), np.zeros(horizon)
         count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // days["anomaly"][0].size)
         for first in range(0, days.sizes["time"], count):
             block = days["anomaly"].isel(time=slice(first, first + count)).load()
             errors = (block * on_days(scale, block["time"])).values
             squares = np.square(errors)
-            joined = np.concatenate([before, np.nan_to_num(errors).reshape(len(errors), -1)])
-            late = joined[len(before) :]
-            for lag in range(min(horizon, len(joined))):
-                early = joined[max(0, len(before) - lag) : len(joined) - lag]
-                products[lag] += np.vdot(early, late[len(late) - len(early) :])
-            before = joined[max(0, len(joined) - horizon + 1) :]
+            joined_errors = np.concatenate([previous_errors, np.nan_to_num(errors).reshape(len(errors), -1)])
+            new_errors = joined_errors[len(previous_errors) :]
+            for lag in range(min(horizon, len(joined_errors))):
+                lagged_errors = joined_errors[max(0, len(previous_errors) - lag) : len(joined_errors) - lag]
+                products[lag] += np.vdot(lagged_errors, new_errors[len(new_errors) - len(lagged_errors) :])
+            previous_errors = joined_errors[max(0, len(joined_errors) - horizon + 1) :]
             season = _season_numbers(block["time"])
             for number in range(len(SEASONS)):
                 counts[number] += (season == number).sum()
                 sums[number, 0] += squares[season == number].sum(0, dtype=float)
-        found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None]).astype(np.float32)
-        values = self._labelled(np.repeat(np.maximum(found, np.float32(SMALLEST_STD)), horizon, axis=1))
-        apart = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
-        covariance = products[apart]
+        deviations = np.sqrt(sums / np.maximum(counts, 1)[..., None, None]).astype(np.float32)
+        values = self._labelled(np.repeat(np.maximum(deviations, np.float32(SMALLEST_STD)), horizon, axis=1))
+        lags = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
+        covariance = products[lags]
         return Spread(in_scratch(values), _correlation(covariance))
 
     def spread(self, predictor: Predictor) -> Spread:
@@ -138,9 +138,9 @@ class ValidationDays:
             season = _season_numbers(errors["valid_time"])
             values, squares = errors.values, np.square(errors.values)
             for number in range(len(SEASONS)):
-                inside = season == number
-                counts[number] += inside.sum(0)
-                sums[number] += np.einsum("sl,slyx->lyx", inside.astype(np.float32), squares)
+                in_season = season == number
+                counts[number] += in_season.sum(0)
+                sums[number] += np.einsum("sl,slyx->lyx", in_season.astype(np.float32), squares)
             standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
             cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
         weights = area_weights(self.cube["lat"]).values[:, None] * np.ones(self.cube.sizes["lon"])
@@ -178,10 +178,10 @@ class ValidationDays:
         at_once = max(1, VALUES_AT_ONCE // (horizon * cells))
         for first in range(0, starts, at_once):
             last = min(first + at_once, starts) - 1
-            past = days.isel(time=slice(first * EVERY, last * EVERY + history))
-            predicted = predictor.predict(with_earlier(past, self.anomalies), EVERY)
-            predicted = not_below_freezing(predicted, self._statistics, self._freezing_point)
-            forecast = in_degrees(predicted, self._statistics)["sst"]
+            block = days.isel(time=slice(first * EVERY, last * EVERY + history))
+            anomalies = predictor.predict(with_earlier(block, self.anomalies), EVERY)
+            anomalies = not_below_freezing(anomalies, self._statistics, self._freezing_point)
+            forecast = in_degrees(anomalies, self._statistics)["sst"]
             truth = self._truth.sel(time=forecast["valid_time"]).drop_vars("time")
             yield (forecast - truth).transpose(*forecast.dims)
             release()
@@ -209,11 +209,11 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     forecast = np.isfinite(sums).all((0, 1))
     spread = np.full(sums.shape, np.nan, np.float32)
     spread[..., forecast] = SMALLEST_STD
-    known = forecast & np.isfinite(climate).all(0)
-    if not known.any():
+    valid = forecast & np.isfinite(climate).all(0)
+    if not valid.any():
         return spread
-    weights = weights[known] / weights[known].sum()
-    errors, variance = sums[..., known], np.square(climate[:, known])
+    weights = weights[valid] / weights[valid].sum()
+    errors, variance = sums[..., valid], np.square(climate[:, valid])
     total = counts.sum(0)
     by_cell = errors.sum(0) / total[:, None]  # [lead, cell]
     by_lead = np.maximum(by_cell @ weights, SMALLEST_STD**2)
@@ -221,22 +221,22 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     x, y = np.log(variance.mean(0)), np.log(np.maximum(by_cell, SMALLEST_STD**2))
     x -= x @ weights
     power = (y * x) @ weights / max(np.square(x) @ weights, TINY)
-    reach = SMOOTHING // 2
-    power = [power[max(0, lead - reach) : lead + reach + 1].mean() for lead in range(len(power))]
+    half_window = SMOOTHED_LEADS // 2
+    power = [power[max(0, lead - half_window) : lead + half_window + 1].mean() for lead in range(len(power))]
     pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
     prior = SEASON_DAYS / EVERY
     season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
     pattern *= (by_lead * season)[..., None]
-    spread[..., known] = np.maximum(np.sqrt(pattern, out=pattern), SMALLEST_STD)
+    spread[..., valid] = np.maximum(np.sqrt(pattern, out=pattern), SMALLEST_STD)
     return spread
 
 
 def _correlation(covariance: Array) -> Array:
     """Return the correlation `[lead, lead]`. Errors without variance are not correlated."""
-    size = np.sqrt(covariance.diagonal())
-    scale = np.outer(size, size)
-    return np.divide(covariance, scale, out=np.eye(len(size)), where=scale > 0)
+    deviations = np.sqrt(covariance.diagonal())
+    scale = np.outer(deviations, deviations)
+    return np.divide(covariance, scale, out=np.eye(len(deviations)), where=scale > 0)
 
 
 def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
@@ -260,7 +260,7 @@ def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.Dat
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | None = None) -> Spread:
+def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
@@ -270,17 +270,17 @@ def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | 
     Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
     validation days.
     """
-    home = run.config.data
-    data = data or home
-    place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
-    path = run.folder / f"spread{place}.nc"
+    run_data = run.config.data
+    data = data or run_data
+    name_suffix = "" if data == run_data else f"-{Prepared.of(data).cube.parent.name}"
+    path = run.folder / f"spread{name_suffix}.nc"
 
     def make() -> xr.Dataset:
-        validation = days or ValidationDays(data)
-        found = validation.spread(held_out(run, validation))
-        fields = found.values.to_dataset(name="spread").drop_encoding()
+        validation = days or SpreadCalibrator(data)
+        estimate = validation.spread(held_out(run, validation))
+        fields = estimate.values.to_dataset(name="spread").drop_encoding()
         return describe(
-            fields.assign(correlation=(("lead", "other_lead"), found.correlation)),
+            fields.assign(correlation=(("lead", "other_lead"), estimate.correlation)),
             {
                 "spread": "standard deviation of the predictive distribution",
                 "season": "season of the day forecast",
@@ -291,12 +291,12 @@ def calibrated(run: Run, data: DataConfig | None = None, days: ValidationDays | 
             history=f"sstcast {__version__}",
         )
 
-    opened = cached(path, _recipe(run, data), make)
-    with reading(path, "delete it"), opened:
-        return Spread(in_scratch(opened["spread"].drop_attrs()), opened["correlation"].values)
+    dataset = cached(path, _recipe(run, data), make)
+    with reading(path, "delete it"), dataset:
+        return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
 
-def held_out(run: Run, days: ValidationDays) -> Predictor:
+def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
     """Return a predictor like `run` that was not fitted to the validation days.
 
     A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
@@ -311,14 +311,14 @@ def held_out(run: Run, days: ValidationDays) -> Predictor:
     if config.model.name in LINEAR:
         return days.training.fit(config.model.name, False, days.data.kinds, **config.model.options)
     base, options = base_of(config.model.options)
-    at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
-    if not (at_home and config.training.include_validation):
-        refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if refitted else predictor_of(run, days.data)
+    is_own_ocean = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
+    if not (is_own_ocean and config.training.include_validation):
+        is_refitted = base in LINEAR_BASES and days.data not in config.oceans
+        return TrainedRun(run, days.data, refit=False) if is_refitted else predictor_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 
-def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+def fitted_baselines(days: SpreadCalibrator) -> tuple[dict[str, Predictor], dict[str, Spread]]:
     """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
@@ -326,11 +326,13 @@ def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[s
     }
 
 
-def _overlap(one: Region, other: Region) -> bool:
-    ours, theirs = one.bounds, other.bounds
-    apart = ours.north <= theirs.south or theirs.north <= ours.south
-    east = (theirs.west - ours.west) % 360 < ours.width or (ours.west - theirs.west) % 360 < theirs.width
-    return east and not apart
+def _overlap(region: Region, other_region: Region) -> bool:
+    box, other_box = region.bounds, other_region.bounds
+    disjoint_lat = box.north <= other_box.south or other_box.north <= box.south
+    common_lon = (other_box.west - box.west) % 360 < box.width or (
+        box.west - other_box.west
+    ) % 360 < other_box.width
+    return common_lon and not disjoint_lat
 
 
 def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:

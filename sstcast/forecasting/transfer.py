@@ -40,32 +40,32 @@ def transferred_data(
     Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
     requires another shape of tile.
     """
-    data, given = run.config.data, days.given
-    region, source = given.pop("region", None), given.pop("source", None)
-    place: Region | str = data.region if region is None else region
+    data, options = run.config.data, days.given
+    region, source = options.pop("region", None), options.pop("source", None)
+    new_region: Region | str = data.region if region is None else region
     if region is not None and "," in region:
-        place = _cut_as(data.box, parse_box(region))
-    other = data.model_copy(update={"region": place})
+        new_region = _cut_as(data.box, parse_box(region))
+    new_data = data.model_copy(update={"region": new_region})
     models = [system.config.model for system in run.systems]
     transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     if source is not None:
-        other = _of_source(other, days, run.config.also)
-    elif given:
-        raise SSTCastError(f"--{next(iter(given))}: applies to another source; name it with --source")
+        new_data = _of_source(new_data, days, run.config.also)
+    elif options:
+        raise SSTCastError(f"--{next(iter(options))}: applies to another source; name it with --source")
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
-        other = _fitted(other, anywhere=region is None)
+        new_data = _fitted(new_data, anywhere=region is None)
     for name, transfer in transfers.items():
-        if transfer == "region" and other.box != data.box:
+        if transfer == "region" and new_data.box != data.box:
             raise SSTCastError(
                 f"--region {region}: model {name} is fitted to each cell of its own region; choose another model"
             )
-        if transfer == "tile" and other.box.tile != data.box.tile:
-            shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, other.box.tile))
+        if transfer == "tile" and new_data.box.tile != data.box.tile:
+            shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, new_data.box.tile))
             raise SSTCastError(
                 f"--region {region}: model {name} needs tiles of {shapes[0]}, but the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return other if source is None else _of_days(other, to_forecast, date)
+    return new_data if source is None else _of_days(new_data, to_forecast, date)
 
 
 def continued(run: Run, days: FieldSource) -> FieldSource:
@@ -74,22 +74,22 @@ def continued(run: Run, days: FieldSource) -> FieldSource:
     With a region, the object is another ocean's. Raises SSTCastError if a day in the run's splits is lost or
     differs.
     """
-    own, given = run.config.data, days.given
-    if "region" in given or not (is_object(own.path) and is_object(days.path)):
+    run_data, options = run.config.data, days.given
+    if "region" in options or not (is_object(run_data.path) and is_object(days.path)):
         return days
-    del given["source"]
-    if own.source != days.source:
-        before = release(own.source)
-        hold(open_object(days.path), own.source)
+    del options["source"]
+    if run_data.source != days.source:
+        previous_object = release(run_data.source)
+        hold(open_object(days.path), run_data.source)
         try:
-            if Prepared.of(own).exist:
-                check_source(own, OTHER_DAYS)
+            if Prepared.of(run_data).exist:
+                check_source(run_data, OTHER_DAYS)
         except SSTCastError:
-            release(own.source)
-            if before is not None:
-                hold(before, own.source)
+            release(run_data.source)
+            if previous_object is not None:
+                hold(previous_object, run_data.source)
             raise
-    return FieldSource(**given)
+    return FieldSource(**options)
 
 
 def newest_data(run: Run, last: dt.date) -> DataConfig:
@@ -101,9 +101,9 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
     """
     data = run.config.data
     models = [system.config.model for system in run.systems]
-    fitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
-    first, test = data.splits.train[0], last_test(data, last)
-    if not fitted or test <= data.splits.test[0] or (test - first).days < 365 * LEAST_YEARS:
+    is_refitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
+    first, test_start = data.splits.train[0], last_test(data, last)
+    if not is_refitted or test_start <= data.splits.test[0] or (test_start - first).days < 365 * LEAST_YEARS:
         return data
     splits = for_forecasts(data, first, last, str(run.folder))
     return data.model_copy(update={"splits": splits})
@@ -119,18 +119,18 @@ def transferred_run(run: Run, days: FieldSource) -> Run:
     data = transferred_data(run, days)
     prepare(data)
     record = Prepared.of(data).record()
-    there = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
+    new_run = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(
-        update={"name": there.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}
+        update={"name": new_run.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}
     )
-    with locked(there.folder):
-        if not _is_made(there, config, record):
-            with atomic(there.folder) as temporary:
+    with locked(new_run.folder):
+        if not _is_made(new_run, config, record):
+            with atomic(new_run.folder) as temporary:
                 temporary.mkdir()
                 write_json(temporary / "provenance.json", provenance())
                 record.save(Run(temporary).data)
                 save_config(config, Run(temporary).config_file, {"training"} if run.parts else None)
-    return there
+    return new_run
 
 
 def _is_made(run: Run, config: RunConfig, record: Record) -> bool:
@@ -145,15 +145,15 @@ def _cut_as(region: Region, box: Box) -> Region:
     return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
 
 
-def _of_source(data: DataConfig, days: FieldSource, known: Sequence[DataConfig]) -> DataConfig:
+def _of_source(data: DataConfig, days: FieldSource, oceans: Sequence[DataConfig]) -> DataConfig:
     """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
-    reading: dict[str, Any] = {"variable": None, "units": None}
-    for ocean in known:  # a source that the run was trained on is read with the same options
+    options: dict[str, Any] = {"variable": None, "units": None}
+    for ocean in oceans:  # a source that the run was trained on is read with the same options
         if ocean.path == days.path:
-            reading = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
+            options = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
     if not days.source or not (is_object(days.path) or is_there(days.path)):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
-    return data.model_copy(update=reading | days.given | {"region": data.region})
+    return data.model_copy(update=options | days.given | {"region": data.region})
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
@@ -180,10 +180,10 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
     return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
 
 
-def _side(cells: int, wanted: int) -> int:
-    """Return the tile side that divides `cells` and is nearest to `wanted`, or `wanted` itself if no side fits."""
-    fitting = [side for side in (wanted, *SIDES) if cells % side == 0]
-    return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
+def _side(cells: int, target: int) -> int:
+    """Return the tile side that divides `cells` and is nearest to `target`, or `target` itself if no side fits."""
+    divisors = [side for side in (target, *SIDES) if cells % side == 0]
+    return min(divisors, key=lambda side: abs(math.log(side / target)), default=target)
 
 
 def _of_days(data: DataConfig, to_forecast: bool, date: dt.date | None) -> DataConfig:
@@ -198,9 +198,9 @@ def _of_days(data: DataConfig, to_forecast: bool, date: dt.date | None) -> DataC
         splits = for_training(first, last, data.path)[2]
     else:
         splits = clipped(data.splits, first, last, where)
-    other = data.model_copy(update={"splits": splits})
+    new_data = data.model_copy(update={"splits": splits})
     try:
-        check_splits(other, time)
+        check_splits(new_data, time)
     except SSTCastError as error:
         raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
-    return other
+    return new_data

@@ -115,8 +115,8 @@ def total_memory(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else MEMORY
 
 
-def check_memory(what: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `what`, if training on `device` has no room for so many float32.
+def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:
+    """Raise SSTCastError, naming the array `label`, if training on `device` has no room for so many float32.
 
     A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
     CPU, the system kills the process.
@@ -124,6 +124,6 @@ def check_memory(what: str, numbers: int, device: torch.device = CPU) -> None:
     limit = total_memory(device) / COPIES
     if 4 * numbers > limit:
         raise SSTCastError(
-            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB, a "
+            f"{label}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB, a "
             f"quarter of the memory; {LESS_MEMORY}"
         )

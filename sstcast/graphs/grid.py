@@ -122,8 +122,8 @@ class GridGraph:
     @_disable_dynamo
     def random_walk(self, steps: int) -> Tensor:
         """Return the landing probabilities on the whole grid, land included."""
-        whole = _whole_grid(self.height, self.width, self.wrap, self.mask.device)
-        return whole.random_walk(steps).unsqueeze(0)
+        full_grid = _whole_grid(self.height, self.width, self.wrap, self.mask.device)
+        return full_grid.random_walk(steps).unsqueeze(0)
 
 
 @lru_cache

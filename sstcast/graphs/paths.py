@@ -32,7 +32,7 @@ def anchor_distances(graph: Graph, radius: int) -> Tensor:
     The anchors are a `dominating_set`. A value is infinite if there is no path, on land, and at padded nodes and
     anchors. Raises SSTCastError if the result needs too much memory.
     """
-    return _padded([_to_anchors(one, radius) for one in single_graphs(graph)])
+    return _padded([_to_anchors(single_graph, radius) for single_graph in single_graphs(graph)])
 
 
 @_disable_dynamo
@@ -41,7 +41,7 @@ def path_distances(graph: Graph) -> Tensor:
 
     Raises SSTCastError if the result needs too much memory.
     """
-    return _padded([hops_between_all(one) for one in single_graphs(graph)])
+    return _padded([hops_between_all(single_graph) for single_graph in single_graphs(graph)])
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -
     that has none within the radius yet. Nodes of equal degree are sorted by colour. So the numbering of nodes
     decides only between nodes of the same colour, such as the corners of a square.
     """
-    near, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
-    left, anchors = real.copy(), []
+    neighbors, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
+    uncovered, anchors = real.copy(), []
     for node in np.lexsort((colours(adjacency), -degree)):
-        if left[node]:
+        if uncovered[node]:
             anchors.append(int(node))
             ring = ball = {int(node)}
             for _ in range(radius):
-                ring = {int(j) for i in ring for j in near[i]} - ball
+                ring = {int(j) for i in ring for j in neighbors[i]} - ball
                 ball = ball | ring
-            left[list(ball)] = False
+            uncovered[list(ball)] = False
     return anchors
 
 
@@ -100,24 +100,24 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
 
     Colours are integers, because their sums do not depend on the order of nodes.
     """
-    joined = (adjacency != 0).astype(np.uint64)
-    colour = joined @ np.ones(len(joined.indptr) - 1, np.uint64)
+    links = (adjacency != 0).astype(np.uint64)
+    colour = links @ np.ones(len(links.indptr) - 1, np.uint64)
     for _ in range(rounds):
         mixed = colour * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(32)
-        colour = np.uint64(3) * mixed + joined @ mixed
+        colour = np.uint64(3) * mixed + links @ mixed
     return colour
 
 
 def single_graphs(graph: Graph) -> Iterator[EdgeList]:
     """Yield the graphs of a batch one by one."""
     if isinstance(graph, GridGraph):
-        index, inside = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
-        places = torch.cat(list(inside), dim=1).flatten().nonzero().flatten().numpy()
+        index, edge_planes = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
+        places = torch.cat(list(edge_planes), dim=1).flatten().nonzero().flatten().numpy()
         for real in graph.mask.cpu().numpy():
-            kept = real[index].all(axis=0)
-            yield _one(real, index[:, kept], places[kept])
+            real_edges = real[index].all(axis=0)
+            yield _edge_list(real, index[:, real_edges], places[real_edges])
     elif isinstance(graph, SparseGraph):
         index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
         starts = np.searchsorted(batch, np.arange(graph.graphs + 1))
@@ -125,10 +125,10 @@ def single_graphs(graph: Graph) -> Iterator[EdgeList]:
         ends = np.searchsorted(batch[index[0]], np.arange(graph.graphs + 1))
         for g, start in enumerate(starts[:-1]):
             edges = index[:, ends[g] : ends[g + 1]] - start
-            yield _one(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
+            yield _edge_list(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
 
 
-def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> EdgeList:
+def _edge_list(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> EdgeList:
     content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
     return EdgeList(hashlib.sha256(content).digest(), real, edges, places)
 
@@ -168,24 +168,24 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
         nodes: the number of nodes to which all graphs are padded.
     """
     graphs, edges, width = scores[0].shape
-    steps = [_steps(one, len(scores)) for one in single_graphs(graph)]
+    steps = [_steps(single_graph, len(scores)) for single_graph in single_graphs(graph)]
     starts, sums = np.arange(graphs) * nodes, scores[0].new_zeros(graphs * nodes, width)
     means, places = [], []
 
-    def joined(parts: Iterable[NDArray[Any]]) -> Tensor:
-        return torch.from_numpy(np.concatenate(list(parts))).to(scores[0].device)
+    def concatenated(arrays: Iterable[NDArray[Any]]) -> Tensor:
+        return torch.from_numpy(np.concatenate(list(arrays))).to(scores[0].device)
 
     for number in range(max(map(len, steps), default=0)):
-        found = [(g, one[number]) for g, one in enumerate(steps) if number < len(one)]
-        sizes = np.array([len(one[number].first) if number < len(one) else 0 for one in steps])
-        before, starts = starts, sizes.cumsum() - sizes
-        score = scores[number].flatten(0, 1)[joined(step.edge + g * edges for g, step in found)]
-        score = score + sums[joined(step.parent + before[g] for g, step in found)]
-        score = score * joined(step.share for _, step in found).unsqueeze(-1)
-        child = joined(step.child + starts[g] for g, step in found)
+        graph_steps = [(g, path[number]) for g, path in enumerate(steps) if number < len(path)]
+        sizes = np.array([len(path[number].first) if number < len(path) else 0 for path in steps])
+        previous_starts, starts = starts, sizes.cumsum() - sizes
+        score = scores[number].flatten(0, 1)[concatenated(step.edge + g * edges for g, step in graph_steps)]
+        score = score + sums[concatenated(step.parent + previous_starts[g] for g, step in graph_steps)]
+        score = score * concatenated(step.share for _, step in graph_steps).unsqueeze(-1)
+        child = concatenated(step.child + starts[g] for g, step in graph_steps)
         sums = score.new_zeros(sizes.sum(), width).index_add(0, child, score)
         means.append(sums / (number + 1))
-        places.append(joined((g * nodes + step.first) * nodes + step.second for g, step in found))
+        places.append(concatenated((g * nodes + step.first) * nodes + step.second for g, step in graph_steps))
     pairs = scores[0].new_zeros(graphs * nodes**2, width)
     if means:
         pairs = pairs.index_add(0, torch.cat(places), torch.cat(means).to(pairs.dtype))
@@ -195,21 +195,21 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
 @lru_cache(maxsize=16)  # a grid of 30 x 30 takes 50 MB
 def _steps(graph: EdgeList, most: int) -> list[Step]:
     hops, nodes = hops_between_all(graph).numpy(), len(graph.real)
-    both = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
-    _, once = np.unique(both[0] * nodes + both[1], return_index=True)
-    (source, target), places = both[:, once], np.tile(graph.places, 2)[once]
+    ends = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
+    _, unique_edges = np.unique(ends[0] * nodes + ends[1], return_index=True)
+    (source, target), places = ends[:, unique_edges], np.tile(graph.places, 2)[unique_edges]
     check_memory(f"shortest paths of {nodes} nodes by {len(source)} edges", nodes * len(source))
     i, edge = ((hops[:, source] + 1 == hops[:, target]) & (hops[:, target] <= most)).nonzero()
-    pair, before, length = i * nodes + target[edge], i * nodes + source[edge], hops[i, target[edge]]
+    pair, source_pair, length = i * nodes + target[edge], i * nodes + source[edge], hops[i, target[edge]]
     rank, paths, steps = np.arange(nodes**2) // max(nodes, 1), np.eye(nodes).flatten(), []
     for step in range(1, int(length.max(initial=0)) + 1):
-        here = length == step
-        pairs, child = np.unique(pair[here], return_inverse=True)
-        parent, counts = rank[before[here]], paths[before[here]]
+        mask = length == step
+        pairs, child = np.unique(pair[mask], return_inverse=True)
+        parent, counts = rank[source_pair[mask]], paths[source_pair[mask]]
         paths[pairs] = np.bincount(child, counts)
         share = (counts / paths[pairs][child]).astype(np.float32)
         rank[pairs] = np.arange(len(pairs))
-        steps.append(Step(*np.divmod(pairs, nodes), child, parent, places[edge[here]], share))
+        steps.append(Step(*np.divmod(pairs, nodes), child, parent, places[edge[mask]], share))
     return steps
 
 
@@ -227,18 +227,18 @@ def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tenso
         the row of the centre of its subgraph there.
     """
     dense, edges = graph.dense(x[..., :1])[0], graph.dense_edges(x[..., :1])
-    egos = [_egos(one, radius) for one in single_graphs(graph)]
+    egos = [_egos(single_graph, radius) for single_graph in single_graphs(graph)]
     egos *= len(dense) // len(egos)  # samples may share one mask
-    starts = np.cumsum([0, *(len(one[0]) for one in egos)])[:-1]
+    starts = np.cumsum([0, *(len(members) for members, *_ in egos)])[:-1]
     parts = [
-        (member + number * dense.shape[1], centre + number * dense.shape[1], ends + start, place + number * slots)
-        for number, ((member, centre, ends, place), start) in enumerate(zip(egos, starts, strict=True))
+        (member + number * dense.shape[1], centre + number * dense.shape[1], ends + start, slot + number * slots)
+        for number, ((member, centre, ends, slot), start) in enumerate(zip(egos, starts, strict=True))
         for slots in edges.mask.shape[1:]
     ]
-    member, centre, ends, place = (
+    member, centre, ends, slot = (
         torch.from_numpy(np.concatenate(column, axis=-1)).to(x.device) for column in zip(*parts, strict=True)
     )
-    attr = None if edges.attr is None else edges.attr.flatten(0, 1)[place]
+    attr = None if edges.attr is None else edges.attr.flatten(0, 1)[slot]
     return SparseGraph(ends, centre, dense.shape[0] * dense.shape[1], attr), member, centre
 
 
@@ -248,7 +248,7 @@ def _egos(graph: EdgeList, radius: int) -> tuple[Numbers, Numbers, Numbers, Numb
     reached = eye_array(nodes, format="csr")[real]
     for _ in range(radius):
         reached = (reached @ (graph.adjacency() + eye_array(nodes, format="csr"))).sign()
-    row, member = (part.astype(np.int64) for part in reached.nonzero())
+    row, member = (indices.astype(np.int64) for indices in reached.nonzero())
     order = np.lexsort((member, row))
     centre, member = real[row[order]], member[order]
     key, by_source = centre * nodes + member, np.argsort(graph.edges[0], kind="stable")
@@ -256,7 +256,7 @@ def _egos(graph: EdgeList, radius: int) -> tuple[Numbers, Numbers, Numbers, Numb
     source = np.repeat(np.arange(len(member)), last - first)
     within = np.arange(len(source)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
     edge = by_source[first[source] + within]
-    wanted = centre[source] * nodes + graph.edges[1][edge]
-    target = np.searchsorted(key, wanted).clip(max=max(len(key) - 1, 0))
-    kept = key[target] == wanted
-    return member, centre, np.stack([source[kept], target[kept]]), graph.places[edge[kept]]
+    target_keys = centre[source] * nodes + graph.edges[1][edge]
+    target = np.searchsorted(key, target_keys).clip(max=max(len(key) - 1, 0))
+    has_target = key[target] == target_keys
+    return member, centre, np.stack([source[has_target], target[has_target]]), graph.places[edge[has_target]]

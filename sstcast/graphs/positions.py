@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 Array = NDArray[np.float64]
 ENTRIES = 2**26  # matrix entries in memory at once, because long walks on a small-world graph reach every node
-DENSE = 1000  # components of up to this many nodes always use the dense solver
+DENSE_SOLVER_NODES = 1000  # components of up to this many nodes always use the dense solver
 SPARE = 8  # extra pairs from the iterative solver, so that it cuts few groups of equal eigenvalues
 SAME = 1e-10  # eigenvalues that differ by less count as equal
 
@@ -68,11 +68,11 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     returns = np.zeros((nodes, steps), np.float32)
     ends = max(1, ENTRIES // max(nodes, 1))
     for start in range(0, nodes, ends):  # walks that end in one block of nodes
-        some = slice(start, start + ends)
-        power = eye_array(nodes, format="csc")[:, some]
+        block = slice(start, start + ends)
+        power = eye_array(nodes, format="csc")[:, block]
         for step in range(steps):
             power = walk @ power
-            returns[some, step] = power[some].diagonal()
+            returns[block, step] = power[block].diagonal()
     return torch.from_numpy(returns).to(edge_index.device)
 
 
@@ -130,7 +130,7 @@ def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
     nodes = adjacency.shape[0]
     root = np.sqrt(adjacency.sum(axis=1))
     laplacian = eye_array(nodes, format="csr") - diags_array(1 / root) @ adjacency @ diags_array(1 / root)
-    if nodes <= max(DENSE, 4 * (k + SPARE)):
+    if nodes <= max(DENSE_SOLVER_NODES, 4 * (k + SPARE)):
         values, vectors = np.linalg.eigh(laplacian.toarray())
         values, vectors = values[1:], vectors[:, 1:]
     else:
@@ -161,18 +161,20 @@ def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
     """
     nodes = len(trivial)
     start = np.sin(np.arange(1.0, nodes + 1))
-    known, values = trivial[:, None], np.empty(0)
+    basis, values = trivial[:, None], np.empty(0)
 
-    def beside(x: Array) -> Array:
-        return x - known @ (known.T @ x)
+    def deflate(x: Array) -> Array:
+        return x - basis @ (basis.T @ x)
 
-    operator = LinearOperator((nodes, nodes), matvec=lambda x: beside(apply(beside(x.ravel()))), dtype=np.float64)
+    operator = LinearOperator(
+        (nodes, nodes), matvec=lambda x: deflate(apply(deflate(x.ravel()))), dtype=np.float64
+    )
     while True:
-        missing = k if len(values) < k else 1
-        found, vectors = eigsh(operator, missing, which="LA", v0=beside(start), ncv=2 * k + 1, maxiter=500)
-        if len(values) and found.max() <= np.sort(values)[-k] + SAME:
-            return known[:, 1:][:, np.argsort(values)[-k:]]
-        known, values = np.concatenate([known, vectors], axis=1), np.concatenate([values, found])
+        count = k if len(values) < k else 1
+        new_values, vectors = eigsh(operator, count, which="LA", v0=deflate(start), ncv=2 * k + 1, maxiter=500)
+        if len(values) and new_values.max() <= np.sort(values)[-k] + SAME:
+            return basis[:, 1:][:, np.argsort(values)[-k:]]
+        basis, values = np.concatenate([basis, vectors], axis=1), np.concatenate([values, new_values])
 
 
 def _settle(values: Array, vectors: Array) -> Array:

@@ -61,8 +61,8 @@ class SparseGraph:
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
         graphs = getattr(data, "num_graphs", 1)
-        known = (getattr(data, name, None) for name in ("random_walk", "geography"))
-        return cls(data.edge_index, batch, graphs, edges, basis, *known)
+        encodings = (getattr(data, name, None) for name in ("random_walk", "geography"))
+        return cls(data.edge_index, batch, graphs, edges, basis, *encodings)
 
     def with_edges(self, edge_attr: Tensor | None) -> "SparseGraph":
         """Return the same graphs with other edge features."""
@@ -171,9 +171,9 @@ class Groups:
         """Sum the rows of each group: `x [items, d]` to `[groups, d]`. A group without items gets 0."""
         return _Sum.apply(x, self)
 
-    def sum_of(self, others: "Groups", x: Tensor) -> Tensor:
-        """Return `sum(others.copy(x))`, `[groups, d]`, without storing a row for each item."""
-        return _SumOf.apply(x, others, self)
+    def sum_of(self, source: "Groups", x: Tensor) -> Tensor:
+        """Return `sum(source.copy(x))`, `[groups, d]`, without storing a row for each item."""
+        return _SumOf.apply(x, source, self)
 
     def counts(self, like: Tensor) -> Tensor:
         """Return the number of items in each group, at least 1, `[groups, 1]`, in the dtype of `like`."""

@@ -66,10 +66,10 @@ class WithVirtualNode:
         return [*self.graph.target(nodes), self.graph.broadcast(virtual), nodes]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        *between, to_virtual, from_virtual = messages
+        *edge_messages, to_virtual, from_virtual = messages
         if reduce != "max":
-            return self._join_sums(self.graph.aggregate(between) + from_virtual, to_virtual, reduce)
-        largest = torch.maximum(self.graph.aggregate(between, "max"), from_virtual)
+            return self._join_sums(self.graph.aggregate(edge_messages) + from_virtual, to_virtual, reduce)
+        largest = torch.maximum(self.graph.aggregate(edge_messages, "max"), from_virtual)
         nodes = torch.where(self.degree > 0, largest, from_virtual)
         return self.join(nodes, self.graph.pool(to_virtual, "max").masked_fill(self.members == 0, 0))
 

@@ -16,24 +16,24 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import described, predictor_of
-from sstcast.forecasting.spread import ValidationDays, calibrated
+from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis, forecast_file
 from sstcast.scores.combine import combine, error_products
-from sstcast.scores.saved import recipe_of_scores
-from sstcast.scores.truth import Truth, forecast_file
+from sstcast.scores.score_files import recipe_of_scores
 from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
-from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, made_of, noted, remove
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references, write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
 
-AGAIN = "delete it and run the same `sstcast hindcast` again"
+REMEDY = "delete it and run the same `sstcast hindcast` again"
 Recipe = dict[str, Any]
 
 
@@ -60,14 +60,14 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
         config: the configuration of the run to make.
         every: days from one initial date to the next.
     """
-    errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
+    errors = [sum(_squared_error(Run.open(run), every) for run in earlier_runs) for earlier_runs in parts.values()]
     best = list(parts)[int(np.argmin(errors))]
     return f"{combine_runs([best], config, equal=True)}; chosen: {best.parent.name}"
 
 
 def _squared_error(run: Run, every: int) -> float:
     """Return the mean squared error of a run in degC^2 over all leads of its test years."""
-    tests = Truth.open(run.config.data, every=every)
+    tests = Analysis.open(run.config.data, every=every)
     weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
     days = np.bincount(lead_weeks(1 + np.arange(tests.windows.horizon)))
     return float(weeks @ days / days.sum())
@@ -84,11 +84,11 @@ def score_run(
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        whole = recipe | _base(thresholds) | _areas(places)
-        if is_made_of(statistics_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
+        score_recipe = recipe | _base(thresholds) | _areas(places)
+        if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
-        truth, members = Truth.open(config.data, every=every), len(run.members)
+        truth, members = Analysis.open(config.data, every=every), len(run.members)
         attributes = {
             "title": f"SST forecasts of run {name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
@@ -98,7 +98,7 @@ def score_run(
         system = System(predictor_of(run), calibrated(run), members)
         with forecast_file(part_file(run), run, truth, truth.blocks(members)[0].stop, **attributes) as add:
             tables = verify({name: system}, truth, thresholds=thresholds, write=add, label=name, places=places)
-        _write(tables, truth, statistics_file(run), whole)
+        _write(tables, truth, statistics_file(run), score_recipe)
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
@@ -109,10 +109,10 @@ def score_baselines(
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
         recipe |= _base(thresholds) | _areas(places)
-        if is_made_of(path, recipe):
+        if is_up_to_date(path, recipe):
             return f"{path}: already written"
-        truth = Truth.open(data, every=every)
-        references = baselines(ValidationDays(data))
+        truth = Analysis.open(data, every=every)
+        references = baselines(SpreadCalibrator(data))
         tables = verify({}, truth, references, thresholds, label="baselines", places=places)
         _write(tables, truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
@@ -143,14 +143,14 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
     """Join a system's forecasts of all folds in one store, unless it holds them, and delete the folds' stores."""
     path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
-    if not is_made_of(path, recipe):
-        folds = [open_written(part_file(run), AGAIN) for run in runs]
+    if not is_up_to_date(path, recipe):
+        folds = [open_written(part_file(run), REMEDY) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
-        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **CONCAT_OPTIONS)
+        forecasts = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **CONCAT_OPTIONS)
         first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
         source = str(folds[0].attrs["data"])
         dataset = described(
-            whole.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore"),
+            forecasts.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore"),
             runs[0],
             source,
             title=f"SST hindcast of {system.name}, {plan.protocol.first} to {plan.protocol.last}",
@@ -172,37 +172,40 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
 
     Raises SSTCastError if systems were verified on different values, because the source changed in between.
     """
-    found, days = [], {}
-    own = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
-    for run in own.values():
-        found.append(_open(path := statistics_file(run)))
-        days[path] = made_of(path)["data"]["test"]
-    left = [name for name in BASELINES if name not in {name.replace("-", " ") for name in own}]
+    tables, days = [], {}
+    runs = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
+    for run in runs.values():
+        tables.append(_open(path := statistics_file(run)))
+        days[path] = read_recipe(path)["data"]["test"]
+    baselines = [name for name in BASELINES if name not in {name.replace("-", " ") for name in runs}]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
         # The references do not depend on the data of systems, so they are read only once.
-        references = [] if len(found) > len(own) else list(REFERENCES)
-        opened = _open(path).sel(system=left, warning=[*left, *references])
-        labels = left if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in left]
-        found.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
-        days[path] = made_of(path)["data"]["test"]
-    (first, ours), *others = days.items()
-    for path, theirs in others:
-        if theirs != ours:
+        references = [] if len(tables) > len(runs) else list(REFERENCES)
+        opened = _open(path).sel(system=baselines, warning=[*baselines, *references])
+        labels = baselines if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in baselines]
+        tables.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
+        days[path] = read_recipe(path)["data"]["test"]
+    (first_path, first_days), *other_days = days.items()
+    for path, path_days in other_days:
+        if path_days != first_days:
             raise SSTCastError(
-                f"{path}: has other days or values than {first}, because the source has changed; {AGAIN}"
+                f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
     systems, warnings = (
         xr.concat(
-            [one.drop_dims(other) for one in found], dim, data_vars="minimal", **CONCAT_OPTIONS | {"join": "outer"}
+            [table.drop_dims(absent_dim) for table in tables],
+            dim,
+            data_vars="minimal",
+            **CONCAT_OPTIONS | {"join": "outer"},
         )
-        for dim, other in (("system", "warning"), ("warning", "system"))
+        for dim, absent_dim in (("system", "warning"), ("warning", "system"))
     )
     return systems.merge(warnings, join="exact", compat="override")
 
 
 def _open(path: Any) -> xr.Dataset:
-    return open_netcdf(path, AGAIN, chunked=True).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
+    return open_netcdf(path, REMEDY, chunked=True).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
 
 
 def _base(thresholds: DataConfig) -> Recipe:
@@ -213,7 +216,7 @@ def _areas(places: Places | None) -> Recipe:
     return {"areas": ["region"] if places is None else ["region", json.loads(places.geojson)]}
 
 
-def _write(tables: xr.Dataset, truth: Truth, path: Path, recipe: Recipe) -> None:
+def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:
     source = truth.cube.attrs["source"]
     tables = describe(
         tables,

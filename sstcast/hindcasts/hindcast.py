@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from sstcast.config import DataConfig
+from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
     join_forecasts,
@@ -19,7 +20,6 @@ from sstcast.hindcasts.fold import (
     train_run,
 )
 from sstcast.hindcasts.plan import Plan
-from sstcast.hindcasts.running import Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
@@ -28,13 +28,13 @@ from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.scores.verify import join
-from sstcast.storage.artefacts import atomic, is_intact, is_made_of, locked
+from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 
-CHANGED = "the scores use the old data; to use the new data, choose another --out"
+REMEDY = "the scores use the old data; to use the new data, choose another --out"
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None) -> tuple[Scores, bool]:
@@ -47,16 +47,16 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None) -> tuple[S
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
     """
     plan.check()
-    if (known := _known(plan)) is not None:
+    if (scores := _known(plan)) is not None:
         last, datasets = plan.protocol.folds[-1], [system.data for system in plan.systems]
         for number, data in enumerate(datasets):
             if data not in datasets[:number]:
-                check_source(last.split(data), CHANGED, only_warn=True)
-        return known, False
+                check_source(last.split(data), REMEDY, only_warn=True)
+        return scores, False
     plan.check_days()
     with locked(plan.hindcast.metrics):
-        if (known := _known(plan)) is not None:
-            return known, False
+        if (scores := _known(plan)) is not None:
+            return scores, False
         return _hindcast(plan, jobs, scheduler), True
 
 
@@ -86,9 +86,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             ensemble(run, plan.seeds)
         tasks += [partial(train_run, member) for member in members]
     tasks += [
-        partial(score_baselines, one, every, plan.baselines(one), plan.thresholds(fold), plan.places)
+        partial(score_baselines, ocean, every, plan.baselines(ocean), plan.thresholds(fold), plan.places)
         for data in plan.oceans.values()
-        for fold, one in zip(folds, data, strict=True)
+        for fold, ocean in zip(folds, data, strict=True)
     ]
     run_tasks(tasks, jobs, scheduler)
     tasks = []
@@ -99,11 +99,13 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             if combination.name in (plan.fitted, plan.equal):
                 tasks.append(partial(combine_runs, parts, run, combination.name == plan.equal))
             else:
-                before = plan.protocol.before(fold).folds
-                earlier = [[plan.run(system, one).folder for one in before] for system in systems]
-                tasks.append(partial(select_run, dict(zip(parts, earlier, strict=True)), run, every))
+                earlier_folds = plan.protocol.before(fold).folds
+                earlier_runs = [
+                    [plan.run(system, earlier).folder for earlier in earlier_folds] for system in systems
+                ]
+                tasks.append(partial(select_run, dict(zip(parts, earlier_runs, strict=True)), run, every))
     run_tasks(tasks, jobs, scheduler)
-    joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
+    joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
         partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places) for s, fold, run in runs
     ]
@@ -121,8 +123,8 @@ def _score(plan: Plan) -> Scores:
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = best_linear(tables, linear)
     tables = finish(tables, names, [reference])
-    found = summarise(tables, reference)
-    best_first = sorted(names, key=lambda name: found["scores"][name][DEGREES]["mse"])
+    summary = summarise(tables, reference)
+    best_first = sorted(names, key=lambda name: summary["scores"][name][DEGREES]["mse"])
     first, last = (plan.protocol.folds[end] for end in (0, -1))
     metrics = {
         "kind": "hindcast",
@@ -136,7 +138,7 @@ def _score(plan: Plan) -> Scores:
         **predictors_of({system.name: system.data for system in plan.systems}),
         "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
-        **found,
+        **summary,
         **({} if plan.places is None else {"places": json.loads(plan.places.geojson)}),
     }
     with atomic(plan.hindcast.csv) as temporary:
@@ -149,17 +151,17 @@ def rows(metrics: Scores) -> pd.DataFrame:
     """Return the scores as a table with a row for each system and each part (lead, lead week, season or fold)."""
     reference, climate = metrics["reference"], metrics["climate"]
     table = []
-    for name, own in metrics["systems"].items():
+    for name, system in metrics["systems"].items():
         mse, crps = metrics["scores"][name][DEGREES], metrics["probabilities"][name]
-        ratios = {loss: of[name] for loss, of in metrics["ratios"].items()}
+        ratios = {loss: by_system[name] for loss, by_system in metrics["ratios"].items()}
         for label, part in _parts_of(mse):
-            row = {"system": name, "model": own["model"], "members": own["members"], "part": label}
+            row = {"system": name, "model": system["model"], "members": system["members"], "part": label}
             row |= {"mse_degC2": _at(mse, "mse", part), **_ratio(ratios["mse"][reference], part)}
             row |= {"crps_degC": _at(crps, "crps", part), **_ratio(ratios["crps"][reference], part, "crps_")}
             row |= {"crps_skill": _skill(ratios["crps"][climate], part)}
             row |= {key: _at(crps, key, part) for key in COVERED}
-            for kind, of in metrics["heatwaves"].items():
-                row[f"{kind}_brier"] = _at(of[name], "brier", part)
+            for kind, by_system in metrics["heatwaves"].items():
+                row[f"{kind}_brier"] = _at(by_system[name], "brier", part)
                 row[f"{kind}_ratio"] = _at(ratios[kind][reference], "ratio", part)
                 row[f"{kind}_skill"] = _skill(ratios[kind][BASE_RATE], part)
             table.append(row)
@@ -172,12 +174,12 @@ Part = tuple[str, Any] | None
 
 def _parts_of(scores: Scores) -> list[tuple[str, Part]]:
     """Return the label and key of each part of some scores."""
-    found: list[tuple[str, Part]] = [("all", None)]
+    parts: list[tuple[str, Part]] = [("all", None)]
     for by in ("lead", "week"):
-        found += [(f"{by} {i + 1}", (f"by_{by}", i)) for i in range(len(scores[f"by_{by}"]["mse"]))]
+        parts += [(f"{by} {i + 1}", (f"by_{by}", i)) for i in range(len(scores[f"by_{by}"]["mse"]))]
     for by in ("season", "fold"):
-        found += [(f"{by} {name}", (f"by_{by}", name)) for name in scores[f"by_{by}"]["mse"]]
-    return found
+        parts += [(f"{by} {name}", (f"by_{by}", name)) for name in scores[f"by_{by}"]["mse"]]
+    return parts
 
 
 def _at(scores: Scores, key: str, part: Part) -> Any:

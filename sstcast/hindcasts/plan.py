@@ -17,7 +17,7 @@ from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
-from sstcast.scores.saved import Scored, recipe_of_scores
+from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 from sstcast.training.train import members
@@ -26,7 +26,7 @@ SELECTED = "selected"
 
 
 @dataclass(frozen=True)
-class Hindcast(Scored):
+class Hindcast(ScoreFiles):
     """The files of a hindcast.
 
     metrics.json     scores of all systems
@@ -68,8 +68,8 @@ class Protocol:
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
         """Parse years such as `1997:2016`. Raises SSTCastError if they are invalid or fewer than a fold has."""
-        given = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
-        first, last = map(int, given.groups()) if given else (0, 0)
+        match = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
+        first, last = map(int, match.groups()) if match else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:
             raise SSTCastError(
                 f"--years {years}: write the first and the last year forecast, for instance 1997:2016"
@@ -136,11 +136,11 @@ class Plan:
         `SELECTED` is a combination of a single system in each fold.
         """
         model, selected = ModelConfig(name=COMBINATION), SELECTED if self.select else None
-        like = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
-        named = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
+        common = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
+        names_by_option = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
         return [
-            validate(RunConfig, like | {"name": name, "model": model}, f"{option} {name}")
-            for option, name in named.items()
+            validate(RunConfig, common | {"name": name, "model": model}, f"{option} {name}")
+            for option, name in names_by_option.items()
             if name is not None
         ]
 
@@ -151,8 +151,8 @@ class Plan:
 
     def parts(self, combination: RunConfig) -> list[RunConfig]:
         """Return the systems of a combination."""
-        chosen = self.select if combination.name == SELECTED and self.select else None
-        return [system for system in self.systems if chosen is None or system.name in chosen]
+        names = self.select if combination.name == SELECTED and self.select else None
+        return [system for system in self.systems if names is None or system.name in names]
 
     @property
     def earlier(self) -> list[Fold]:
@@ -163,13 +163,13 @@ class Plan:
     @property
     def trained(self) -> list[RunConfig]:
         """The runs, or ensembles, to train."""
-        chosen = [
+        selection_runs = [
             self.run(system, fold)
             for fold in self.earlier
             for system in self.systems
             if system.name in self.select
         ]
-        return chosen + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
+        return selection_runs + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
 
     def members(self, run: RunConfig) -> list[RunConfig]:
         """Return the members of an ensemble, or the run itself.
@@ -195,12 +195,12 @@ class Plan:
 
         The keys are the names of the first system with these data.
         """
-        found: dict[str, list[DataConfig]] = {}
+        oceans: dict[str, list[DataConfig]] = {}
         for system in self.systems:
             data = [fold.split(without_predictors(system.data)) for fold in self.protocol.folds]
-            if data not in found.values():
-                found[system.name] = data
-        return found
+            if data not in oceans.values():
+                oceans[system.name] = data
+        return oceans
 
     def thresholds(self, fold: Fold) -> DataConfig:
         """Return the data whose base period defines the heatwave thresholds of a fold.
@@ -241,9 +241,11 @@ class Plan:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one device; set it to 1"
                 )
-        known = [system.name for system in self.systems]
-        if absent := [name for name in self.select if name not in known]:
-            raise SSTCastError(f"--select: no system is called {absent[0]!r}; the systems are {', '.join(known)}")
+        system_names = [system.name for system in self.systems]
+        if absent := [name for name in self.select if name not in system_names]:
+            raise SSTCastError(
+                f"--select: no system is called {absent[0]!r}; the systems are {', '.join(system_names)}"
+            )
         self._check_alike(_SHARED | (_COMBINED if self.combinations else {}))
         for combination in self.combinations:
             self._check_combination(combination)
@@ -277,11 +279,11 @@ class Plan:
                 f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, but intervals need "
                 f"{needed}; choose longer folds"
             )
-        held = {member.folder.name for member in run.members if member.folder != run.folder}
-        wanted = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
-        if not held <= wanted or (wanted and run.best.exists()):
-            others = ", ".join(sorted(held - wanted)) or "a single run"
-            raise SSTCastError(f"{run.folder}: holds {others}; give the original --seeds, or another --out")
+        member_names = {member.folder.name for member in run.members if member.folder != run.folder}
+        expected_names = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
+        if not member_names <= expected_names or (expected_names and run.best.exists()):
+            unexpected = ", ".join(sorted(member_names - expected_names)) or "a single run"
+            raise SSTCastError(f"{run.folder}: holds {unexpected}; give the original --seeds, or another --out")
 
     def check_days(self) -> None:
         """Raise SSTCastError if a source lacks days that the hindcast trains on or forecasts."""
@@ -296,13 +298,13 @@ class Plan:
                 )
 
     def _check_alike(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
-        first, *others = self.systems
-        for system in others:
-            for key, of in keys.items():
-                ours, theirs = of(first.data), of(system.data)
-                if ours != theirs:
+        first, *other_systems = self.systems
+        for system in other_systems:
+            for key, get_option in keys.items():
+                expected, value = get_option(first.data), get_option(system.data)
+                if expected != value:
                     raise SSTCastError(
-                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; all systems "
+                        f"{system.name}: its data.{key} is {value}, but {first.name} has {expected}; all systems "
                         "must forecast the same days of the same ocean, and combinations also need the same "
                         "protocol, tiles and training days"
                     )
@@ -313,8 +315,8 @@ def _region(data: DataConfig) -> str:
 
     The division into tiles is included only if some tiles are skipped, because it then decides which cells remain.
     """
-    other = {"land_tiles"} if data.box.skip else {"land_tiles", "tile"}
-    return json.dumps(data.box.model_dump(mode="json", exclude=other))
+    excluded_keys = {"land_tiles"} if data.box.skip else {"land_tiles", "tile"}
+    return json.dumps(data.box.model_dump(mode="json", exclude=excluded_keys))
 
 
 _SHARED: dict[str, Callable[[DataConfig], Any]] = {

@@ -76,10 +76,12 @@ LINEAR = {
         "linear.MultiscaleRidge", {}, "ridge regression on the cell's history and on means over boxes around it"
     ),
     "local-ridge": Entry(
-        "modes.LocalRidge", {}, "multiscale ridge with a correction in each cell by principal components"
+        "eof_models.LocalRidge", {}, "multiscale ridge with a correction in each cell by principal components"
     ),
     "lim": Entry(
-        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
+        "eof_models.LinearInverseModel",
+        {},
+        "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)",
     ),
 }
 
@@ -105,10 +107,10 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     from sstcast.models.layers import check_options, reads_edges
 
     cls, fixed = _class(name)
-    known = _parameters(cls)
-    if data is not None and "edge_dim" in known and "edge_dim" not in options:
+    parameters = _parameters(cls)
+    if data is not None and "edge_dim" in parameters and "edge_dim" not in options:
         options["edge_dim"] = data.num_edge_features
-    checked = check_options(known.values(), fixed | options, f"model {name}")
+    checked = check_options(parameters.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
         edge_dim = checked["edge_dim"] if reads_edges(checked) else 0
@@ -149,10 +151,10 @@ def transfer_of(name: str, options: Mapping[str, Any]) -> "Transfer":
 
 def days_before(name: str, options: dict[str, Any], history: int) -> int:
     """Return how many days before its history a forecaster, or its base, may read."""
-    from sstcast.models.lagged import LONGEST
+    from sstcast.models.ridge_inputs import MEMORY_DAYS
 
     system = options if name in LINEAR else base_of(options)[1]
-    return max(0, LONGEST - history) if system.get("memory") else 0
+    return max(0, MEMORY_DAYS - history) if system.get("memory") else 0
 
 
 def build_forecaster(
@@ -194,7 +196,7 @@ def build_forecaster(
     if issubclass(cls, LinearSystem):
         system = build_model(name, **options, **_asked_for(sizes, cls))
         return with_predictors(name, system, predictors, sizes["nodes"]) if predictors else system
-    base, of_system = base_of(options)
+    base, system_options = base_of(options)
     if options.pop("base", None) is None:
         base = cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE
     if base not in get_args(Base):
@@ -204,11 +206,13 @@ def build_forecaster(
     channels = sum(CHANNELS[kind] for kind in (predictors or {}).values())
     reads = sizes | {"history": history + channels}
     if issubclass(cls, Backbone):
-        around = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
-        checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
-        forecaster = {key: checked.pop(key) for key in around}
+        parameters = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
+        checked = check_options(
+            [*_parameters(cls).values(), *parameters.values()], fixed | options, f"model {name}"
+        )
+        forecaster_options = {key: checked.pop(key) for key in parameters}
         model: ForecastModel = Forecaster(
-            _build(cls, name, checked), reads["history"], horizon, nodes=sizes["nodes"], **forecaster
+            _build(cls, name, checked), reads["history"], horizon, nodes=sizes["nodes"], **forecaster_options
         )
     else:
         model = build_model(name, **options, **_asked_for(reads, cls))
@@ -216,8 +220,8 @@ def build_forecaster(
     model.set_base(cast("Base", base))
     if base in LINEAR_BASES:
         system = _class(LINEAR_BASES[base])[0]
-        model.linear = build_model(LINEAR_BASES[base], **of_system, **_asked_for(sizes, system))
-    elif of_system:
+        model.linear = build_model(LINEAR_BASES[base], **system_options, **_asked_for(sizes, system))
+    elif system_options:
         raise SSTCastError(f"model.base: {base} has no options; write base: {base}")
     if shared:
         if model.linear is None:
@@ -253,10 +257,10 @@ def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
 
 
 def _class(name: str) -> "tuple[type[nn.Module], dict[str, Any]]":
-    known = MODELS | LINEAR
-    if name not in known:
-        raise SSTCastError(f"model.name: no model {name!r}{suggest(name, known)}; known: {', '.join(known)}")
-    entry = known[name]
+    registry = MODELS | LINEAR
+    if name not in registry:
+        raise SSTCastError(f"model.name: no model {name!r}{suggest(name, registry)}; known: {', '.join(registry)}")
+    entry = registry[name]
     module, _, class_name = entry.path.partition(".")
     return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed
 

@@ -242,13 +242,15 @@ class Forecaster(ForecastModel):
         nodes: int = 0,
     ) -> None:
         super().__init__()
-        width, outside = backbone.ends
+        width, out_width = backbone.ends
         convolve = encoder == "convolution"
         self.encoder = ConvolutionEncoder(nodes, history, width) if convolve else nn.Linear(history, width)
         self.position = build_encoding(positional, width)
         self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
         self.backbone = backbone
-        self.head = nn.Sequential(nn.Linear(outside, 2 * outside), nn.ReLU(), nn.Linear(2 * outside, horizon))
+        self.head = nn.Sequential(
+            nn.Linear(out_width, 2 * out_width), nn.ReLU(), nn.Linear(2 * out_width, horizon)
+        )
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the change. Raises SSTCastError if the model reads the geography and the graph has none."""
@@ -274,21 +276,21 @@ class GraphArgument:
         self.name, self.edge_dim = name, edge_dim
 
     def __call__(
-        self, backbone: Backbone, arguments: tuple[Any, ...], named: dict[str, Any]
+        self, backbone: Backbone, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of `forward`: the node features and the graph."""
-        names = dict(zip(("x", "graph", "batch"), arguments, strict=False)) | named
+        names = dict(zip(("x", "graph", "batch"), arguments, strict=False)) | keywords
         names |= {"graph": names.pop("edge_index")} if "edge_index" in names else {}
         if "graph" not in names or isinstance(names["graph"], GridGraph):
-            return arguments, named
+            return arguments, keywords
         from torch_geometric.data import Data
 
-        x, graph, *others = (names.pop(name, None) for name in ("x", "graph", "batch", "edge_attr"))
+        x, graph, *edge_arguments = (names.pop(name, None) for name in ("x", "graph", "batch", "edge_attr"))
         if names:
             raise SSTCastError(f"model {self.name}: does not read {min(names)}; leave it out")
         if isinstance(graph, Tensor):
-            graph = self._of_edges(graph, len(x), *others)
-        elif any(other is not None for other in others):
+            graph = self._of_edges(graph, len(x), *edge_arguments)
+        elif any(argument is not None for argument in edge_arguments):
             raise SSTCastError(
                 f"model {self.name}: pass batch and edge_attr only with an edge_index; other graphs hold theirs"
             )
@@ -301,20 +303,20 @@ class GraphArgument:
                 f"map them first, for instance by torch.nn.Linear({x.shape[-1]}, {width})"
             )
         if self.edge_dim and graph.edge_attr is not None:
-            found = {edges.shape[-1] for edges in graph.edge_attr}
-            if found != {self.edge_dim}:
-                has = ", ".join(map(str, sorted(found)))
+            edge_dims = {edges.shape[-1] for edges in graph.edge_attr}
+            if edge_dims != {self.edge_dim}:
+                numbers = ", ".join(map(str, sorted(edge_dims)))
                 raise SSTCastError(
-                    f"model {self.name}: edge_dim is {self.edge_dim}, but the graph has {has} edge features; "
-                    f"build it with edge_dim={has}, or with data=, the first graph"
+                    f"model {self.name}: edge_dim is {self.edge_dim}, but the graph has {numbers} edge features; "
+                    f"build it with edge_dim={numbers}, or with data=, the first graph"
                 )
         return (x, graph), {}
 
     def _of_edges(
         self, edge_index: Tensor, nodes: int, batch: Tensor | None, edge_attr: Tensor | None
     ) -> SparseGraph:
-        whole = edge_index.layout == torch.strided and not edge_index.is_floating_point()
-        if not whole or edge_index.ndim != 2 or len(edge_index) != 2:
+        dense_integers = edge_index.layout == torch.strided and not edge_index.is_floating_point()
+        if not dense_integers or edge_index.ndim != 2 or len(edge_index) != 2:
             kind = f"{str(edge_index.layout).removeprefix('torch.')} {edge_index.dtype} {list(edge_index.shape)}"
             raise SSTCastError(
                 f"model {self.name}: edge_index is {kind}; give integers [2, edges], for a sparse matrix "

@@ -148,8 +148,8 @@ class GAT(Conv):
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
         own_score = source + target
         if self.edge is not None and edges is not None:
-            kept = edges if keep is None else [e[rows] for e, rows in zip(edges, keep, strict=True)]
-            by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
+            edge_features = edges if keep is None else [e[rows] for e, rows in zip(edges, keep, strict=True)]
+            by_edge = [self._score(self.edge(e), self.attend_edge) for e in edge_features]
             mean = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
             own_score = own_score + mean
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
@@ -208,11 +208,11 @@ class GatedGCN(Conv):
         gates = [s.sigmoid() for s in scores]
         if self.near is not None:
             p = graph.laplacian(self.pairs)[0].expand(*x.shape[:-1], -1).to(x)
-            apart = [
+            distances = [
                 (t - s).square().sum(-1, keepdim=True)
                 for s, t in zip(graph.source(p), graph.target(p), strict=True)
             ]
-            gates = [g * self.near(d).sigmoid() for g, d in zip(gates, apart, strict=True)]
+            gates = [g * self.near(d).sigmoid() for g, d in zip(gates, distances, strict=True)]
         messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
         mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
         x = x + self.dropout(self.node_norm(self.own(x) + mean, graph.mask).relu())
@@ -291,10 +291,10 @@ def edge_softmax(
     scale = graph.aggregate(relative, "max").clamp(min=0).detach()
     # Masked edges may have larger scores than the maximum. The clamp keeps their exponentials finite.
     weights = [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)]
-    own = [(s - base - scale).exp() for s in scores]
-    total = graph.aggregate(weights) + torch.stack(own).sum(0)
+    key_weights = [(s - base - scale).exp() for s in scores]
+    total = graph.aggregate(weights) + torch.stack(key_weights).sum(0)
     y = graph.aggregate([weigh(w, v) for w, v in zip(weights, edge_values, strict=True)])
-    for weight, value in zip(own, values, strict=True):
+    for weight, value in zip(key_weights, values, strict=True):
         y = y + weigh(weight, value)
     return weigh(1 / total, y)
 

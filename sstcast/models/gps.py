@@ -41,14 +41,14 @@ class GPSLayer(nn.Module):
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Planes | None, Tensor | None]:
         """Return new node features, edge state and memory of the attention."""
-        parts, new_edges = [], edges
+        branches, new_edges = [], edges
         if self.conv is not None and self.conv_norm is not None:
             local, new_edges = self.conv(x, graph, edges)
-            parts.append(self.conv_norm(local if self.conv.residual else x + self.dropout(local), graph.mask))
+            branches.append(self.conv_norm(local if self.conv.residual else x + self.dropout(local), graph.mask))
         if self.attention is not None and self.attention_norm is not None:
             attended, memory = self.attention(x, graph, edges, memory)
-            parts.append(self.attention_norm(x + self.dropout(attended), graph.mask))
-        y = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+            branches.append(self.attention_norm(x + self.dropout(attended), graph.mask))
+        y = branches[0] if len(branches) == 1 else branches[0] + branches[1]
         return self.norm(y + self.feed_forward(y), graph.mask), new_edges, memory
 
 
@@ -94,7 +94,7 @@ class GPS(Backbone):
         if conv_norm != "layer" and conv != "gatedgcn":
             raise SSTCastError(f"model gps: conv_norm: {conv} follows norm; leave it out, or choose gatedgcn")
         self.width, self.eigenpairs = width, stable_pairs
-        inside = conv_norm if conv == "gatedgcn" else norm
+        inner_norm = conv_norm if conv == "gatedgcn" else norm
         updates = conv != "none" and CONVS[conv].updates_edges
         encode = updates or (edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False))
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
@@ -103,23 +103,23 @@ class GPS(Backbone):
         def attend() -> GraphAttention | None:
             if attention == "none":
                 return None
-            built = build_attention(attention, attention_options, **sizes)
-            return OnGraph(built) if isinstance(built, Attention) else built
+            module = build_attention(attention, attention_options, **sizes)
+            return OnGraph(module) if isinstance(module, Attention) else module
 
         def convolve(last: bool) -> Conv | None:
             if conv == "none":
                 return None
             edges = width if encode else edge_dim
-            return build_conv(conv, width, edges, dropout=dropout, norm=inside, last=last, pairs=stable_pairs)
+            return build_conv(conv, width, edges, dropout=dropout, norm=inner_norm, last=last, pairs=stable_pairs)
 
-        built = [
+        gps_layers = [
             GPSLayer(width, convolve(number == layers), attend(), dropout, norm, activation)
             for number in range(1, layers + 1)
         ]
-        for layer in built[1:]:
-            if layer.attention is not None and built[0].attention is not None:
-                layer.attention.share(built[0].attention)
-        self.layers = nn.ModuleList(built)
+        for layer in gps_layers[1:]:
+            if layer.attention is not None and gps_layers[0].attention is not None:
+                layer.attention.share(gps_layers[0].attention)
+        self.layers = nn.ModuleList(gps_layers)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map `x [..., width]` to the same shape."""

@@ -230,10 +230,10 @@ class AnchorAttention(nn.Module):
         check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", values, x.device)
         reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
         # Unreachable keys get no weight. Their hops are set to 0, because inf * 0 is NaN in the slope's gradient.
-        near = hops.unsqueeze(1).masked_fill(~reached, 0)
+        finite_hops = hops.unsqueeze(1).masked_fill(~reached, 0)
         with torch.autocast(q.device.type, enabled=False):
             phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
-            weights = (-F.softplus(self.slope) * near / 2).exp() * reached
+            weights = (-F.softplus(self.slope) * finite_hops / 2).exp() * reached
             y = anchored_attention(phi_q, phi_k, widen(v), weights) * reached.unsqueeze(-1)
         y = y.sum(3) / reached.sum(3).unsqueeze(-1).clamp(min=1)
         return self.out(graph.sparse(merge_heads(y)))
@@ -265,10 +265,10 @@ class PathBias(nn.Module):
             bias = bias + self.along_paths(self.by_edges, x, graph, hops)
         if self.to_graph_node is None:
             return bias
-        beside = self.to_graph_node.expand(len(bias), -1, bias.shape[2], 1)
+        border = self.to_graph_node.expand(len(bias), -1, bias.shape[2], 1)
         corner = self.to_graph_node.expand(len(bias), -1, 1, 1)
-        top = torch.cat([corner, beside.transpose(2, 3)], dim=3)
-        return torch.cat([top, torch.cat([beside, bias], dim=3)], dim=2)
+        top = torch.cat([corner, border.transpose(2, 3)], dim=3)
+        return torch.cat([top, torch.cat([border, bias], dim=3)], dim=2)
 
     def along_paths(self, weights: Tensor, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
         """Return the second term of the bias, given `weights [max_hops, edge_dim, heads]`."""

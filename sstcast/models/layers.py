@@ -26,7 +26,7 @@ from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
 from sstcast.storage.yaml_files import validate
 
-LARGEST, MOST_LAYERS = 10_000, 1000  # a mistyped size would fill the memory
+MAX_SIZE, MAX_LAYERS = 10_000, 1000  # a mistyped size would fill the memory
 UNLIMITED = ("nodes", "seed")
 
 CONVS: dict[str, type[Conv]] = {
@@ -71,7 +71,7 @@ def reads_edges(options: Mapping[str, Any]) -> bool:
     return conv is None or getattr(ATTENTIONS.get(options.get("attention", "none")), "reads_edges", False)
 
 
-def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **more: Any) -> Conv:
+def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **arguments: Any) -> Conv:
     """Build a local layer.
 
     Args:
@@ -79,7 +79,7 @@ def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None
         width: output channels.
         edge_dim: channels of the edges, 0 for none.
         in_width: input channels, by default `width`.
-        **more: arguments for the classes that take them: `dropout` and `norm` inside the layer, `heads`, and
+        **arguments: those for the classes that take them: `dropout` and `norm` inside the layer, `heads`, and
             whether the layer is the `last`, which need not update edges.
 
     Raises SSTCastError if the layer cannot change the number of channels.
@@ -88,7 +88,7 @@ def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None
         in_width = None
     if in_width is not None and "in_width" not in signature(CONVS[name]).parameters:
         raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; keep encoder and head")
-    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, in_width=in_width, **more)
+    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, in_width=in_width, **arguments)
 
 
 def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: Any) -> Any:
@@ -106,9 +106,9 @@ def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: A
 
 def _build(kind: type[nn.Module], options: dict[str, Any], where: str, **sizes: Any) -> Any:
     arguments = signature(kind).parameters
-    further = [p for p in arguments.values() if p.name not in sizes] if options else []
-    given = {key: sizes[key] for key in arguments if key in sizes}
-    return kind(**given, **check_options(further, options, where))
+    option_parameters = [p for p in arguments.values() if p.name not in sizes] if options else []
+    class_sizes = {key: sizes[key] for key in arguments if key in sizes}
+    return kind(**class_sizes, **check_options(option_parameters, options, where))
 
 
 def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -133,6 +133,6 @@ def _check_sizes(options: Mapping[str, Any], where: str) -> None:
         least = 1 if key in ("width", "hidden", "heads") else 0
         if isinstance(value, int) and value < least:
             raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
-        limit = MOST_LAYERS if key.endswith("layers") else LARGEST
+        limit = MAX_LAYERS if key.endswith("layers") else MAX_SIZE
         if isinstance(value, (int, float)) and abs(value) > limit:
             raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")

@@ -18,12 +18,12 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import LinearSystem, Samples
-from sstcast.models.lagged import LONGEST, Inputs, Sums, box_means, cross_validate, daily, lagged_sums
+from sstcast.models.ridge_inputs import MEMORY_DAYS, Inputs, Sums, box_means, cross_validate, daily, lagged_sums
 
 Made = TypeVar("Made")
 DECADE = np.timedelta64(3652, "D")
 YEAR = np.timedelta64(1, "D") * 365.2425
-_KNOWN: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
 
 
 class Climatology(LinearSystem):
@@ -118,8 +118,8 @@ class DampedPersistence(LinearSystem):
         """Fit the coefficients to the training windows alone (see `LinearSystem.fit`)."""
         sums = sums_of(train, self.STRIDE)
         last = self.history - 1
-        fitted = sums.cross[last] / sums.gram[last, last].clamp(min=1e-12)
-        self.damping.copy_(fitted)
+        coefficients = sums.cross[last] / sums.gram[last, last].clamp(min=1e-12)
+        self.damping.copy_(coefficients)
         return {}
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
@@ -141,9 +141,9 @@ class Ridge(LinearSystem):
 
     def __init__(self, history: int, horizon: int) -> None:
         super().__init__(history, horizon)
-        self._see(Inputs(self.BOXES))
+        self._set_inputs(Inputs(self.BOXES))
 
-    def _see(self, inputs: Inputs) -> None:
+    def _set_inputs(self, inputs: Inputs) -> None:
         """Set the inputs, and make a weight for each of them and the constant."""
         self.inputs, self.groups = inputs, inputs.groups(self.history)
         self.register_buffer("weight", torch.zeros(sum(self.groups.values()) + 1, self.horizon))
@@ -161,9 +161,9 @@ class Ridge(LinearSystem):
         weights, further = self._weights()
         past = history * ocean
         # The mean of a product is the product of the mean, and there are fewer leads than days.
-        own, *around = (past[..., -self.history :] @ torch.cat(list(weights), dim=1)).split(self.horizon, dim=-1)
-        means = (box_means(part, graph, size) for part, size in zip(around, self.BOXES, strict=True))
-        forecast = sum(means, start=own) + self.weight[-1] * ocean
+        cell, *boxes = (past[..., -self.history :] @ torch.cat(list(weights), dim=1)).split(self.horizon, dim=-1)
+        means = (box_means(box, graph, size) for box, size in zip(boxes, self.BOXES, strict=True))
+        forecast = sum(means, start=cell) + self.weight[-1] * ocean
         return forecast + self.inputs.further_of(past, graph, self.history) @ further if len(further) else forecast
 
     def _check(self, before: int) -> None:
@@ -177,10 +177,10 @@ class Ridge(LinearSystem):
         """Forecast all windows (see `LinearSystem.forecast_windows`). Each box mean is computed once for a day."""
         self._check(windows.before)
         fields = daily(windows, self.BOXES)
-        seen = fields.unfold(0, self.history, windows.every)[: windows.starts].permute(0, 3, 1, 2).flatten(1, 2)
+        inputs = fields.unfold(0, self.history, windows.every)[: windows.starts].permute(0, 3, 1, 2).flatten(1, 2)
         weights, further = self._weights()
         weight = weights.transpose(0, 1).flatten(0, 1)
-        forecast = torch.bmm(weight.T.expand(len(seen), -1, -1), seen)
+        forecast = torch.bmm(weight.T.expand(len(inputs), -1, -1), inputs)
         if len(further):
             forecast += further.T @ self.inputs.further(windows, fields)
         forecast = forecast.unflatten(-1, windows.ocean.shape)
@@ -219,13 +219,13 @@ class MultiscaleRidge(Ridge):
 
     def __init__(self, history: int, horizon: int, memory: bool = False, stencil: bool = False) -> None:
         super().__init__(history, horizon)
-        self._see(Inputs(self.BOXES, memory, stencil))
+        self._set_inputs(Inputs(self.BOXES, memory, stencil))
         self.remembers = memory  # a plain value, because a forward pass on a GPU would wait for a buffer
 
     @property
     def before(self) -> int:
         """The number of days that a forecast reads before its history."""
-        return max(0, LONGEST - self.history) if self.remembers else 0
+        return max(0, MEMORY_DAYS - self.history) if self.remembers else 0
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -243,16 +243,16 @@ class MultiscaleRidge(Ridge):
         left_out = {}
         if self.inputs.memory:
             first = next(iter(train(self.STRIDE)))
-            self.remembers = first.before + first.history >= LONGEST
+            self.remembers = first.before + first.history >= MEMORY_DAYS
             left_out = {} if self.remembers else {"left_out": "memory"}
         by_year: dict[int, Sums] = {}
         for split in [train] if validation is None or not refit else [train, validation]:
             for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
                 by_year[year] = by_year[year] + sums if year in by_year else sums
         count, pairs = self.groups["history"], list(product(*self.BY_GROUP))
-        penalties = [torch.full((len(self.weight) - 1,), further) for _, further in pairs]
-        for penalty, (pooled, _) in zip(penalties, pairs, strict=True):
-            penalty[:count] = pooled
+        penalties = [torch.full((len(self.weight) - 1,), further_penalty) for _, further_penalty in pairs]
+        for penalty, (pooled_penalty, _) in zip(penalties, pairs, strict=True):
+            penalty[:count] = pooled_penalty
         weight, best = cross_validate([*by_year.values()], penalties)
         self.weight.copy_(weight)
         return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
@@ -260,9 +260,9 @@ class MultiscaleRidge(Ridge):
 
 def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums:
     """Return the sums for a ridge over all windows that start `stride` days apart (see `lagged_sums`)."""
-    seen = inputs or Inputs()
+    groups = inputs or Inputs()
     return once(
-        samples, (stride, seen), lambda: reduce(add, (lagged_sums(part, seen) for part in samples(stride)))
+        samples, (stride, groups), lambda: reduce(add, (lagged_sums(part, groups) for part in samples(stride)))
     )
 
 
@@ -270,24 +270,24 @@ def sums_by_year(samples: Samples, stride: int, inputs: Inputs) -> dict[int, Sum
     """Return the sums for a ridge (see `sums_of`) for each year of initial dates."""
 
     def make() -> dict[int, Sums]:
-        found: dict[int, Sums] = {}
+        yearly_sums: dict[int, Sums] = {}
         for windows in samples(stride):
             years = windows.init_times.astype("datetime64[Y]").astype(int) + 1970
             for year in np.unique(years).tolist():
                 first, last = np.searchsorted(years, [year, year + 1])
                 sums = lagged_sums(windows.part(int(first), int(last)), inputs)
-                found[year] = found[year] + sums if year in found else sums
-        return found
+                yearly_sums[year] = yearly_sums[year] + sums if year in yearly_sums else sums
+        return yearly_sums
 
     return once(samples, ("years", stride, inputs), make)
 
 
 def once(samples: Samples, key: object, make: Callable[[], Made]) -> Made:
     """Call `make` once for each `key` of `samples`, and return the cached result from then on."""
-    made: dict[Any, Made] = _KNOWN.setdefault(samples, {})
-    if key not in made:
-        made[key] = make()
-    return made[key]
+    cache: dict[Any, Made] = _CACHE.setdefault(samples, {})
+    if key not in cache:
+        cache[key] = make()
+    return cache[key]
 
 
 def both(first: Samples, second: Samples) -> Samples:

@@ -130,7 +130,7 @@ class MPNN(Backbone):
         extended = WithVirtualNode(graph, x) if self.in_graph else None
         if extended is not None:  # it has all that local layers and norms read of a graph
             x, graph = extended.join(x), cast("Graph", extended)
-        vn, edges, seen = None, graph.edge_attr, []
+        vn, edges, layer_outputs = None, graph.edge_attr, []
         if self.edge_encoder is not None:
             edges = self.edge_encoder.planes(x, graph)
         for layer, conv in enumerate(self.convs):
@@ -139,10 +139,10 @@ class MPNN(Backbone):
             update, edges = conv(x, graph, edges)
             x = update if conv.residual or layer == self.bare else self._finish(layer, x, update, graph)
             if self.jump is not None:
-                seen.append(x)
+                layer_outputs.append(x)
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
-        x = x if self.jump is None else self.jump(torch.cat(seen, dim=-1))
+        x = x if self.jump is None else self.jump(torch.cat(layer_outputs, dim=-1))
         return x if extended is None else extended.split(x)[0], vn
 
     def _finish(self, layer: int, x: Tensor, update: Tensor, graph: Graph) -> Tensor:

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 from sstcast.storage.yaml_files import suggest
 
 
-def one_of(name: str, known: Iterable[str]) -> str:
+def one_of(name: str, choices: Iterable[str]) -> str:
     """Return the name if it is known. Raises ValueError, with a similar name, if it is not."""
-    if name not in (names := list(known)):
+    if name not in (names := list(choices)):
         raise ValueError(f"no {name!r}{suggest(name, names)}; known: {', '.join(names)}")
     return name
 
@@ -43,27 +43,27 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Normalise `x [nodes, width]` or `[B, N, width]`, with a `mask` that expands to `[nodes]` or `[B, N]`."""
         if not self.training or (mask is None and len(x) < 2):
-            known = self.running_mean, self.running_var, self.weight, self.bias
-            return F.batch_norm(x.flatten(0, -2), *known, eps=self.eps).view(x.shape)
+            state = self.running_mean, self.running_var, self.weight, self.bias
+            return F.batch_norm(x.flatten(0, -2), *state, eps=self.eps).view(x.shape)
         return super().forward(x) if mask is None else self._masked(x, mask)
 
     def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
         """Normalise in training. Masked sums keep the shapes fixed, which a compiler needs."""
         absent, nodes = ~mask.unsqueeze(-1), tuple(range(x.ndim - 1))
         count = mask.expand(x.shape[:-1]).sum()
-        several, divisor = count > 1, count.clamp(min=1)
+        enough_nodes, divisor = count > 1, count.clamp(min=1)
         with torch.autocast(x.device.type, enabled=False):
             y = widen(x)
             mean = y.masked_fill(absent, 0).sum(nodes) / divisor
-            mean = torch.where(several, mean, self.running_mean)
+            mean = torch.where(enough_nodes, mean, self.running_mean)
             y = y - mean
             variance = y.masked_fill(absent, 0).square().sum(nodes) / divisor
             with torch.no_grad():
                 unbiased = variance * (divisor / (count - 1).clamp(min=1))
                 self.running_mean.lerp_(mean, self.momentum)
-                self.running_var.lerp_(torch.where(several, unbiased, self.running_var), self.momentum)
+                self.running_var.lerp_(torch.where(enough_nodes, unbiased, self.running_var), self.momentum)
                 self.num_batches_tracked.add_(1)
-            variance = torch.where(several, variance, self.running_var)
+            variance = torch.where(enough_nodes, variance, self.running_var)
             y = y * (variance + self.eps).rsqrt() * self.weight + self.bias
         return y.to(x.dtype)
 

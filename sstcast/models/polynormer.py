@@ -103,11 +103,11 @@ class Polynormer(Backbone):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map `x [..., width]` to the same shape."""
-        place = graph.laplacian(1)[0].to(x) if self.eigenpairs else None
+        position = graph.laplacian(1)[0].to(x) if self.eigenpairs else None
         x = self.dropout(x)
         total = torch.zeros_like(x)
         for layer in self.local_layers:
-            x = layer(x, graph, place)
+            x = layer(x, graph, position)
             if self.form == "local-and-global":
                 x = self.dropout(self.act(x))
             total = total + x
@@ -117,17 +117,17 @@ class Polynormer(Backbone):
             return total
         x = self.norm(total)
         for layer in self.global_layers:
-            x = self.global_dropout(self.act(self.out(layer(x, graph, place))))
+            x = self.global_dropout(self.act(self.out(layer(x, graph, position))))
         return x
 
     @torch.no_grad()
     def attention_map(self, x: Tensor, graph: Graph) -> Tensor:
         """Return the weights of the last global layer, `[graphs, heads, N, N]` (Figure 4c)."""
-        seen: list[Tensor] = []
-        hook = self.global_layers[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        layer_inputs: list[Tensor] = []
+        hook = self.global_layers[-1].register_forward_pre_hook(lambda _, inputs: layer_inputs.append(inputs[0]))
         self(x, graph)
         hook.remove()
-        return self.global_layers[-1].weights(seen[0], graph)  # type: ignore[operator]
+        return self.global_layers[-1].weights(layer_inputs[0], graph)  # type: ignore[operator]
 
 
 class Mixture(nn.Module):
@@ -142,9 +142,9 @@ class Mixture(nn.Module):
         start = torch.full((width,), beta or 0.0)
         self.value = nn.Parameter(start + (2 / (layers + width)) ** 0.5 * torch.randn(width) * self.bounded)
 
-    def forward(self, place: Tensor | None) -> Tensor:
-        """Return beta: `[width]`, or with a `place`, a value for each node, `[..., width]`."""
-        value = self.value if place is None else self.value * place
+    def forward(self, position: Tensor | None) -> Tensor:
+        """Return beta: `[width]`, or with a `position`, a value for each node, `[..., width]`."""
+        value = self.value if position is None else self.value * position
         return value.sigmoid() if self.bounded else value
 
 
@@ -174,11 +174,11 @@ class LocalLayer(nn.Module):
         self.gate_act = nn.Sigmoid() if gate == "sigmoid" else act
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
+    def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
         x = self.pre_norm(x)
         y = self.conv(x, graph, graph.edge_attr)[0] + self.root(x)
-        y, beta = self.dropout(self.act(y)), self.beta(place)
+        y, beta = self.dropout(self.act(y)), self.beta(position)
         return (1 - beta) * self.norm(self.gate_act(self.gate(x)) * y) + beta * y
 
 
@@ -195,12 +195,12 @@ class GlobalLayer(nn.Module):
         self.norm, self.beta = nn.LayerNorm(width), mixture
         self.query = nn.Linear(width, width) if separate_queries else None
 
-    def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
+    def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
         key = self.key(x)
         query = key if self.query is None else self.query(x)
         y = global_attention(query, key, self.value(x), graph, self.heads)
-        return self.norm(y) * (self.gate(x) + self.beta(place))
+        return self.norm(y) * (self.gate(x) + self.beta(position))
 
     def weights(self, x: Tensor, graph: Graph) -> Tensor:
         """Return the attention weights, `[graphs, heads, N, N]`."""
@@ -221,11 +221,11 @@ class ParallelLayer(nn.Module):
         self.gate, self.query, self.key = (nn.Linear(width, width) for _ in range(3))
         self.norm, self.beta = nn.LayerNorm(width), mixture
 
-    def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `place` are the coordinates of the nodes for the mixture."""
+    def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
+        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
         y = global_attention(self.query(x), self.key(x), self.conv.linear(x), graph, self.heads)
         y = y + self.conv(x, graph, graph.edge_attr)[0]
-        return self.norm(y) * (self.gate(x) + self.beta(place))
+        return self.norm(y) * (self.gate(x) + self.beta(position))
 
 
 class BaseLayer(nn.Module):
@@ -236,7 +236,7 @@ class BaseLayer(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(nodes, nodes)))
         self.shift = nn.Parameter(torch.ones(nodes, width))
 
-    def forward(self, x: Tensor, graph: Graph, place: None) -> Tensor:
+    def forward(self, x: Tensor, graph: Graph, position: None) -> Tensor:
         """Return new node features. Raises SSTCastError if a graph has another number of nodes."""
         y, _ = graph.dense(x)
         if y.shape[1] != len(self.weight):

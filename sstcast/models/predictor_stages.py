@@ -19,9 +19,9 @@ from torch import Tensor
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import CHANNELS, LinearSystem, Samples
-from sstcast.models.lagged import Sums
+from sstcast.models.eof_models import SEASON
 from sstcast.models.linear import both
-from sstcast.models.modes import SEASON
+from sstcast.models.ridge_inputs import Sums
 
 SUMMARIES = 2  # numbers that an index tells on a day (`ocean.predictors.known_index`)
 INPUTS = 3 * SUMMARIES  # these, and their products with the sine and cosine of the time of year

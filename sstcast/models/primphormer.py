@@ -105,8 +105,8 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         e, r = self._scores(phi_q, self.w_e, v, graph), self._scores(phi_k, self.w_r, v, graph)
         energies = graph.pool(self.energy(e, r), "sum")
         count = graph.pool(torch.ones_like(x[..., :1]), "sum")
-        parts = torch.ones_like(count) if self.sums else count
-        self.objective = energies.sum() / parts.sum().clamp(min=1) - self.coupling(self.w_e, self.w_r)
+        divisors = torch.ones_like(count) if self.sums else count
+        self.objective = energies.sum() / divisors.sum().clamp(min=1) - self.coupling(self.w_e, self.w_r)
         return self.outputs(e, r), v
 
     def share(self, first: nn.Module) -> None:

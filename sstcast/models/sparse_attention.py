@@ -51,12 +51,12 @@ class BigBirdAttention(HeadedAttention):
         dropout = self.dropout if self.training else 0.0
         batch, nodes = mask.shape
         real = F.pad(mask, (0, -nodes % self.block)).unflatten(1, (-1, self.block))
-        chosen, ignored = self._choose(real.any(2).sum(1), real.shape[1])
+        choices, ignored = self._choose(real.any(2).sum(1), real.shape[1])
         row = torch.arange(batch, device=q.device)[:, None, None]
         keys, values = (
-            self._blocks(part)[row, chosen].transpose(2, 3).flatten(3, 4).flatten(0, 1) for part in (k, v)
+            self._blocks(part)[row, choices].transpose(2, 3).flatten(3, 4).flatten(0, 1) for part in (k, v)
         )
-        allowed = (real[row, chosen] & ~ignored.unsqueeze(-1)).flatten(2).flatten(0, 1)
+        allowed = (real[row, choices] & ~ignored.unsqueeze(-1)).flatten(2).flatten(0, 1)
         y = softmax_attention(self._blocks(q).flatten(0, 1), keys, values, allowed, dropout)
         y = y.unflatten(0, real.shape[:2]).transpose(1, 2).flatten(2, 3)
         first = softmax_attention(q[:, :, : self.block], k, v, mask, dropout)
@@ -74,12 +74,14 @@ class BigBirdAttention(HeadedAttention):
         that are no real block.
         """
         count = count[:, None, None]
-        own = torch.arange(total, device=count.device)
-        fixed = torch.stack([torch.zeros_like(own), own - 1, own, own + 1], dim=1).expand(len(count), -1, -1)
+        blocks = torch.arange(total, device=count.device)
+        fixed = torch.stack([torch.zeros_like(blocks), blocks - 1, blocks, blocks + 1], dim=1).expand(
+            len(count), -1, -1
+        )
         random = random_integers(total, self.random_blocks, self.seed, count.device) * count >> 32
-        chosen = torch.cat([fixed, random], dim=2)
-        repeated = (chosen.unsqueeze(-1) == chosen.unsqueeze(-2)).tril(-1).any(-1)
-        return chosen.clamp(0, total - 1), repeated | (chosen < 0) | (chosen >= count)
+        choices = torch.cat([fixed, random], dim=2)
+        repeated = (choices.unsqueeze(-1) == choices.unsqueeze(-2)).tril(-1).any(-1)
+        return choices.clamp(0, total - 1), repeated | (choices < 0) | (choices >= count)
 
 
 class ExphormerAttention(GraphAttention):
@@ -133,8 +135,8 @@ class ExphormerAttention(GraphAttention):
         keys, values = [], []  # each holds one key or value for every node
         first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # index of each graph
         for index in random_cycles(mask, self.cycles, self.seed):
-            there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
-            key, value = graph.sparse(there).chunk(2, dim=-1)
+            neighbors = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
+            key, value = graph.sparse(neighbors).chunk(2, dim=-1)
             keys.append(key * self.expander)
             values.append(value)
         for key, value in zip(virtual_k.unbind(1), virtual_v.unbind(1), strict=True):
@@ -146,8 +148,8 @@ class ExphormerAttention(GraphAttention):
         y = edge_softmax(graph, [self._score(*pair) for pair in pairs], graph.source(v), scores, values, base)
 
         key, value = (split_heads(part, self.heads) for part in padded.chunk(2, dim=-1))
-        seen = softmax_attention(split_heads(virtual_q, self.heads), key, value, mask)
-        return self.out(self.dropout(y)), virtual + merge_heads(seen)
+        update = softmax_attention(split_heads(virtual_q, self.heads), key, value, mask)
+        return self.out(self.dropout(y)), virtual + merge_heads(update)
 
     def _neighbors(self, k: Tensor, graph: Graph, edges: Planes | None) -> Planes:
         """Return the keys at each edge's source, scaled by the edge."""
@@ -189,11 +191,11 @@ def random_cycles(mask: Tensor, cycles: int, seed: int) -> list[Tensor]:
     draws = draws.masked_fill(~mask.unsqueeze(-1), 2**32)  # larger than every draw, so that real nodes come first
     step = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     count = mask.sum(1, keepdim=True)
-    after = torch.where(step < count, (step + 1) % count.clamp(min=1), step)
+    next_step = torch.where(step < count, (step + 1) % count.clamp(min=1), step)
     planes = []
     for keys in draws.unbind(-1):
         order = keys.argsort(dim=1, stable=True)
-        following = order.gather(1, after)
+        following = order.gather(1, next_step)
         planes += [order.scatter(1, order, following), order.scatter(1, following, order)]
     return planes
 

@@ -95,13 +95,15 @@ class FlowSplit(nn.Module):
 
         The first days are left out, because too few days come before them for the temporal filter.
         """
-        seen, length = days.shape[1], self.temporal.numel()
-        found = seen - length + 1
-        each_day = self.spatial[0].expand(seen, -1, -1, -1)  # days as channels, because a 3D convolution is slow
-        smooth = F.conv2d(F.pad(days, (1, 1, 1, 1), mode="replicate"), each_day, groups=seen)
-        shifted = F.pad(self.temporal.flatten(), (0, found)).repeat(found)[: found * seen]  # each row a day later
-        mean = F.conv2d(smooth, shifted.view(found, seen, 1, 1))
-        flow, smooth = days[:, -found:], smooth[:, -found:]
+        days_in, length = days.shape[1], self.temporal.numel()
+        days_out = days_in - length + 1
+        # Days are channels, because a 3D convolution is slow.
+        each_day = self.spatial[0].expand(days_in, -1, -1, -1)
+        smooth = F.conv2d(F.pad(days, (1, 1, 1, 1), mode="replicate"), each_day, groups=days_in)
+        # Each row is a day later.
+        shifted = F.pad(self.temporal.flatten(), (0, days_out)).repeat(days_out)[: days_out * days_in]
+        mean = F.conv2d(smooth, shifted.view(days_out, days_in, 1, 1))
+        flow, smooth = days[:, -days_out:], smooth[:, -days_out:]
         return torch.stack([mean, flow - smooth, smooth - mean], dim=1)
 
 
@@ -163,5 +165,5 @@ def halves(size: int) -> tuple[int, int]:
 
     The last stage of an encoder is 16 times smaller, and BatchNorm cannot train on a single node.
     """
-    missing = max(32, -(-size // 16) * 16) - size
-    return missing // 2, missing - missing // 2
+    padding = max(32, -(-size // 16) * 16) - size
+    return padding // 2, padding - padding // 2

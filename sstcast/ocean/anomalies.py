@@ -25,7 +25,7 @@ from sstcast.ocean.grid import coarsen, ocean_fraction
 from sstcast.ocean.plausible import by_day
 
 HARMONICS = 3
-YEAR = 365.2425
+YEAR_DAYS = 365.2425
 SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
 DAYS_OF_YEAR = np.arange(1, 367)
 LEAP_DAYS, LEAP_DAY = "day_of_leap_year", 60  # a dimension, and 29 February on it
@@ -93,8 +93,8 @@ def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArra
 
     def standard(values: np.ndarray, days: np.ndarray) -> np.ndarray:
         result = np.empty_like(values)
-        for i, of_year in enumerate(pd.DatetimeIndex(days).day_of_year - 1):
-            result[i] = (values[i] - mean[of_year]) / deviation[of_year]
+        for i, day_index in enumerate(pd.DatetimeIndex(days).day_of_year - 1):
+            result[i] = (values[i] - mean[day_index]) / deviation[day_index]
         return result
 
     return by_day(standard, field)
@@ -112,8 +112,8 @@ def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
     """Evaluate the harmonics on days 1..366, `(dayofyear, lat, lon)`, in single precision."""
     days = np.empty((366, *terms.shape[1:]), np.float32)
     for first in range(0, 366, DAYS_AT_ONCE):
-        some = slice(first, first + DAYS_AT_ONCE)
-        days[some] = np.tensordot(_harmonics(DAYS_OF_YEAR[some]), terms.values, 1)
+        block = slice(first, first + DAYS_AT_ONCE)
+        days[block] = np.tensordot(_harmonics(DAYS_OF_YEAR[block]), terms.values, 1)
     return terms.isel(term=0, drop=True).expand_dims(dayofyear=DAYS_OF_YEAR).copy(data=days)
 
 
@@ -137,14 +137,14 @@ def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
         part = sst.isel(time=(start <= day) & (day < start + DAYS_AT_ONCE)).load()
         groups = part.groupby(part["time"].dt.dayofyear)
         parts.append((groups.mean("time"), groups.std("time", ddof=0)))
-    mean, std = (xr.concat(part, "dayofyear").reindex(dayofyear=DAYS_OF_YEAR) for part in zip(*parts, strict=True))
-    missing = set(DAYS_OF_YEAR) - set(day)
-    for absent in sorted(missing):
+    mean, std = (xr.concat(days, "dayofyear").reindex(dayofyear=DAYS_OF_YEAR) for days in zip(*parts, strict=True))
+    missing_days = set(DAYS_OF_YEAR) - set(day)
+    for missing_day in sorted(missing_days):
         for statistic in (mean, std):
-            statistic.loc[{"dayofyear": absent}] = statistic.sel(dayofyear=max(absent - 1, 1))
+            statistic.loc[{"dayofyear": missing_day}] = statistic.sel(dayofyear=max(missing_day - 1, 1))
     return mean, std.clip(min=SMALLEST_STD)
 
 
 def _harmonics(day: np.ndarray) -> np.ndarray:
-    phase = 2 * np.pi * np.outer(day, np.arange(1, HARMONICS + 1)) / YEAR
+    phase = 2 * np.pi * np.outer(day, np.arange(1, HARMONICS + 1)) / YEAR_DAYS
     return np.hstack([np.ones((len(day), 1)), np.cos(phase), np.sin(phase)])

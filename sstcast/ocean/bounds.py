@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sstcast.ocean.fields import dates
 
 DAY = np.timedelta64(1, "D")
-ROUNDING = np.timedelta64(
+ROUNDING_TIME = np.timedelta64(
     1, "m"
 )  # how far bounds may be from a day apart, because some files store days as float32
 AVERAGES = (
@@ -40,8 +40,8 @@ def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.Dat
         return labels, [f"its {time.name} {note}" for note in notes]
     middles_of_days = dates(time.copy(data=middle.reshape(time.shape)), path).round("min")
     days = middles_of_days.normalize()
-    before = (days == middles_of_days) & (labels == days - DAY)
-    days = days.where(~before, labels)
+    at_midnight = (days == middles_of_days) & (labels == days - DAY)
+    days = days.where(~at_midnight, labels)
     return days, [] if days.equals(labels) else [MOVED]
 
 
@@ -55,11 +55,11 @@ def middles(axis: xr.DataArray, dataset: xr.Dataset) -> tuple[NDArray[Any] | Non
         return None, []
     if bounds.size != 2 * axis.size or bounds.dtype.kind not in "mMO":
         return None, [IGNORED]
-    first, last = bounds.values.reshape(-1, 2).T
-    width = np.asarray(last - first, "timedelta64[us]")
-    if (np.isnat(width) | (abs(width - DAY) > ROUNDING)).any():
+    starts, ends = bounds.values.reshape(-1, 2).T
+    width = np.asarray(ends - starts, "timedelta64[us]")
+    if (np.isnat(width) | (abs(width - DAY) > ROUNDING_TIME)).any():
         return None, [IGNORED]
-    return first + (last - first) / 2, []
+    return starts + (ends - starts) / 2, []
 
 
 def averages(field: xr.DataArray) -> str:

@@ -1,7 +1,7 @@
 """Finds SST in a dataset: the variable, its axes, units and calendar.
 
 The same rules apply to observations, forecasts and downloaded files. cf_xarray recognises time, latitude and
-longitude. `AXES` lists names for the other axes from CF, climpred, cfgrib and OceanBench.
+longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred, cfgrib and OceanBench.
 """
 
 import re
@@ -41,22 +41,22 @@ COMMON_NAMES = (
 # Words in the long name of a field other than SST.
 OTHER = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 # The CF standard name of each axis, then its other names.
-AXES = {
+AXIS_NAMES = {
     "init_time": ("forecast_reference_time", "init_time", "init", "first_day_datetime", "reference_time"),
     "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
     "member": ("realization", "member", "number", "ensemble"),
     "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
-PLACES = re.compile(
-    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I
+COORDINATE_NAME = re.compile(
+    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
 )
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
-SAME_PLACE = 0.1  # of a cell, between the centre on the axes and the true one
+CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
 GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
-BLOCK = 2**23  # values to read at once, 32 MB in single precision
-KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
+VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
+CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
@@ -70,7 +70,7 @@ def options_for_keys() -> Iterator[None]:
     try:
         yield
     except SSTCastError as error:
-        raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
+        raise SSTCastError(CONFIG_KEY.sub(r"--\1", str(error))) from error
 
 
 def find_field(
@@ -79,7 +79,7 @@ def find_field(
     dims: tuple[str, ...] = OBSERVED,
     variable: str | None = None,
     units: str | None = None,
-    known: dict[Any, Layout] | None = None,
+    layouts: dict[Any, Layout] | None = None,
 ) -> xr.DataArray:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
@@ -90,7 +90,7 @@ def find_field(
             `lead` keep its values. A missing `member` is added. Of several depths, the shallowest is read.
         variable: the name, if the variable has no standard or common name.
         units: units that override those in the file.
-        known: a cache of layouts; among many similar files, only the first is searched.
+        layouts: a cache of layouts; among many similar files, only the first is searched.
 
     Returns:
         The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
@@ -101,14 +101,14 @@ def find_field(
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
-    known = {} if known is None else known
-    dataset = dataset.set_coords([name for name in dataset.data_vars if PLACES.match(str(name))])
+    layouts = {} if layouts is None else layouts
+    dataset = dataset.set_coords([name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))])
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
-    if header not in known:
-        guessed = dataset.cf.guess_coord_axis()
-        name = choose(guessed, path, dims, variable)
-        known[header] = name, _axes(guessed[name])
-    name, axes = known[header]
+    if header not in layouts:
+        cf_dataset = dataset.cf.guess_coord_axis()
+        name = choose(cf_dataset, path, dims, variable)
+        layouts[header] = name, _axes(cf_dataset[name])
+    name, axes = layouts[header]
     field, notes = dataset[name], []
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
@@ -169,13 +169,15 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
-        other = is_other(field.attrs)
-        hint = f"is something else: its {other}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims) or (hint if other else "")
+        other_quantity = reason_not_sst(field.attrs)
+        hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
+        faults[name] = _fault(field, dims) or (hint if other_quantity else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable):
-        common = [known for each in COMMON_NAMES for known in group if known.lower() == each]
+        common = [
+            candidate for common_name in COMMON_NAMES for candidate in group if candidate.lower() == common_name
+        ]
         if common or len(group) == 1:
             return (common or group)[0]
     candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
@@ -186,7 +188,7 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
     )
 
 
-def is_other(attributes: Mapping[str, Any]) -> str:
+def reason_not_sst(attributes: Mapping[str, Any]) -> str:
     """Return the attribute that marks a variable as not SST but, for instance, its error, or "" if none does."""
     names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
     return next(filter(OTHER.search, names), "")
@@ -195,25 +197,25 @@ def is_other(attributes: Mapping[str, Any]) -> str:
 def _axes(field: xr.DataArray) -> dict[str, str]:
     """Map each axis that can be identified to its coordinate, or to a dimension without coordinate."""
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
-    found: dict[str, str] = {}
-    for axis, names in AXES.items():
+    axes: dict[str, str] = {}
+    for axis, names in AXIS_NAMES.items():
         for name, coord in coords.items():
             if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
-                found.setdefault(axis, name)
+                axes.setdefault(axis, name)
     kinds, letters = field.cf.coordinates, field.cf.axes
     for axis, (kind, letter) in CF_AXES.items():
         for names in (kinds.get(kind, []), letters.get(letter, [])):
-            fit = [
+            candidates = [
                 str(name)
                 for name in names
-                if name != found.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
+                if name != axes.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
-            if fit:
-                found[axis] = min(fit, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
+            if candidates:
+                axes[axis] = min(candidates, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
                 break
-    if "lead" in found and "time" in found:
-        found.setdefault("init_time", found["time"])
-    return found
+    if "lead" in axes and "time" in axes:
+        axes.setdefault("init_time", axes["time"])
+    return axes
 
 
 def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_]:
@@ -223,15 +225,17 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
     """
     lat, lon = field[axes["lat"]], field[axes["lon"]]
     misplaced = np.zeros((lat.size, lon.size), bool)
-    for axis, across in ((lat, lon), (lon, lat)):
+    for axis, other_axis in ((lat, lon), (lon, lat)):
         kind = "latitude" if axis is lat else "longitude"
         for name in field.cf.coordinates.get(kind, []):
-            true = field[name]
-            if axis.size < 2 or set(true.dims) != {*axis.dims, *across.dims}:
+            coordinate = field[name]
+            if axis.size < 2 or set(coordinate.dims) != {*axis.dims, *other_axis.dims}:
                 continue
-            nominal, place = xr.broadcast(axis.drop_vars(axis.coords), true.drop_vars(true.coords))
-            apart = abs((nominal - place + 180) % 360 - 180).where(abs(place) <= 720)
-            misplaced |= (apart > SAME_PLACE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
+            nominal_centres, true_centres = xr.broadcast(
+                axis.drop_vars(axis.coords), coordinate.drop_vars(coordinate.coords)
+            )
+            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(abs(true_centres) <= 720)
+            misplaced |= (distance > CENTRE_TOLERANCE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
     return misplaced
 
 
@@ -241,7 +245,7 @@ def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
         return None
     halfway, own = (np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
-    return own if np.abs(halfway - own).max() > SAME_PLACE * step(centres) else None
+    return own if np.abs(halfway - own).max() > CENTRE_TOLERANCE * step(centres) else None
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
@@ -261,35 +265,42 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
         return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {GRID_POINTS}"
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
-    if missing := [axis for axis in OBSERVED if axis not in axes]:
+    if missing_axes := [axis for axis in OBSERVED if axis not in axes]:
         return (
             f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
-            f"{' or '.join(missing)}: add coordinates with CF attributes"
+            f"{' or '.join(missing_axes)}: add coordinates with CF attributes"
         )
     if dims == FORECAST and (fault := _is_no_forecast(field, axes)):
         return fault
-    leads = field[axes["lead"]].dims if "lead" in axes else ()
-    timed = leads in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXES["init_time"]
-    if dims == OBSERVED and not timed:
+    lead_dims = field[axes["lead"]].dims if "lead" in axes else ()
+    is_observed = (
+        lead_dims in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXIS_NAMES["init_time"]
+    )
+    if dims == OBSERVED and not is_observed:
         return "looks like forecasts; score them with `sstcast score`, or give observations"
-    used = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
-    if extra := [f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used and size != 1]:
-        return f"has an extra dimension {', '.join(extra)}; select one index and save it to a file"
+    used_dims = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
+    if extra_dims := [
+        f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used_dims and size != 1
+    ]:
+        return f"has an extra dimension {', '.join(extra_dims)}; select one index and save it to a file"
     return ""
 
 
 def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
     """Return a fault with a remedy if a field lacks leads or initial times, else ""."""
     init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
-    analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
-    if (init is None and lead is None) or (analysis and field[init].ndim):
+    is_analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
+    if (init is None and lead is None) or (is_analysis and field[init].ndim):
         return "looks like observations, because it has no initial time and lead; forecasts need both"
-    has = ", ".join(map(str, field.coords))
+    coordinate_names = ", ".join(map(str, field.coords))
     for axis, name in (("init_time", init), ("lead", lead)):
         days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
         if name not in field.coords and not days_instead:
-            words = axis.replace("init_time", "initial time")
-            return f"has no {words} among {has}; set standard_name {AXES[axis][0]}, or rename it to {axis}"
+            axis_name = axis.replace("init_time", "initial time")
+            return (
+                f"has no {axis_name} among {coordinate_names}; set standard_name {AXIS_NAMES[axis][0]}, or rename "
+                f"it to {axis}"
+            )
     if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
         return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
     return ""
@@ -300,10 +311,10 @@ def _guessed_units(field: xr.DataArray, path: Path) -> str:
     values = field[(0,) * (field.ndim - 2)].values
     ranges = {"degC": np.array(PLAUSIBLE), "K": np.array(PLAUSIBLE) + 273.15}
     values = values[np.isfinite(values) & (values != 0)]  # 0 may mark land
-    fit = [unit for unit, (low, high) in ranges.items() if ((values >= low) & (values <= high)).any()]
-    if len(fit) > 1:
+    candidates = [unit for unit, (low, high) in ranges.items() if ((values >= low) & (values <= high)).any()]
+    if len(candidates) > 1:
         raise SSTCastError(f"{path}: {field.name} has no units, and values fit degC and kelvin; set data.units")
-    return fit[0] if fit else "degC"
+    return candidates[0] if candidates else "degC"
 
 
 def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
@@ -353,17 +364,18 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
         raise SSTCastError(
             f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
         )
-    around = np.sort(values % 360)
-    gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
-    usual = np.median(np.abs(steps))
+    longitudes = np.sort(values % 360)
+    gaps = np.abs(steps) if axis.name == "lat" else np.diff(longitudes, append=longitudes[0] + 360)
+    usual_gap = np.median(np.abs(steps))
     if axis.name == "lat":  # rows may become wider, as on a Mercator grid, but none may be missing
         sides = np.pad(gaps, 1)
-        usual = np.maximum(sides[2:], sides[:-2]) if gaps.size > 1 else gaps
+        usual_gap = np.maximum(sides[2:], sides[:-2]) if gaps.size > 1 else gaps
     # Longitudes may have one gap, outside the region.
-    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):
-        where = f" after {(values if axis.name == 'lat' else around)[wide[0]]:g}"
+    if (wide_gaps := np.flatnonzero(gaps > 1.5 * usual_gap)).size > (axis.name == "lon"):
+        location = f" after {(values if axis.name == 'lat' else longitudes)[wide_gaps[0]]:g}"
         raise SSTCastError(
-            f"{path}: its {axis.name} lacks values{where} at a spacing of {np.median(usual):g}; correct the file"
+            f"{path}: its {axis.name} lacks values{location} at a spacing of {np.median(usual_gap):g}; "
+            "correct the file"
         )
     return values
 
@@ -375,7 +387,7 @@ def _blocks(field: xr.DataArray, stored: xr.DataArray, axes: Mapping[str, str]) 
             field.chunk(lat=-1, lon=-1) if "init_time" in field.dims else field
         )  # a crop reads few of its chunks
     along = "time" if "time" in field.dims else "init_time"
-    count = max(1, BLOCK * field.sizes[along] // max(1, field.size))
+    count = max(1, VALUES_AT_ONCE * field.sizes[along] // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
     if step := sizes.get(axes[along]):
         count = max(1, count // step) * step

@@ -14,7 +14,7 @@ from sstcast.geo import NORTH, SOUTH, Axis, Box, edges, evenly_spaced, span, ste
 from sstcast.ocean.fields import MISPLACED, REGRID
 from sstcast.storage.cf import rounded
 
-NEAR = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
+EDGE_TOLERANCE = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
 WHOLE = 0.01  # tolerance for ratios of cell widths that must be integers
 DEGREES_APART = 1e-3  # tolerance for coordinates in degrees
 
@@ -31,8 +31,8 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     edges, or it does not contain whole tiles. Also raises it if a cell is not where the nominal axes have it.
     """
     box = region.bounds
-    lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
-    lon = box.eastward(sst["lon"].values, near)
+    lat, tolerance = sst["lat"].values, EDGE_TOLERANCE * step(sst["lon"].values)
+    lon = box.eastward(sst["lon"].values, tolerance)
     north, south = box.north == 90, box.south == -90  # a row of cells may be centred on a pole
     rows = np.flatnonzero(((lat > box.south) | south) & ((lat < box.north) | north))
     order = np.argsort(lon, kind="stable")
@@ -52,10 +52,10 @@ def true_rows(field: xr.DataArray) -> slice:
     """Return the longest run of rows of `field(..., lat, lon)` without a cell that is misplaced."""
     if MISPLACED not in field.coords:
         return slice(0, field.sizes["lat"])
-    wrong = np.flatnonzero(np.append(field[MISPLACED].transpose("lat", "lon").values.any(1), True))
-    first = np.append(0, wrong[:-1] + 1)
-    longest = int(np.argmax(wrong - first))
-    return slice(int(first[longest]), int(wrong[longest]))
+    misplaced_rows = np.flatnonzero(np.append(field[MISPLACED].transpose("lat", "lon").values.any(1), True))
+    first = np.append(0, misplaced_rows[:-1] + 1)
+    longest = int(np.argmax(misplaced_rows - first))
+    return slice(int(first[longest]), int(misplaced_rows[longest]))
 
 
 def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
@@ -69,55 +69,57 @@ def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
         rows = true_rows(cells)
         lat = cells["lat"].values
         south, north = span(lat, rows) if rows.stop - rows.start > 1 else (0.0, 0.0)
-        true = f"choose a region within lat {south:g}..{north:g}, or " if north > south else ""
+        suggestion = f"choose a region within lat {south:g}..{north:g}, or " if north > south else ""
         raise SSTCastError(
             f"{where} lies on a curvilinear grid: its true latitudes and longitudes differ from its axes by more "
-            f"than a tenth of a cell; {true}{REGRID}"
+            f"than a tenth of a cell; {suggestion}{REGRID}"
         )
     return cells.drop_vars(MISPLACED)
 
 
 def box_of(lat: Axis | xr.DataArray, rows: Index | slice, lon: Axis, cols: Index | slice) -> Box:
     """Return the box of some adjacent rows and columns. The edges of rows are those of the whole axis."""
-    chosen, ends = np.arange(lat.size)[rows], edges(lat)
-    south, north = (round(float(ends[row]), 5) for row in (chosen[0], chosen[-1] + 1))
+    row_indices, ends = np.arange(lat.size)[rows], edges(lat)
+    south, north = (round(float(ends[row]), 5) for row in (row_indices[0], row_indices[-1] + 1))
     return Box(*span(lon, cols), south, north)
 
 
 def _fault(region: Region, lat: xr.DataArray, rows: Index, lon: Axis, cols: Index) -> str:
     """Return the fault of a region with the cells `rows` and `cols`, and a valid region, or ""."""
     if not rows.size or not cols.size:
-        cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
-        return f"contains no cell of the data, which cover {cover}: change data.region"
+        extent = Box.of({"lat": lat, "lon": around(lon)}).yaml
+        return f"contains no cell of the data, which cover {extent}: change data.region"
     box = region.bounds
-    wanted = (box.south, box.north, box.west, box.west + box.width)
-    held = box_of(lat, rows, lon, cols)
-    have = (held.south, held.north, held.west, held.east)
-    off = [
-        abs(have - want) / size
-        for have, want, size in zip(have, wanted, np.repeat([step(lat.values), step(lon)], 2), strict=True)
-        if not abs(have) >= abs(want) == 90
+    region_edges = (box.south, box.north, box.west, box.west + box.width)
+    inner_box = box_of(lat, rows, lon, cols)
+    inner_edges = (inner_box.south, inner_box.north, inner_box.west, inner_box.east)
+    mismatches = [
+        abs(inner_edge - region_edge) / size
+        for inner_edge, region_edge, size in zip(
+            inner_edges, region_edges, np.repeat([step(lat.values), step(lon)], 2), strict=True
+        )
+        if not abs(inner_edge) >= abs(region_edge) == 90
     ]
-    high, wide = (size * region.coarsen for size in region.tile)
-    if max(off, default=0) >= 1 - NEAR:
+    tile_height, tile_width = (size * region.coarsen for size in region.tile)
+    if max(mismatches, default=0) >= 1 - EDGE_TOLERANCE:
         fault = "reaches outside the data"
-    elif max(off, default=0) > NEAR:
+    elif max(mismatches, default=0) > EDGE_TOLERANCE:
         fault = "has edges that are not cell edges"
     elif region.coarsen > 1 and not evenly_spaced(lat[rows]):
         return "has unevenly spaced rows, which cannot be coarsened: set data.region.coarsen: 1"
-    elif rows.size % high or cols.size % wide:
-        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
+    elif rows.size % tile_height or cols.size % tile_width:
+        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {tile_height} x {tile_width}"
     elif min(rows.size, cols.size) < 2 * region.coarsen:
         return "has one row or column of cells, but the grid of a forecast needs two: make data.region larger"
     else:
         return ""
-    whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
-    if not whole[0].size or not whole[1].size:
+    whole_tiles = rows[: rows.size // tile_height * tile_height], cols[: cols.size // tile_width * tile_width]
+    if not whole_tiles[0].size or not whole_tiles[1].size:
         return (
-            f"{fault}; the data inside, {held.yaml}, have {rows.size} x {cols.size} cells, "
-            f"fewer than a tile of {high} x {wide}: set a smaller data.region.tile"
+            f"{fault}; the data inside, {inner_box.yaml}, have {rows.size} x {cols.size} cells, "
+            f"fewer than a tile of {tile_height} x {tile_width}: set a smaller data.region.tile"
         )
-    return f"{fault}; the nearest fit is data.region: {box_of(lat, whole[0], lon, whole[1]).yaml}"
+    return f"{fault}; the nearest fit is data.region: {box_of(lat, whole_tiles[0], lon, whole_tiles[1]).yaml}"
 
 
 def around(lon: Axis) -> Axis:
@@ -136,18 +138,18 @@ def sorted_eastward(sst: xr.DataArray) -> xr.DataArray:
     if not gaps.size or gaps.max() <= 1.5 * step(lon):
         return ascending
     first = int(gaps.argmax()) + 1
-    joined = np.concatenate([lon[first:], lon[:first] + 360])
-    joined = joined - 360 if joined[0] >= 180 else joined
-    return _take(ascending, "lon", np.roll(np.arange(lon.size), -first)).assign_coords(lon=joined)
+    joined_lon = np.concatenate([lon[first:], lon[:first] + 360])
+    joined_lon = joined_lon - 360 if joined_lon[0] >= 180 else joined_lon
+    return _take(ascending, "lon", np.roll(np.arange(lon.size), -first)).assign_coords(lon=joined_lon)
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
     """Select cells by slices where possible, because dask returns slices as views but copies index selections."""
-    parts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
-    if len(parts) > 2:
+    runs = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
+    if len(runs) > 2:
         return sst.isel({axis: index})
-    cut = [sst.isel({axis: slice(int(part[0]), int(part[-1]) + 1)}) for part in parts]
-    return cut[0] if len(cut) == 1 else xr.concat(cut, axis)
+    blocks = [sst.isel({axis: slice(int(run[0]), int(run[-1]) + 1)}) for run in runs]
+    return blocks[0] if len(blocks) == 1 else xr.concat(blocks, axis)
 
 
 def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) -> tuple[xr.DataArray, str]:
@@ -160,11 +162,11 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
     Raises SSTCastError if the cells, read from `path`, do not contain those of the grid.
     """
     box = Box.of(grid)
-    inside = box.contains(sst["lat"], sst["lon"])
-    check_places(sst.isel(lat=inside.any("lon").values, lon=inside.any("lat").values), f"{path}: its grid")
+    in_box = box.contains(sst["lat"], sst["lon"])
+    check_places(sst.isel(lat=in_box.any("lon").values, lon=in_box.any("lat").values), f"{path}: its grid")
     sst = sst.drop_vars(MISPLACED, errors="ignore")
-    if (same := at_cells(sst, grid)) is not None:
-        return same, "cells as in the file"
+    if (exact_cells := at_cells(sst, grid)) is not None:
+        return exact_cells, "cells as in the file"
     width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
     if not evenly_spaced(sst["lat"]):
         width["lat"] = float(np.diff(sst["lat"]).max())
@@ -174,19 +176,21 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
         ocean = finer.isel(dict.fromkeys(sst.dims[:-2], 0), drop=True).notnull().compute()
         mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
         return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
-    near = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
+    nearby_sst = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
     for axis, cell in width.items():
-        centres, wanted = near[axis].values, grid[axis].values
-        near = near.isel({axis: (centres > wanted[0] - 1.01 * cell) & (centres < wanted[-1] + 1.01 * cell)})
-        centres = near[axis].values
-        whole = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell
-        if not whole or centres[0] - wanted[0] > cell / 2 or wanted[-1] - centres[-1] > cell / 2:
+        centres, targets = nearby_sst[axis].values, grid[axis].values
+        nearby_sst = nearby_sst.isel(
+            {axis: (centres > targets[0] - 1.01 * cell) & (centres < targets[-1] + 1.01 * cell)}
+        )
+        centres = nearby_sst[axis].values
+        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell
+        if not is_complete or centres[0] - targets[0] > cell / 2 or targets[-1] - centres[-1] > cell / 2:
             raise SSTCastError(
                 f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; "
                 "choose another --region"
             )
-    told = f"interpolated linearly from cells of {width['lat']:.4g} x {width['lon']:.4g} degrees"
-    return near.interp(lat=grid["lat"], lon=grid["lon"], assume_sorted=True).astype("float32"), told
+    method = f"interpolated linearly from cells of {width['lat']:.4g} x {width['lon']:.4g} degrees"
+    return nearby_sst.interp(lat=grid["lat"], lon=grid["lon"], assume_sorted=True).astype("float32"), method
 
 
 def _range(field: Grid) -> str:
@@ -209,10 +213,10 @@ def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
     west = float(grid["lon"][0]) - DEGREES_APART
     eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
     try:
-        found = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
+        cells = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
     except (KeyError, pd.errors.InvalidIndexError):  # missing or duplicate cells
         return None
-    return found.assign_coords(lat=grid["lat"], lon=grid["lon"])
+    return cells.assign_coords(lat=grid["lat"], lon=grid["lon"])
 
 
 def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
@@ -234,10 +238,10 @@ def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.Data
     ocean cell has no value.
     """
     fraction, n = ocean_fraction(ocean, region), region.coarsen
-    wet, share = ocean.values, fraction.where(fraction >= region.min_ocean).values
+    is_ocean, share = ocean.values, fraction.where(fraction >= region.min_ocean).values
 
     def pool(block: NDArray[Any]) -> NDArray[Any]:
-        block = np.where(wet, block, np.float32(0))
+        block = np.where(is_ocean, block, np.float32(0))
         total = sum(block[..., i::n, j::n] for i in range(n) for j in range(n))
         return total / (n * n * share)
 

@@ -31,13 +31,13 @@ from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days in the window for the statistics of a day of year
-SMOOTHING = 31  # days in the running mean of the statistics
+SMOOTHED_DAYS = 31  # days in the running mean of the statistics
 SHORTEST, LONGEST_GAP = 5, 2  # days: minimum duration, and maximum gap between two events that count as one
-AROUND = SHORTEST - 1 + LONGEST_GAP  # days before and after a day that decide whether it is part of an event
+MARGIN_DAYS = SHORTEST - 1 + LONGEST_GAP  # days before and after a day that decide whether it is part of an event
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
 UNDEFINED = len(CATEGORIES)  # the class of days on which no event is defined
 SMALLEST_DEPARTURE = 0.05  # degC from climatology to threshold, below which no event is defined
-ICE = -1.7  # degC; with a threshold below it, no event is defined, because the sea freezes at about -1.8
+FROZEN_BELOW = -1.7  # degC; with a threshold below it, no event is defined, because the sea freezes at about -1.8
 FREEZING = "freezing_point"
 FROZEN_RANGE, FROZEN_SHARE = (
     0.02,
@@ -48,7 +48,7 @@ LAYOUT = 2  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
 BY_CELL = (*FREQUENCIES, FREEZING)
-ROUNDING = 1e-4  # degC, because values are stored in single precision
+ROUNDING_DEGREES = 1e-4  # degC, because values are stored in single precision
 CELLS_AT_ONCE = 256  # cells whose values fit in the cache
 VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 
@@ -69,24 +69,26 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
     position = year * days + day_of_leap_year(sst["time"]).values
     leap_days = np.unique(year) * days + LEAP_DAY
     leap_days = leap_days[~np.isin(leap_days, position) & np.isin([leap_days - 1, leap_days + 1], position).all(0)]
-    before, after = (np.searchsorted(position, leap_days + shift) for shift in (-1, 1))
+    previous_index, next_index = (np.searchsorted(position, leap_days + shift) for shift in (-1, 1))
     position = np.concatenate([position, leap_days])
     window = np.unique(year)[:, None] * days + np.arange(-(WINDOW // 2), WINDOW // 2 + 1)
-    near = [np.flatnonzero(np.isin(position, window + day)) for day in DAYS_OF_YEAR]
+    nearby_indices = [np.flatnonzero(np.isin(position, window + day)) for day in DAYS_OF_YEAR]
     cells = sst.values.reshape(sst.sizes["time"], -1)
     result = np.empty((len(LIMITS), len(DAYS_OF_YEAR), cells.shape[1]), np.float32)
     for start in range(0, cells.shape[1], CELLS_AT_ONCE):
-        part = slice(start, start + CELLS_AT_ONCE)
-        values = np.ascontiguousarray(cells[:, part].T)
-        values = np.concatenate([values, (values[:, before] + values[:, after]) / 2], axis=1)
-        for day, inside in enumerate(near):
-            ordered = np.sort(values[:, inside])
-            tails = (_percentile(ordered, percent) for percent in (HEATWAVE, COLD_SPELL))
-            result[:, day, part] = (ordered.mean(1), *tails)
-        result[:, :, part][:, :, np.isnan(values).any(1)] = np.nan
+        block = slice(start, start + CELLS_AT_ONCE)
+        values = np.ascontiguousarray(cells[:, block].T)
+        values = np.concatenate([values, (values[:, previous_index] + values[:, next_index]) / 2], axis=1)
+        for day, indices in enumerate(nearby_indices):
+            ordered = np.sort(values[:, indices])
+            percentiles = (_percentile(ordered, percent) for percent in (HEATWAVE, COLD_SPELL))
+            result[:, day, block] = (ordered.mean(1), *percentiles)
+        result[:, :, block][:, :, np.isnan(values).any(1)] = np.nan
     from scipy.ndimage import uniform_filter1d  # imported late: slow, and thresholds are cached
 
-    smooth = uniform_filter1d(result, SMOOTHING, axis=1, mode="wrap").reshape(*result.shape[:2], *sst.shape[1:])
+    smooth = uniform_filter1d(result, SMOOTHED_DAYS, axis=1, mode="wrap").reshape(
+        *result.shape[:2], *sst.shape[1:]
+    )
     axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
     fields = zip(LIMITS, smooth, strict=True)
     return xr.Dataset(
@@ -99,14 +101,16 @@ def where_defined(limits: xr.Dataset) -> xr.Dataset:
     """Return `limits` with NaN for the thresholds of days on which no event is defined.
 
     No event is defined where the threshold exceeds the climatology by less than `SMALLEST_DEPARTURE` (for cold
-    spells, where it is not as far below it), or lies below `ICE`. So a frozen sea has neither heatwaves nor cold
-    spells, and a cell that never changes has none either.
+    spells, where it is not as far below it), or lies below `FROZEN_BELOW`. So a frozen sea has neither heatwaves
+    nor cold spells, and a cell that never changes has none either.
     """
-    found = limits.copy()
+    masked_limits = limits.copy()
     for name, sign in (("heatwave_threshold", 1), ("cold_spell_threshold", -1)):
         departure = sign * (limits[name] - limits["climatology"])
-        found[name] = limits[name].where((departure >= SMALLEST_DEPARTURE) & (limits[name] >= ICE))
-    return found
+        masked_limits[name] = limits[name].where(
+            (departure >= SMALLEST_DEPARTURE) & (limits[name] >= FROZEN_BELOW)
+        )
+    return masked_limits
 
 
 def short_base_period(first: dt.date, last: dt.date) -> str:
@@ -122,14 +126,14 @@ def freezing_point(sst: xr.DataArray) -> xr.DataArray:
     degC, brackish and fresh water at higher temperatures, and the sea of a model at its own.
     """
     lowest = sst.min("time", skipna=False)
-    frozen = (sst <= lowest + np.float32(FROZEN_RANGE + ROUNDING)).mean("time")
+    frozen = (sst <= lowest + np.float32(FROZEN_RANGE + ROUNDING_DEGREES)).mean("time")
     return lowest.where(frozen >= FROZEN_SHARE).rename(FREEZING)
 
 
 def _percentile(ordered: Array, percent: int) -> Array:
     """Return a percentile of each ascending row, interpolated linearly between two values."""
-    below, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
-    low, high = ordered[:, int(below)], ordered[:, min(int(below) + 1, ordered.shape[1] - 1)]
+    rank, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
+    low, high = ordered[:, int(rank)], ordered[:, min(int(rank) + 1, ordered.shape[1] - 1)]
     return low + np.float32(share) * (high - low)
 
 
@@ -137,20 +141,20 @@ def events(beyond: Days) -> Days:
     """Return a mask of days in an event from the mask `beyond` of days beyond the threshold, both `[T, ...]`.
 
     With integers, every bit is a series of its own. Days outside the series count as below the threshold, so
-    events that reach beyond either end may be missed on the first and last `AROUND` days.
+    events that reach beyond either end may be missed on the first and last `MARGIN_DAYS` days.
     """
     result = np.zeros_like(beyond)
-    starts = len(beyond) - SHORTEST + 1
-    if starts < 1:
+    start_count = len(beyond) - SHORTEST + 1
+    if start_count < 1:
         return result
-    full = reduce(np.bitwise_and, (beyond[day : day + starts] for day in range(SHORTEST)))
+    run_starts = reduce(np.bitwise_and, (beyond[day : day + start_count] for day in range(SHORTEST)))
     for day in range(SHORTEST):
-        result[day : day + starts] |= full
+        result[day : day + start_count] |= run_starts
     runs = result.copy()
     for gap in range(1, LONGEST_GAP + 1):
-        between = runs[: -gap - 1] & runs[gap + 1 :]
+        bridges = runs[: -gap - 1] & runs[gap + 1 :]
         for day in range(1, gap + 1):
-            result[day : day + len(between)] |= between
+            result[day : day + len(bridges)] |= bridges
     return result
 
 
@@ -160,9 +164,11 @@ def frequencies(sst: xr.DataArray, threshold: xr.DataArray) -> xr.Dataset:
     Days without a threshold, on which no event is defined, do not count. Without any other day, a fraction is NaN.
     """
     daily = on_days(threshold, sst["time"])
-    hot = (sst > daily).transpose("time", ...)
-    inside, defined = hot.copy(data=events(hot.values)), daily.notnull().sum("time")
-    shares = {name: days.sum("time") / defined for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}
+    hot_days = (sst > daily).transpose("time", ...)
+    event_days, day_count = hot_days.copy(data=events(hot_days.values)), daily.notnull().sum("time")
+    shares = {
+        name: days.sum("time") / day_count for name, days in zip(FREQUENCIES, (hot_days, event_days), strict=True)
+    }
     return xr.Dataset(shares).where(sst.isel(time=0, drop=True).notnull()).astype("float32")
 
 
@@ -178,8 +184,8 @@ def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.i
     Days outside events have category 0, and so do days below the threshold inside an event. `climatology` and
     `threshold` have a value for each day. For cold spells, pass the negatives of all three arguments.
     """
-    beyond = np.count_nonzero(sst > multiples(climatology, threshold), axis=0).astype(np.int8)
-    return np.where(events(beyond > 0), beyond, np.int8(0))
+    category = np.count_nonzero(sst > multiples(climatology, threshold), axis=0).astype(np.int8)
+    return np.where(events(category > 0), category, np.int8(0))
 
 
 def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
@@ -209,9 +215,11 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
         )
 
     recipe = {"layout": LAYOUT, "statistics": json.loads(statistics.attrs["recipe"])}
-    found = cached(prepared.limits, recipe, make)
-    with reading(prepared.limits, "delete it"), found:
-        return found[[]].assign({name: in_scratch(found[name]) for name in names or (*LIMITS, *BY_CELL)})
+    cached_limits = cached(prepared.limits, recipe, make)
+    with reading(prepared.limits, "delete it"), cached_limits:
+        return cached_limits[[]].assign(
+            {name: in_scratch(cached_limits[name]) for name in names or (*LIMITS, *BY_CELL)}
+        )
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
@@ -221,9 +229,9 @@ def _by_bands(sst: xr.DataArray) -> xr.Dataset:
     fields |= {name: np.empty(sst.shape[1:], np.float32) for name in BY_CELL}
     for start in range(0, sst.sizes["lat"], rows):
         band = sst.isel(lat=slice(start, start + rows)).copy()
-        found = where_defined(limits(band))
-        by_cell = frequencies(band, found["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})
-        for name, values in found.merge(by_cell, compat="no_conflicts").items():
+        band_limits = where_defined(limits(band))
+        by_cell = frequencies(band, band_limits["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})
+        for name, values in band_limits.merge(by_cell, compat="no_conflicts").items():
             fields[str(name)][..., start : start + rows, :] = values
         release()
     dims = (LEAP_DAYS, "lat", "lon")

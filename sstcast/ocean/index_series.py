@@ -15,7 +15,7 @@ from sstcast.geo import NINO, area_weights
 from sstcast.ocean.fields import dates
 from sstcast.ocean.reading import NETCDF, open_dataset, open_sst
 
-MISSING = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
+MISSING_VALUES = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
 GIVE = "give a CSV of dates and values, a table with months in columns, or NetCDF (docs/predictors.md)"
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")  # CPC writes -999.9-999.9 without a blank
@@ -43,7 +43,7 @@ def by_span(values: pd.Series, config: PredictorConfig, where: str) -> xr.DataAr
     Raises SSTCastError, naming `where`, if there is not one value a day or a month.
     """
     values = values[~values.index.isna()].sort_index().astype(float)
-    values = values.where(np.isfinite(values) & ~values.isin(MISSING)).dropna()
+    values = values.where(np.isfinite(values) & ~values.isin(MISSING_VALUES)).dropna()
     days = pd.DatetimeIndex(values.index)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")

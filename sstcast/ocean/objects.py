@@ -39,31 +39,31 @@ def state(path: Path) -> str:
     return fingerprint(path)
 
 
-def hold(given: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
+def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
     """Keep an object as a `source`, by default one named after its token. Returns the name of the source."""
-    if isinstance(given, xr.DataArray):
-        if given.name is None or given.name in given.coords:
-            given = given.rename("sst")
-        if lost := [
-            name for name, axis in given.coords.items() if axis.attrs.get("bounds") not in (None, *given.coords)
+    if isinstance(data, xr.DataArray):
+        if data.name is None or data.name in data.coords:
+            data = data.rename("sst")
+        if lost_bounds := [
+            name for name, axis in data.coords.items() if axis.attrs.get("bounds") not in (None, *data.coords)
         ]:
             warn_once(
-                f"source: an array does not hold the bounds of its {lost[0]}, so its days are those of the "
+                f"source: an array does not hold the bounds of its {lost_bounds[0]}, so its days are those of the "
                 "labels; give the Dataset that holds it"
             )
-        given = given.to_dataset()
-    source = source or f"{PREFIX}{tokenize(given)}"
-    _held[source] = given
+        data = data.to_dataset()
+    source = source or f"{PREFIX}{tokenize(data)}"
+    _held[source] = data
     return source
 
 
-def name_of(given: Any) -> str:
+def name_of(source: Any) -> str:
     """Return the name of a source that a caller gave as a path or as an object, which is then held."""
-    if isinstance(given, (xr.Dataset, xr.DataArray)):
-        return hold(given)
-    if isinstance(given, (str, PathLike)):
-        return str(given)
-    raise SSTCastError(f"source: is a {type(given).__name__}; give a path, or an xarray Dataset or DataArray")
+    if isinstance(source, (xr.Dataset, xr.DataArray)):
+        return hold(source)
+    if isinstance(source, (str, PathLike)):
+        return str(source)
+    raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 
 def release(source: str) -> xr.Dataset | None:

@@ -26,7 +26,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.index_series import by_span, read_index, read_series
 from sstcast.ocean.objects import is_object, is_there, state
-from sstcast.storage.artefacts import as_text, clear_leftovers, is_made_of, made_of, noted
+from sstcast.storage.artefacts import as_text, clear_leftovers, is_up_to_date, noted, read_recipe
 from sstcast.storage.cf import describe, write_zarr
 from sstcast.storage.stores import open_written
 
@@ -104,7 +104,7 @@ def prepare_predictors(data: DataConfig, folder: Path, days: Days) -> bool:
     for name, config in data.predictors.items():
         path, recipe = store_of(folder, name, config), _recipe(config)
         clear_leftovers(path)
-        if is_made_of(path, recipe) or (is_object(config.path) and not is_there(config.path) and path.exists()):
+        if is_up_to_date(path, recipe) or (is_object(config.path) and not is_there(config.path) and path.exists()):
             continue
         values = read_index(config, name)
         known = known_index(values, days, config, data.splits.base, name)
@@ -182,7 +182,7 @@ def changed_predictors(data: DataConfig, folder: Path) -> list[str]:
     days = pd.date_range(*data.splits.whole).as_unit("ns").values
     changed = []
     for name, config in data.predictors.items():
-        made = made_of(store_of(folder, name, config))
+        made = read_recipe(store_of(folder, name, config))
         if not is_there(config.path) or (made or {}).get("files") == state(config.path):
             continue
         then, now = open_values(data, folder, name), read_index(config, name)

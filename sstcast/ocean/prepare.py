@@ -38,7 +38,7 @@ from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_made_of, locked, made_of, noted
+from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, locked, noted, read_recipe
 from sstcast.storage.cf import describe, references, write_zarr
 from sstcast.storage.memory import trim
 
@@ -108,8 +108,10 @@ class _Preparation:
         self.of_cube = self.recipe | {
             "files": state(self.path) if self.states is None else fingerprint(self.states)
         }
-        if is_object(self.path) and not is_there(self.path) and (known := made_of(prepared.cube)):
-            self.of_cube = self.recipe | {"files": known.get("files")}  # the stores stand for an absent object
+        if is_object(self.path) and not is_there(self.path) and (old_recipe := read_recipe(prepared.cube)):
+            self.of_cube = self.recipe | {
+                "files": old_recipe.get("files")
+            }  # the stores stand for an absent object
 
     @cached_property
     def source(self) -> xr.DataArray:
@@ -128,22 +130,22 @@ class _Preparation:
     @property
     def days(self) -> NDArray[np.datetime64]:
         """The days of the source, read from the cube if the source has not changed."""
-        current = is_made_of(self.prepared.cube, self.of_cube)
+        current = is_up_to_date(self.prepared.cube, self.of_cube)
         days: NDArray[np.datetime64] = (self.prepared.open_cube() if current else self.source)["time"].values
         return days
 
     def run(self) -> bool:
         """Bring all stores up to date. Returns whether any was written."""
         check_splits(self.data, self.days)
-        new = self._update(self.prepared.cube, self.of_cube, self._cube)
+        any_written = self._update(self.prepared.cube, self.of_cube, self._cube)
         cube, base = self.prepared.open_cube(), self.data.splits.base
-        fitted = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
-        fitted |= {"base_days": digest_of_days(cube, *base)}
-        new |= self._update(self.prepared.statistics, fitted, self._statistics)
-        fitted |= {"days": digest_of_days(cube)}
-        new |= self._update(self.prepared.anomalies, fitted, self._anomalies)
+        recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
+        recipe |= {"base_days": digest_of_days(cube, *base)}
+        any_written |= self._update(self.prepared.statistics, recipe, self._statistics)
+        recipe |= {"days": digest_of_days(cube)}
+        any_written |= self._update(self.prepared.anomalies, recipe, self._anomalies)
         folder, days = self.prepared.cube.parent, cube["time"].values
-        return prepare_predictors(self.data, folder, days) or new
+        return prepare_predictors(self.data, folder, days) or any_written
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)
@@ -162,22 +164,22 @@ class _Preparation:
         return cube
 
     def _statistics(self) -> xr.Dataset:
-        fitted = fit(self.native, self.prepared.open_cube()["sst"], self.data)
+        statistics = fit(self.native, self.prepared.open_cube()["sst"], self.data)
         n = self.region.coarsen if self.data.protocol == "physical" else 1
-        as_given = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
-        return fitted.assign_attrs(
+        axes = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
+        return statistics.assign_attrs(
             title="Climatology and scale of daily sea surface temperature",
-            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded, as in runs of earlier versions
+            digest=digest_of(statistics.assign_coords(axes)),  # unrounded, as in runs of earlier versions
         )
 
     def _anomalies(self) -> xr.Dataset:
-        cube, fitted = self.prepared.open_statistics()
-        anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), fitted, self.data)
+        cube, statistics = self.prepared.open_statistics()
+        anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), statistics, self.data)
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
         """Write a store unless it exists with the same recipe. Returns whether it was written."""
-        if is_made_of(path, recipe):
+        if is_up_to_date(path, recipe):
             return False
         dataset, source = make(), str(self.source.attrs["title"])
         dataset = describe(
@@ -192,8 +194,8 @@ class _Preparation:
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")
-        written = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"
-        LOG.info(f"{path}: {written}")
+        content = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"
+        LOG.info(f"{path}: {content}")
         return True
 
 

@@ -25,14 +25,14 @@ from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, store_of, with_predictors
 from sstcast.ocean.reading import open_region
-from sstcast.storage.artefacts import Address, check_intact, made_of
+from sstcast.storage.artefacts import Address, check_intact, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import JsonRecord, added
 
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 STATES = "source_state"  # variable of a cube that was made from a URL
-AGAIN = "run `sstcast prepare` with the run's config.yaml"
+REMEDY = "run `sstcast prepare` with the run's config.yaml"
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Prepared:
 
 
 def _open(store: Path) -> xr.Dataset:
-    check_intact(store, AGAIN)
-    return open_written(store, AGAIN)
+    check_intact(store, REMEDY)
+    return open_written(store, REMEDY)
 
 
 class Record(JsonRecord):
@@ -123,25 +123,27 @@ class Record(JsonRecord):
     initial_weights: str | None = added()
     predictors: dict[str, str] = added({})
 
-    def check(self, data: DataConfig, done: str, remedy: str) -> None:
+    def check(self, data: DataConfig, statement: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores of `data` hold the recorded data.
 
-        The message begins with `done`, for instance `runs/demo: was trained`, and ends with the remedy.
+        The message begins with `statement`, for instance `runs/demo: was trained`, and ends with the remedy.
         """
-        now, cube = Prepared.of(data).record(), Prepared.of(data).cube
-        for what in ("cube", "statistics"):
-            then, found = getattr(self, what), getattr(now, what)
-            if then != found:
+        current_record, cube = Prepared.of(data).record(), Prepared.of(data).cube
+        for store in ("cube", "statistics"):
+            expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
+            if expected_digest != actual_digest:
                 raise SSTCastError(
-                    f"{done} on other data than {cube} holds: {what} {then[:12]} of {self.source}, not "
-                    f"{found[:12]} of {now.source}; {remedy}"
+                    f"{statement} on other data than {cube} holds: {store} {expected_digest[:12]} of "
+                    f"{self.source}, not {actual_digest[:12]} of {current_record.source}; {remedy}"
                 )
         for name, config in data.predictors.items():
-            then, found = (record.predictors.get(name, "none") for record in (self, now))
-            if then != found:
+            expected_digest, actual_digest = (
+                record.predictors.get(name, "none") for record in (self, current_record)
+            )
+            if expected_digest != actual_digest:
                 raise SSTCastError(
-                    f"{done} with other values of the predictor {name} than {config.source} tells: "
-                    f"{then[:12]}, not {found[:12]}; {remedy}"
+                    f"{statement} with other values of the predictor {name} than {config.source} tells: "
+                    f"{expected_digest[:12]}, not {actual_digest[:12]}; {remedy}"
                 )
 
 
@@ -152,7 +154,7 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     last `RECHECKED`. If the source is gone, no days count as changed, because the stores made from it still exist.
     """
     path, prepared = data.path, Prepared.of(data)
-    cube, made_from = prepared.open_cube(), (made_of(prepared.cube) or {}).get("files")
+    cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")
     states = None
     if isinstance(path, Address):
         try:
@@ -162,19 +164,19 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
             return np.array([], "datetime64[ns]")
     if not is_there(path) or made_from == (state(path) if states is None else fingerprint(states)):
         return np.array([], "datetime64[ns]")
-    whole = slice(*map(str, data.splits.whole))
+    period = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
-        days = native.sel(time=whole).reset_coords(drop=True)
+        days = native.sel(time=period).reset_coords(drop=True)
         if states is None or STATES not in cube:
             ocean = ocean_cells(native)
         else:
             days = days.sel(time=_perhaps_changed(days["time"].values, states, cube[STATES]))
             ocean = ocean_cells(days)
-        now = digests(coarsen(days, ocean, data.box)).compute()
-    then = cube["digest"].sel(time=whole)
-    lost = np.setdiff1d(then["time"].values, native["time"].values)
-    now, then = xr.align(now, then, join="inner")
-    return np.union1d(lost, now["time"].values[now.values != then.values])
+        source_digests = digests(coarsen(days, ocean, data.box)).compute()
+    cube_digests = cube["digest"].sel(time=period)
+    lost_days = np.setdiff1d(cube_digests["time"].values, native["time"].values)
+    source_digests, cube_digests = xr.align(source_digests, cube_digests, join="inner")
+    return np.union1d(lost_days, source_digests["time"].values[source_digests.values != cube_digests.values])
 
 
 def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:
@@ -183,7 +185,7 @@ def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) 
     return ~known.to_numpy() | (days > days[-1] - RECHECKED)
 
 
-def check_source(data: DataConfig, remedy: str = AGAIN, only_warn: bool = False) -> None:
+def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False) -> None:
     """Raise SSTCastError with the remedy if a day in the splits is lost or has changed (see `changed_days`).
 
     With `only_warn`, print the error as a warning, and do nothing if there is no store to compare with.
@@ -211,9 +213,9 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
     """Hash the values of each day of `sst(time, lat, lon)`, lazily if `sst` is lazy."""
 
     def block(values: NDArray[Any]) -> NDArray[np.int64]:
-        plain = np.ascontiguousarray(values, np.float32)
-        plain = np.where(np.isnan(plain), np.float32(np.nan), plain)  # one bit pattern for every NaN
-        days = (hashlib.blake2b(day.tobytes(), digest_size=8) for day in plain.reshape(-1, *plain.shape[-2:]))
+        floats = np.ascontiguousarray(values, np.float32)
+        floats = np.where(np.isnan(floats), np.float32(np.nan), floats)  # one bit pattern for every NaN
+        days = (hashlib.blake2b(day.tobytes(), digest_size=8) for day in floats.reshape(-1, *floats.shape[-2:]))
         return np.array([int.from_bytes(day.digest(), "little", signed=True) for day in days], np.int64)
 
     return xr.apply_ufunc(

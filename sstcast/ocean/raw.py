@@ -1,6 +1,6 @@
 """The raw store: downloaded days of 0.25 degree SST in one Zarr store (format 2).
 
-    sst(time, lat, lon)   int16, hundredths of degC, in chunks of BLOCK days counted from 1981-09-01
+    sst(time, lat, lon)   int16, hundredths of degC, in chunks of CHUNK_DAYS days counted from 1981-09-01
     status(time)          the origin of each day; 0 is missing, even numbers are preliminary (`STATUS`)
 
 The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
@@ -30,7 +30,7 @@ Packed = NDArray[np.int16]  # hundredths of degC
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
 DAY = dt.timedelta(days=1)
-BLOCK = 32  # days per chunk; one chunk is written at a time
+CHUNK_DAYS = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
 # Names for the status of a day, in the order of their numbers. Every store begins with these names, including
@@ -61,7 +61,7 @@ def pack(celsius: NDArray[Any]) -> Packed:
 
 def block_of(day: dt.date) -> int:
     """Return the number of the block that contains `day`."""
-    return (day - FIRST_DAY).days // BLOCK
+    return (day - FIRST_DAY).days // CHUNK_DAYS
 
 
 def is_final(status: int) -> bool:
@@ -153,14 +153,14 @@ def open_raw_store(path: Path) -> RawContents:
     """Open a raw store. Raises SSTCastError if it is damaged, now or when values are computed."""
     dataset = open_written(path, REMEDY, sparse="sst")
     with reading(path, REMEDY):
-        status, about = dataset["status"].load(), dataset.attrs
-        for block in np.unique(np.flatnonzero(status.values) // BLOCK):
+        status, attributes = dataset["status"].load(), dataset.attrs
+        for block in np.unique(np.flatnonzero(status.values) // CHUNK_DAYS):
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is missing")
-        words = tuple(status.flag_meanings.split())
-        if status.values.max(initial=0) >= len(words):
+        status_names = tuple(status.flag_meanings.split())
+        if status.values.max(initial=0) >= len(status_names):
             raise ValueError(f"a day has the status {status.values.max()}, which has no meaning")
-        return RawContents(path, dataset, status.values, words, about["title"])
+        return RawContents(path, dataset, status.values, status_names, attributes["title"])
 
 
 def raw_stores(folder: Path) -> list[RawContents]:
@@ -173,14 +173,14 @@ def raw_stores(folder: Path) -> list[RawContents]:
         raise SSTCastError(f"{folder}: no such folder; give a folder that `sstcast fetch` wrote to")
     if is_raw_store(folder):
         return [open_raw_store(folder)]
-    found = []
+    stores = []
     for path in sorted(folder.glob("[!.]*/")):
         if is_raw_store(path):
             try:
-                found.append(open_raw_store(path))
+                stores.append(open_raw_store(path))
             except SSTCastError as error:
                 LOG.warning(str(error))
-    return found
+    return stores
 
 
 def open_days(path: Path) -> xr.Dataset:
@@ -188,8 +188,10 @@ def open_days(path: Path) -> xr.Dataset:
 
     Raises SSTCastError if the store is damaged, now or when values are computed.
     """
-    held = open_raw_store(path)
-    present = np.flatnonzero(held.status)
-    whole = present.size and present[-1] - present[0] + 1 == present.size
+    contents = open_raw_store(path)
+    day_indices = np.flatnonzero(contents.status)
+    is_contiguous = day_indices.size and day_indices[-1] - day_indices[0] + 1 == day_indices.size
     # A slice keeps dask's chunks, but an index array would split them.
-    return held.dataset.isel(time=slice(int(present[0]), int(present[-1]) + 1) if whole else present)
+    return contents.dataset.isel(
+        time=slice(int(day_indices[0]), int(day_indices[-1]) + 1) if is_contiguous else day_indices
+    )

@@ -32,7 +32,7 @@ from sstcast.storage.stores import open_netcdf, open_zarr
 
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
-SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
+GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
 MATLAB = "write NetCDF from MATLAB, with nccreate and ncwrite"
@@ -52,7 +52,7 @@ OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
 )
 UNKNOWN_TIME = re.compile(r"decode time units (.*?)\. Try")
 DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
-NAMED = 5  # skipped files listed by name in a message
+LISTED = 5  # skipped files listed by name in a message
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
 Read = TypeVar("Read")
@@ -102,7 +102,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     appears twice.
     """
     path = days.path
-    parts = read_parts(path, partial(_observations, variable=days.variable, units=days.units, known={}))
+    parts = read_parts(path, partial(_observations, variable=days.variable, units=days.units, layouts={}))
     _check_names(parts)
     sst = merge(parts, "time").rename("sst")
     if not is_raw_store(path):
@@ -132,23 +132,23 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
         raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):
         return [read(path, open_dataset(path))]
-    found: list[Path] = []
-    others: list[Path] = []
-    for place, folders, files in walk(path):
+    paths: list[Path] = []
+    other_paths: list[Path] = []
+    for parent, folders, files in walk(path):
         # Names with a leading dot are locks and partial files.
-        here = [place / name for name in (*folders, *files) if not name.startswith(".")]
-        folders[:] = [each.name for each in here if each.is_dir() and not _is_zarr(each)]
-        for each in here:
-            if each.is_file() or _is_zarr(each):
-                (found if each.is_dir() or each.suffix.lower() in NETCDF else others).append(each)
-    if not found:
-        held = f" ({others[0].relative_to(path)}: {_remedy(others[0])})" if others else ""
-        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{held}")
-    if others:
-        names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
-    return [read(each, open_dataset(each)) for each in sorted(found)]
+        entries = [parent / name for name in (*folders, *files) if not name.startswith(".")]
+        folders[:] = [entry.name for entry in entries if entry.is_dir() and not _is_zarr(entry)]
+        for entry in entries:
+            if entry.is_file() or _is_zarr(entry):
+                (paths if entry.is_dir() or entry.suffix.lower() in NETCDF else other_paths).append(entry)
+    if not paths:
+        hint = f" ({other_paths[0].relative_to(path)}: {_remedy(other_paths[0])})" if other_paths else ""
+        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{hint}")
+    if other_paths:
+        names = ", ".join(str(other_path.relative_to(path)) for other_path in sorted(other_paths)[:LISTED])
+        remainder = f" and {len(other_paths) - LISTED} more" if len(other_paths) > LISTED else ""
+        warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{remainder}")
+    return [read(entry, open_dataset(entry)) for entry in sorted(paths)]
 
 
 def open_dataset(path: Path) -> xr.Dataset:
@@ -185,34 +185,34 @@ def _remedy(path: Path) -> str:
     magic = _first_bytes(path)
     if not magic or magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
         return REMEDY
-    for first, suffix, what, route in OTHER_FILES:
-        if magic.startswith(first) and path.suffix.lower() == (suffix or path.suffix.lower()):
-            return f"it is {what}, and {READ}: {route}"
+    for signature, suffix, format_name, route in OTHER_FILES:
+        if magic.startswith(signature) and path.suffix.lower() == (suffix or path.suffix.lower()):
+            return f"it is {format_name}, and {READ}: {route}"
     return f"{REMEDY}, as {READ}"
 
 
 def _observations(
-    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, known: dict[Any, Layout]
+    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, layouts: dict[Any, Layout]
 ) -> FieldInFile:
     """Return the SST in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
-    field = find_field(dataset, path, variable=variable, units=units, known=known)
-    time, stored = field["time"], dataset[field.name]
+    field = find_field(dataset, path, variable=variable, units=units, layouts=layouts)
+    time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
-        _check_chunks(path, stored)
-    field.attrs["fills_zero"] = _fills_zero(path, stored, field)
+        _check_chunks(path, stored_field)
+    field.attrs["fills_zero"] = _fills_zero(path, stored_field, field)
     if not isinstance(path, Address):  # where only the region is read
         _check_fill_value(path, field)
-    days, moved = days_of(time, dataset, path)
+    days, day_notes = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
             f"{MEAN.format(field.attrs['axes']['time'])}"
         )
-    notes = [*(f"{field.name} is read {note}" for note in field.attrs["notes"]), *moved]
+    notes = [*(f"{field.name} is read {note}" for note in field.attrs["notes"]), *day_notes]
     field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
-    field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored)
-    about = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
-    title, institution = about
+    field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored_field)
+    texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
+    title, institution = texts
     title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     return FieldInFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
@@ -220,11 +220,11 @@ def _observations(
 
 def _check_names(parts: Sequence[FieldInFile]) -> None:
     """Raise SSTCastError if a file in a folder of SST holds something else, such as a mask."""
-    known = [part for part in parts if str(part.field.name).lower() in COMMON_NAMES]
-    if known and (others := [part for part in parts if str(part.field.name).lower() not in COMMON_NAMES]):
+    sst_parts = [part for part in parts if str(part.field.name).lower() in COMMON_NAMES]
+    if sst_parts and (other_parts := [part for part in parts if str(part.field.name).lower() not in COMMON_NAMES]):
         raise SSTCastError(
-            f"{others[0].path}: holds {others[0].field.name}, not the {known[0].field.name} of {known[0].path}; "
-            "move it out of the folder, or rename its variable"
+            f"{other_parts[0].path}: holds {other_parts[0].field.name}, not the "
+            f"{sst_parts[0].field.name} of {sst_parts[0].path}; move it out of the folder, or rename its variable"
         )
 
 
@@ -267,8 +267,8 @@ def _check_chunks(path: Path, stored: xr.DataArray) -> None:
     kind = np.dtype(stored.encoding.get("dtype", float)).kind
     if kind in "iu" and not {"_FillValue", "missing_value"} & stored.encoding.keys():
         array: Any = zarr.open_group(path, mode="r")[str(stored.name)]
-        if absent := array.nchunks - array.nchunks_initialized:
-            raise SSTCastError(f"{path}: {stored.name} lacks {absent} of {array.nchunks} chunks; {REMEDY}")
+        if missing_count := array.nchunks - array.nchunks_initialized:
+            raise SSTCastError(f"{path}: {stored.name} lacks {missing_count} of {array.nchunks} chunks; {REMEDY}")
 
 
 def _is_zarr(path: Path) -> bool:
@@ -286,43 +286,48 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
         return first.field.sortby(along)
     days = np.concatenate([part.field[along].values for part in parts])
     owner = np.repeat(np.arange(len(parts)), [part.field.sizes[along] for part in parts])
-    held = pd.DataFrame({"day": days, "part": owner})
-    held["preliminary"] = np.array([part.preliminary for part in parts])[owner]
-    held = held.sort_values(["day", "preliminary"], kind="stable")
-    if (twice := held[held.duplicated(["day", "preliminary"], keep=False)]).size:
-        one, other = (parts[number].path for number in twice["part"][:2])
-        raise SSTCastError(f"{one} and {other}: both hold {twice['day'].iloc[0]:%Y-%m-%d}; remove one")
-    wanted = ~held.duplicated("day").sort_index().to_numpy()
+    table = pd.DataFrame({"day": days, "part": owner})
+    table["preliminary"] = np.array([part.preliminary for part in parts])[owner]
+    table = table.sort_values(["day", "preliminary"], kind="stable")
+    if (duplicates := table[table.duplicated(["day", "preliminary"], keep=False)]).size:
+        first_path, second_path = (parts[number].path for number in duplicates["part"][:2])
+        raise SSTCastError(
+            f"{first_path} and {second_path}: both hold {duplicates['day'].iloc[0]:%Y-%m-%d}; remove one"
+        )
+    day_mask = ~table.duplicated("day").sort_index().to_numpy()
     fields = []
     for number, part in enumerate(parts):
-        keep = wanted[owner == number]
-        if keep.any():
+        part_mask = day_mask[owner == number]
+        if part_mask.any():
             field = _aligned(part, first, along)
-            fields.append(field if keep.all() else field.isel({along: np.flatnonzero(keep)}))
+            fields.append(field if part_mask.all() else field.isel({along: np.flatnonzero(part_mask)}))
     axis = first.field.get_axis_num(along)
     sst = xr.DataArray(
         da.concatenate([field.data for field in fields], axis),
         dims=first.field.dims,
-        coords={**first.field.drop_vars(along).coords, along: days[wanted]},
+        coords={**first.field.drop_vars(along).coords, along: days[day_mask]},
     )
     return sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
 
 
 def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
     """Return the field of a part. Raises SSTCastError if any axis but `along` differs from the first part's."""
-    field, wanted = part.field, first.field
-    for axis in set(wanted.dims) - {along, "lat", "lon"}:
-        if not np.array_equal(field[axis], wanted[axis]):
+    field, reference = part.field, first.field
+    for axis in set(reference.dims) - {along, "lat", "lon"}:
+        if not np.array_equal(field[axis], reference[axis]):
             join = f'xr.open_mfdataset(FILES, combine="nested", concat_dim="{along}", join="outer")'
             remedy = f"save them as one, in which members that a date lacks are NaN, as {join} joins them"
             raise SSTCastError(
-                f"{part.path}: has {field.sizes[axis]} {axis}s, not the {wanted.sizes[axis]} of {first.path}; "
+                f"{part.path}: has {field.sizes[axis]} {axis}s, not the {reference.sizes[axis]} of {first.path}; "
                 f"{remedy if axis == 'member' else 'give files with equal axes'}"
             )
-    (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
+    (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, reference))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):
-        apart = abs(lat - to_lat).max() / step(to_lat), abs((lon - to_lon + 180) % 360 - 180).max() / step(to_lon)
-        if max(apart) <= SAME_PLACE:
+        offsets = (
+            abs(lat - to_lat).max() / step(to_lat),
+            abs((lon - to_lon + 180) % 360 - 180).max() / step(to_lon),
+        )
+        if max(offsets) <= GRID_TOLERANCE:
             return field
     raise SSTCastError(
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
@@ -341,18 +346,18 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
     days = sst.indexes["time"]
     calendar = pd.date_range(days[0], days[-1])
     if (longest := longest_gap(days)) > gaps:
-        missing = calendar.difference(days)
+        missing_days = calendar.difference(days)
         raise SSTCastError(
-            f"{path}: {counted(len(missing), 'missing day')} in time, the first {missing[0]:%Y-%m-%d}, up to "
-            f"{longest} in a row; fetch them, or fill them with data.gaps: {longest}"
+            f"{path}: {counted(len(missing_days), 'missing day')} in time, the first {missing_days[0]:%Y-%m-%d}, "
+            f"up to {longest} in a row; fetch them, or fill them with data.gaps: {longest}"
         )
     if not gaps:
         return sst
-    whole = sst.reindex(time=calendar, fill_value=np.nan)
-    whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, *whole.chunksizes["time"]))
-    values = whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
-    filled = whole.copy(data=values)
-    count = (filled.notnull() & whole.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
+    daily_sst = sst.reindex(time=calendar, fill_value=np.nan)
+    daily_sst = daily_sst.chunk(time=max(DAYS_AT_ONCE, gaps, *daily_sst.chunksizes["time"]))
+    values = daily_sst.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=daily_sst.dtype)
+    filled = daily_sst.copy(data=values)
+    count = (filled.notnull() & daily_sst.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
     return filled.assign_coords(filled=count)
 
 
@@ -374,19 +379,19 @@ def longest_gap(days: pd.DatetimeIndex) -> int:
 
 def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
     """Interpolate `[time, lat, lon]` across gaps of up to `gaps` days between two days with values."""
-    some = np.isfinite(values)
-    lacking = some.any(0) & ~some.all(0)
-    if not lacking.any():
+    is_finite = np.isfinite(values)
+    gappy_cells = is_finite.any(0) & ~is_finite.all(0)
+    if not gappy_cells.any():
         return values
-    series, has = values[:, lacking], some[:, lacking]
+    series, has_value = values[:, gappy_cells], is_finite[:, gappy_cells]
     day = np.arange(len(series), dtype=np.int32)[:, None]
-    before = np.maximum.accumulate(np.where(has, day, -1), axis=0)
-    after = np.minimum.accumulate(np.where(has, day, len(series))[::-1], axis=0)[::-1]
-    gap = ~has & (before >= 0) & (after < len(series)) & (after - before - 1 <= gaps)
-    when, cell = np.nonzero(gap)
-    first, last = before[gap], after[gap]
-    share = ((when - first) / (last - first)).astype(values.dtype)
+    previous_day = np.maximum.accumulate(np.where(has_value, day, -1), axis=0)
+    next_day = np.minimum.accumulate(np.where(has_value, day, len(series))[::-1], axis=0)[::-1]
+    gap = ~has_value & (previous_day >= 0) & (next_day < len(series)) & (next_day - previous_day - 1 <= gaps)
+    gap_day, cell = np.nonzero(gap)
+    first, last = previous_day[gap], next_day[gap]
+    share = ((gap_day - first) / (last - first)).astype(values.dtype)
     series[gap] = series[first, cell] * (1 - share) + series[last, cell] * share
     filled = values.copy()
-    filled[:, lacking] = series
+    filled[:, gappy_cells] = series
     return filled

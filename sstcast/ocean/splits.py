@@ -11,11 +11,11 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.storage.yaml_files import validate
 
 DAY = dt.timedelta(days=1)
-YEAR = 365  # minimum number of days for a climatology
+MIN_CLIMATOLOGY_DAYS = 365  # minimum number of days for a climatology
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; `for_training` takes the first that fits
 LEAST_YEARS = 5  # minimum number of years for a climatology on another ocean
 LONG = 2 * LEAST_YEARS  # years; from this length on, validation takes two years instead of one
-VALIDATION = 730  # days of validation before a file's forecasts, but at most a fifth of the record
+VALIDATION_DAYS = 730  # days of validation before a file's forecasts, but at most a fifth of the record
 
 
 def cut(first: dt.date, validation: dt.date, test: dt.date, last: dt.date, base_to_test: bool = True) -> Splits:
@@ -39,26 +39,26 @@ def for_training(first: dt.date, last: dt.date, path: Path) -> tuple[int, int, S
     """
     count = (last - first).days + 1
     for history, horizon in SPANS:
-        least = history + horizon + 30
-        if count >= YEAR + 2 * least:
+        shortest_split = history + horizon + 30
+        if count >= MIN_CLIMATOLOGY_DAYS + 2 * shortest_split:
             break
     else:
         raise SSTCastError(
-            f"{path}: {count} days, but training needs {YEAR + 2 * least}, a year for the climatology plus "
-            "validation and test; give a longer record"
+            f"{path}: {count} days, but training needs {MIN_CLIMATOLOGY_DAYS + 2 * shortest_split}, a year for "
+            "the climatology plus validation and test; give a longer record"
         )
     years = last.year - first.year + 1
     if years > 5:
-        whole = last.year + (last.month > 9)  # the year after the last nearly complete one
-        test = dt.date(whole - (2 if years > 10 else 1), 1, 1)
+        end_year = last.year + (last.month > 9)  # the year after the last nearly complete one
+        test = dt.date(end_year - (2 if years > 10 else 1), 1, 1)
         validation = dt.date(test.year - 1, 1, 1)
     else:
-        share = max(least, int(0.15 * count))
-        test = last - dt.timedelta(share - 1)
-        validation = test - dt.timedelta(share)
-        if (validation - first).days < YEAR:
-            validation = first + dt.timedelta(YEAR)
-            test = validation + dt.timedelta((count - YEAR) // 2)
+        split_days = max(shortest_split, int(0.15 * count))
+        test = last - dt.timedelta(split_days - 1)
+        validation = test - dt.timedelta(split_days)
+        if (validation - first).days < MIN_CLIMATOLOGY_DAYS:
+            validation = first + dt.timedelta(MIN_CLIMATOLOGY_DAYS)
+            test = validation + dt.timedelta((count - MIN_CLIMATOLOGY_DAYS) // 2)
     return history, horizon, cut(first, validation, test, last, base_to_test=False)
 
 
@@ -92,7 +92,7 @@ def for_dates(first: dt.date, date: dt.date, last: dt.date, history: int, horizo
     the first forecast.
     """
     test = date - history * DAY
-    validation = max(min(VALIDATION, (test - first).days // 5), history + horizon + 1)
+    validation = max(min(VALIDATION_DAYS, (test - first).days // 5), history + horizon + 1)
     return cut(first, test - validation * DAY, test, last)
 
 
@@ -104,11 +104,11 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
     """
     begin, years = data.splits.train[0], (first - validation, first)
     start, test = (dt.date(year, 1, 1) for year in years)
-    days, needed = (start - begin).days, max(YEAR, data.history + data.horizon + 1)
-    if days < needed:
+    days, min_days = (start - begin).days, max(MIN_CLIMATOLOGY_DAYS, data.history + data.horizon + 1)
+    if days < min_days:
         raise SSTCastError(
             f"--years: {name} has {counted(max(days, 0), 'day')} to train on, from {begin} to {start - DAY}, "
-            f"but needs {needed}; begin later"
+            f"but needs {min_days}; begin later"
         )
     return cut(begin, start, test, dt.date(last, 12, 31))
 
@@ -137,7 +137,7 @@ def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
             )
         days = (stop - start).days + 1
         if name != "base_period" and days <= data.history + data.horizon:
-            needed = data.history + data.horizon + 1
-            raise SSTCastError(f"data.splits.{name}: {days} days, but a window needs {needed}; lengthen it")
+            min_days = data.history + data.horizon + 1
+            raise SSTCastError(f"data.splits.{name}: {days} days, but a window needs {min_days}; lengthen it")
         if (start, stop) == data.splits.base and days < 365:
             raise SSTCastError(f"data.splits.{name}: {days} days, but a climatology needs a year; lengthen it")

@@ -20,8 +20,8 @@ def tile_index(region: Region, shape: tuple[int, ...]) -> NDArray[np.int64]:
     (rows, cols), (height, width) = region.tile, shape[-2:]
     cells = np.arange(height * width).reshape(height // rows, rows, width // cols, cols)
     tiles = cells.transpose(0, 2, 1, 3).reshape(-1, rows * cols)
-    if outside := [t for t in region.skip if not 0 <= t < len(tiles)]:
-        raise SSTCastError(f"region.skip: no tile {outside[0]}; the region has tiles 0..{len(tiles) - 1}")
+    if invalid_tiles := [t for t in region.skip if not 0 <= t < len(tiles)]:
+        raise SSTCastError(f"region.skip: no tile {invalid_tiles[0]}; the region has tiles 0..{len(tiles) - 1}")
     return np.delete(tiles, list(region.skip), axis=0)
 
 

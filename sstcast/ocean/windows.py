@@ -15,12 +15,12 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
-from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.anomalies import YEAR_DAYS
 from sstcast.ocean.predictors import PREFIX
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.storage.scratch import parts, release, scratch_array
 
-LEAST = 2 * 365  # minimum number of days with a complete memory
+MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
 
 
@@ -83,8 +83,8 @@ class Windows:
         predictors: Mapping[str, Tensor] | None = None,
     ) -> "Windows":
         """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
-        at = np.arange(before, len(days) - history - horizon + (horizon == 0))
-        return cls(values, ocean, days, shape, history, horizon, place, at, before, wrap, predictors or {})
+        starts = np.arange(before, len(days) - history - horizon + (horizon == 0))
+        return cls(values, ocean, days, shape, history, horizon, place, starts, before, wrap, predictors or {})
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -102,10 +102,10 @@ class Windows:
     @cached_property
     def every(self) -> int:
         """Days between starts, or 1 for a single start. Raises ValueError if starts are not evenly spaced."""
-        apart = np.unique(np.diff(self.at))
-        if len(apart) > 1:
+        spacings = np.unique(np.diff(self.at))
+        if len(spacings) > 1:
             raise ValueError("starts are not evenly spaced")
-        return int(apart[0]) if len(apart) else 1
+        return int(spacings[0]) if len(spacings) else 1
 
     def thinned(self, every: int) -> "Windows":
         """Keep one of `every` starts, beginning with the first."""
@@ -116,15 +116,15 @@ class Windows:
         return self.values[self.at[0] + offset :].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
-        moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
+        tensors = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
         predictors = {name: known.to(device) for name, known in self.predictors.items()}
-        return replace(self, **moved, predictors=predictors)
+        return replace(self, **tensors, predictors=predictors)
 
     @cached_property
     def season(self) -> Tensor:
         """Sine and cosine of each day's time of year, `[T, 2]`."""
         days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
-        angle = torch.from_numpy(2 * np.pi / YEAR * days)
+        angle = torch.from_numpy(2 * np.pi / YEAR_DAYS * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
@@ -199,9 +199,9 @@ class SeveralWindows:
 
     def describe(self, number: int) -> str:
         ends = np.cumsum([len(ocean) for ocean in self.oceans])
-        place = int(np.searchsorted(ends, number, side="right"))
-        within = number - int(ends[place]) + len(self.oceans[place])
-        return f"ocean {place + 1}, {self.oceans[place].describe(within)}"
+        ocean_index = int(np.searchsorted(ends, number, side="right"))
+        window_index = number - int(ends[ocean_index]) + len(self.oceans[ocean_index])
+        return f"ocean {ocean_index + 1}, {self.oceans[ocean_index].describe(window_index)}"
 
     @cached_property
     def table(self) -> "WindowTable":
@@ -253,7 +253,7 @@ class WindowTable:
 
     @classmethod
     def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
-        rows, tiles, apart, seasons = [], [], [], []
+        rows, tiles, row_strides, seasons = [], [], [], []
         first_row = first_tile = 0
         predictors: dict[str, list[Tensor]] = {name: [] for name in oceans[0].predictors}
         for windows in oceans:
@@ -262,28 +262,28 @@ class WindowTable:
             start = torch.from_numpy(windows.at).to(device)
             rows.append((first_row + (start - windows.before)[:, None] * count + tile).flatten())
             tiles.append((first_tile + tile).repeat(len(start)))
-            apart.append(torch.full_like(tile, count))
+            row_strides.append(torch.full_like(tile, count))
             last = start + windows.history - 1
             seasons.append(windows.season[last].repeat_interleave(count, dim=0))
             for name, known in predictors.items():
                 known.append(windows.predictors[name][last].repeat_interleave(count, dim=0))
             first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
-        one = oceans[0]
+        first_ocean = oceans[0]
         ocean = torch.cat([windows.ocean for windows in oceans])
         values = [windows.values.flatten(0, 1) for windows in oceans]
-        past, wrap = one.before + one.history, all(windows.wrap for windows in oceans)
+        past, wrap = first_ocean.before + first_ocean.history, all(windows.wrap for windows in oceans)
         return cls(
             values=values[0] if len(values) == 1 else torch.cat(values),
             row=torch.cat(rows),
             tile=torch.cat(tiles),
             season=torch.cat(seasons),
-            apart=torch.cat(apart),
+            apart=torch.cat(row_strides),
             ocean=ocean,
             place=torch.cat([windows.place for windows in oceans]),
-            degree=GridGraph(*one.shape, ocean, wrap).degree,
-            day=torch.arange(past + one.horizon, device=ocean.device),
+            degree=GridGraph(*first_ocean.shape, ocean, wrap).degree,
+            day=torch.arange(past + first_ocean.horizon, device=ocean.device),
             past=past,
-            shape=one.shape,
+            shape=first_ocean.shape,
             wrap=wrap,
             predictors={name: torch.cat(known) for name, known in predictors.items()},
         )
@@ -296,12 +296,14 @@ class WindowTable:
         tile = self.tile[index]
         rows = self.row[index, None] + self.apart[tile, None] * self.day
         window = self.values.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
-        ocean, place, degree = self.ocean[tile], self.place[tile], self.degree[tile]
-        geography = torch.cat([place, self.season[index, None].expand(-1, place.shape[1], -1)], dim=-1)
-        predictors = self._predictors(index, place.shape[1])
+        ocean, position, degree = self.ocean[tile], self.place[tile], self.degree[tile]
+        geography = torch.cat([position, self.season[index, None].expand(-1, position.shape[1], -1)], dim=-1)
+        predictors = self._predictors(index, position.shape[1])
         if device is not None and device != window.device:
-            parts = (window, ocean, geography, degree)
-            window, ocean, geography, degree = (p.pin_memory().to(device, non_blocking=True) for p in parts)
+            tensors = (window, ocean, geography, degree)
+            window, ocean, geography, degree = (
+                tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors
+            )
             if predictors is not None:
                 predictors = predictors.pin_memory().to(device, non_blocking=True)
         graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree, predictors)
@@ -341,7 +343,7 @@ def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int
     days = days_of_split(anomalies, data, split)
     first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
     absent = max(0, before - first)
-    if absent and count - absent < LEAST:
+    if absent and count - absent < MIN_MEMORY_DAYS:
         before = absent = 0
     days = anomalies.isel(time=slice(first + absent - before, first + count))
     return windows_of(days, data.box, data.history, data.horizon, before, absent, predictors=[*data.predictors])
@@ -355,10 +357,10 @@ def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: i
 def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     """Return the days of a split. Raises SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
-    found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
-    if (days := found.sizes["time"]) < needed:
-        raise SSTCastError(f"data.splits.{split}: {days} days, but a window needs {needed}; lengthen it")
-    return found
+    selection, min_days = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
+    if (day_count := selection.sizes["time"]) < min_days:
+        raise SSTCastError(f"data.splits.{split}: {day_count} days, but a window needs {min_days}; lengthen it")
+    return selection
 
 
 def with_earlier(past: xr.Dataset, anomalies: xr.Dataset) -> xr.Dataset:
@@ -391,8 +393,8 @@ def windows_of(
     values = scratch_array((absent + anomaly.sizes["time"], *index.shape))
     values[:absent] = 0
     for days in parts(anomaly):  # a copy of the whole record would not fit in memory
-        read = anomaly[days].values
-        values[absent:][days] = to_tiles(np.where(np.isnan(read), np.float32(0), read), index)
+        block = anomaly[days].values
+        values[absent:][days] = to_tiles(np.where(np.isnan(block), np.float32(0), block), index)
         release()
     ocean, time = to_tiles(anomalies["ocean_mask"].values, index), anomaly["time"].values
     return Windows.daily(

@@ -18,16 +18,16 @@ from torch.utils.benchmark import Timer
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
-from sstcast.hindcasts.running import run_tasks
+from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
+from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
-from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.storage.artefacts import check_intact, digest, locked, packaged, write_json
@@ -43,11 +43,13 @@ PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys
     for system, errors in read_config(packaged("configs/benchmarks/papers.yaml"))["mpnn-gt"]["Table 5"].items()
 }
 WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
-BASELINES = ("persistence", "ridge", "multiscale ridge")
-STEPS = 3  # measured by a dry run
+TABLE_BASELINES = ("persistence", "ridge", "multiscale ridge")
+TIMED_STEPS = 3  # measured by a dry run
 
 Interval = tuple[float, float]
-Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, then by horizon: errors [seeds, dates]
+ErrorsBySystem = dict[
+    str, dict[int, list[list[float]]]
+]  # by system or baseline, then by horizon: errors [seeds, dates]
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,11 @@ class Table5:
     def runs(self) -> list[RunConfig]:
         """All runs in the order of training: seed by seed, then horizon by horizon."""
         if unknown := [system for system in self.systems if system not in PUBLISHED]:
-            near = suggest(unknown[0], PUBLISHED)
-            raise SSTCastError(f"--systems {unknown[0]}: not in the table{near}; it has {', '.join(PUBLISHED)}")
-        for option, given in (("systems", self.systems), ("horizons", self.horizons), ("seeds", self.seeds)):
-            if twice := [each for number, each in enumerate(given) if each in given[:number]]:
-                raise SSTCastError(f"--{option}: has {twice[0]} twice; give each once")
+            hint = suggest(unknown[0], PUBLISHED)
+            raise SSTCastError(f"--systems {unknown[0]}: not in the table{hint}; it has {', '.join(PUBLISHED)}")
+        for option, values in (("systems", self.systems), ("horizons", self.horizons), ("seeds", self.seeds)):
+            if duplicates := [value for number, value in enumerate(values) if value in values[:number]]:
+                raise SSTCastError(f"--{option}: has {duplicates[0]} twice; give each once")
         return [
             self._run(system, horizon, seed)
             for seed in self.seeds
@@ -100,7 +102,7 @@ class Table5:
 
     def _run(self, system: str, horizon: int, seed: int) -> RunConfig:
         store = FetchRequest(FIRST_DAY, FIRST_DAY, self.source, self.region).path
-        chosen = {
+        settings = {
             "runs": self.folder,
             "name": f"{system}-{horizon}d-seed{seed}",
             "data.region": self.region,
@@ -110,17 +112,21 @@ class Table5:
             "model.base": self.base,
             "training.seed": seed,
         }
-        if taken := [key for override in self.overrides if (key := override.partition("=")[0]) in chosen]:
-            raise SSTCastError(f"--set {taken[0]}: table5 sets it; leave it out, or use an option of the command")
-        own = [f"{key}={value}" for key, value in chosen.items()]
-        config = load_config(self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *own])
+        if conflicts := [key for override in self.overrides if (key := override.partition("=")[0]) in settings]:
+            raise SSTCastError(
+                f"--set {conflicts[0]}: table5 sets it; leave it out, or use an option of the command"
+            )
+        assignments = [f"{key}={value}" for key, value in settings.items()]
+        config = load_config(
+            self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *assignments]
+        )
         run = Run(config.folder)
         if run.config_file.exists() and run.config.difference(config):
             raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
         return config
 
 
-def table5(table: Table5, jobs: int = 1) -> tuple[Found, bool]:
+def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
     """Fetch, prepare, train and forecast whatever is not done yet. Keep the errors in `table5.json`.
 
     Runs train in `jobs` processes. Returns the errors, and whether there was anything to do. Logs each step.
@@ -128,9 +134,9 @@ def table5(table: Table5, jobs: int = 1) -> tuple[Found, bool]:
     SIGTERM. The same call resumes.
     """
     file = ErrorFile(table.folder)
-    done = [config for config in table.runs if file.find(*_of_run(config)) is not None]
-    new = done != table.runs or any(file.find(*_of_baselines(data)) is None for data in table.data)
-    if not new:
+    finished_runs = [config for config in table.runs if file.find(*_of_run(config)) is not None]
+    work_left = finished_runs != table.runs or any(file.find(*_of_baselines(data)) is None for data in table.data)
+    if not work_left:
         check_source(table.data[0])
     else:
         if table.request is not None and not (report := fetch(table.request)).complete:
@@ -139,15 +145,15 @@ def table5(table: Table5, jobs: int = 1) -> tuple[Found, bool]:
             )
         for data in table.data:  # the same stores for all horizons
             prepare(data)
-    for config in done:
+    for config in finished_runs:
         check_data(Run(config.folder))
-    if not new:
+    if not work_left:
         return _collect(table, file), False
     for data in table.data:
         if file.find(*_of_baselines(data)) is None:
-            fitted = TrainingDays(data, Prepared.of(data).open_anomalies()).baselines()
-            file.write(*_of_baselines(data), errors(data, {name: fitted[name] for name in BASELINES}))
-    run_tasks([partial(_run, table.folder, config, config in done) for config in table.runs], jobs, None)
+            baselines = LinearSystemFitter(data, Prepared.of(data).open_anomalies()).baselines()
+            file.write(*_of_baselines(data), errors(data, {name: baselines[name] for name in TABLE_BASELINES}))
+    run_tasks([partial(_run, table.folder, config, config in finished_runs) for config in table.runs], jobs, None)
     return _collect(table, file), True
 
 
@@ -156,8 +162,8 @@ def _run(folder: Path, config: RunConfig, done: bool) -> str:
     if done:
         return f"{config.folder}: nothing to do"
     run, _ = train(config, training_windows(config))
-    found = errors(config.data, {config.name: TrainedRun(run)})
-    ErrorFile(folder).write(*_of_run(config), found[config.name])
+    errors_by_name = errors(config.data, {config.name: TrainedRun(run)})
+    ErrorFile(folder).write(*_of_run(config), errors_by_name[config.name])
     return f"{config.folder}: trained and forecast"
 
 
@@ -167,14 +173,16 @@ def needs(table: Table5) -> list[str]:
     The timed step is on a batch of noise.
     """
     file = ErrorFile(table.folder)
-    left = [run for run in table.runs if file.find(*_of_run(run)) is None]
-    lines = [f"{len(left)} of {len(table.runs)} runs are left"]
-    for run in left:
-        theirs = PUBLISHED[run.model.name].get(run.data.horizon)
-        lines.append(f"  {run.name}: {'not in the paper' if theirs is None else f'{theirs:.4f} in the paper'}")
-    if not left:
+    remaining_runs = [run for run in table.runs if file.find(*_of_run(run)) is None]
+    lines = [f"{len(remaining_runs)} of {len(table.runs)} runs are left"]
+    for run in remaining_runs:
+        paper_error = PUBLISHED[run.model.name].get(run.data.horizon)
+        lines.append(
+            f"  {run.name}: {'not in the paper' if paper_error is None else f'{paper_error:.4f} in the paper'}"
+        )
+    if not remaining_runs:
         return lines
-    first, box = left[0], left[0].data.box
+    first, box = remaining_runs[0], remaining_runs[0].data.box
     length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
     days = length + first.training.batch_size
     windows = Windows.daily(
@@ -200,7 +208,7 @@ def needs(table: Table5) -> list[str]:
         optimizer.zero_grad()
 
     timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
-    seconds = timer.timeit(STEPS).mean  # after two to warm up
+    seconds = timer.timeit(TIMED_STEPS).mean  # after two to warm up
     (train, last), steps = first.data.splits.train, first.training.windows_per_epoch
     tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
     tiles -= len(box.skip)
@@ -217,16 +225,16 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
-    test = Truth.open(data)
+    test = Analysis.open(data)
     count = data.horizon * int(test.ocean.sum())
-    found: dict[str, list[float]] = {name: [] for name in predictors}
+    date_errors: dict[str, list[float]] = {name: [] for name in predictors}
     for dates in test.blocks():
         past, true = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, predictor in predictors.items():
             error = test.on_tiles(predictor.predict(*past).mean("member")) - true
             squares = np.square(error, dtype=np.float64)
-            found[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
-    return found
+            date_errors[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
+    return date_errors
 
 
 Made = tuple[str, str, dict[str, Any]]  # the part of `table5.json`, the name in it, and the recipe of the errors
@@ -249,8 +257,8 @@ class ErrorFile:
 
     def find(self, part: str, name: str, recipe: dict[str, Any]) -> Any:
         """Return the errors, or None if they are missing or have another recipe."""
-        known = self._read()[part].get(name, {})
-        return known.get("errors") if known.items() >= recipe.items() else None
+        entry = self._read()[part].get(name, {})
+        return entry.get("errors") if entry.items() >= recipe.items() else None
 
     def write(self, part: str, name: str, recipe: dict[str, Any], errors: Any) -> None:
         with locked(self.file):
@@ -267,53 +275,59 @@ class ErrorFile:
             return {part: content[part] for part in ("runs", "baselines")}
 
 
-def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
+def gains(results: ErrorsBySystem) -> dict[int, tuple[float | None, float | None]]:
     """Return by horizon the share of MPNN's error that the virtual node saves, in the paper and here."""
-    with_it, without = found.get(WITH, {}), found.get(WITHOUT, {})
-    horizons = [*HORIZONS, *(n for n in without if n not in HORIZONS)]
+    with_node, without_node = results.get(WITH, {}), results.get(WITHOUT, {})
+    horizons = [*HORIZONS, *(n for n in without_node if n not in HORIZONS)]
     return {
         n: (
             1 - PUBLISHED[WITH][n] / PUBLISHED[WITHOUT][n] if n in HORIZONS else None,
-            1 - float(np.mean(with_it[n]) / np.mean(without[n])) if n in with_it and n in without else None,
+            1 - float(np.mean(with_node[n]) / np.mean(without_node[n]))
+            if n in with_node and n in without_node
+            else None,
         )
         for n in horizons
     }
 
 
-def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
-    """Return a 95 % interval of the share of `theirs [seeds, dates]` that `ours` save, from blocks of dates.
+def saving_interval(errors: Any, references: Any, horizon: int) -> Interval | None:
+    """Return a 95 % interval of the share of `references [seeds, dates]` that `errors` save, from blocks of dates.
 
     It is None for fewer than two blocks.
     """
-    error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
+    error, reference = np.mean(errors, axis=0), np.mean(references, axis=0)
     _, (low, high) = ratio(error, reference, Lengths.of(horizon, 1).block)
     return None if np.isnan(low) else (float(1 - high), float(1 - low))
 
 
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
     """Return a 95 % interval of the mean error of all seeds, from blocks of dates, or None for fewer than two."""
-    saved = saving_interval(seeds, np.ones_like(seeds), horizon)  # an error is 1 less its saving of 1
-    return None if saved is None else (1 - saved[1], 1 - saved[0])
+    saving = saving_interval(seeds, np.ones_like(seeds), horizon)  # an error is 1 less its saving of 1
+    return None if saving is None else (1 - saving[1], 1 - saving[0])
 
 
-def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:
+def gain_significance(results: ErrorsBySystem, horizon: int) -> tuple[Interval, float] | None:
     """Return a 95 % interval of the virtual node's saving here, and the p-value of a Diebold-Mariano test.
 
     Both use means over seeds by date. None if a system is missing, or there are fewer than two blocks of dates.
     """
-    ours, theirs = (found.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
-    if not ours or not theirs or (interval := saving_interval(ours, theirs, horizon)) is None:
+    with_node, without_node = (results.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
+    if (
+        not with_node
+        or not without_node
+        or (interval := saving_interval(with_node, without_node, horizon)) is None
+    ):
         return None
-    difference = np.mean(ours, axis=0) - np.mean(theirs, axis=0)
+    difference = np.mean(with_node, axis=0) - np.mean(without_node, axis=0)
     return interval, float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
 
 
-def _collect(table: Table5, file: ErrorFile) -> Found:
-    found: Found = {name: {} for name in (*table.systems, *BASELINES)}
+def _collect(table: Table5, file: ErrorFile) -> ErrorsBySystem:
+    results: ErrorsBySystem = {name: {} for name in (*table.systems, *TABLE_BASELINES)}
     for config in table.runs:
         if (error := file.find(*_of_run(config))) is not None:
-            found[config.model.name].setdefault(config.data.horizon, []).append(error)
+            results[config.model.name].setdefault(config.data.horizon, []).append(error)
     for data in table.data:
         for name, error in (file.find(*_of_baselines(data)) or {}).items():
-            found[name][data.horizon] = [error]
-    return found
+            results[name][data.horizon] = [error]
+    return results

@@ -26,13 +26,13 @@ from sstcast.figures.projection import View
 from sstcast.geo import Box
 from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
-COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
+PALETTE_COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map
 REPORT_DPI = 120  # dots per inch of maps in pages
 MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
 INK, GROUND = "#e6e6e6", "#16181b"  # of dark pages, as in base.html
-DAY, LAST_DAY = 350, 1800  # duration of a frame, in milliseconds
+FRAME_MS, LAST_FRAME_MS = 350, 1800  # duration of a frame, in milliseconds
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
     environment.filters["minus"] = minus
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
-    doctype, rest = environment.get_template(template).render(values).split("\n", 1)
+    doctype, content = environment.get_template(template).render(values).split("\n", 1)
     with atomic(path) as temporary:
-        temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{rest}", encoding="utf-8")
+        temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{content}", encoding="utf-8")
 
 
 def minus(text: str) -> str:
@@ -113,7 +113,7 @@ def write_png(figure: Figure, path: Path, recipe: Any) -> None:
 def png_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    _draw(figure, COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", compress_level=6)
+    _draw(figure, PALETTE_COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", compress_level=6)
     return _data_uri(buffer, "image/png")
 
 
@@ -136,26 +136,26 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
     figure, meshes = draw_panels(first, view, label=label, kind="difference", area=MOVING, values=every_day)
     title = figure.suptitle(_day(forecast, -1))
     figure.draw_without_rendering()
-    whole = figure.get_tightbbox().padded(TIGHT["pad_inches"])
+    bbox = figure.get_tightbbox().padded(TIGHT["pad_inches"])
     figure.set_layout_engine("none")  # otherwise the layout would be computed for every frame
     frames = []
     for position in range(forecast.sizes["lead"]):
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
             mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
         title.set_text(_day(forecast, position))
-        frames.append(_draw(figure, MOVING_COLOURS, bbox_inches=whole).convert("RGB"))
+        frames.append(_draw(figure, MOVING_COLOURS, bbox_inches=bbox).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
-    times = [DAY] * (len(frames) - 1) + [LAST_DAY]
+    times = [FRAME_MS] * (len(frames) - 1) + [LAST_FRAME_MS]
     # A higher quality takes twice as long, and saves a sixth of the bytes.
-    how: dict[str, Any] = {"lossless": True, "quality": 20, "method": 2}
-    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
-    frames[-1].save(still, "WEBP", **how)
+    options: dict[str, Any] = {"lossless": True, "quality": 20, "method": 2}
+    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **options)
+    frames[-1].save(still, "WEBP", **options)
     return _data_uri(moving, "image/webp"), _data_uri(still, "image/webp")
 
 
 def _day(forecast: xr.DataArray, position: int) -> str:
-    one = forecast.isel(lead=position)
-    return f"Day {int(one['lead'])}: {np.datetime_as_string(one['valid_time'].values, unit='D')}"
+    field = forecast.isel(lead=position)
+    return f"Day {int(field['lead'])}: {np.datetime_as_string(field['valid_time'].values, unit='D')}"
 
 
 def _draw(figure: Figure, colours: int, **options: Any) -> Pillow.Image:

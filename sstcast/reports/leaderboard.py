@@ -11,7 +11,7 @@ from sstcast.log import LOG
 from sstcast.names import STANDARDISED
 from sstcast.reports.images import write_page
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import p_text
 from sstcast.storage.artefacts import atomic, below
 
@@ -51,16 +51,16 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
     """Return a table for each finished hindcast in or below a folder. Warn of damaged ones on stderr."""
-    found = []
+    sheets = []
     for file in below(folder, "hindcast.csv"):
         try:
-            metrics = Scored(file.parent).read()
+            metrics = ScoreFiles(file.parent).read()
         except SSTCastError as error:
             LOG.warning(f"left out: {error}")
             continue
         sheet = errors(metrics, file.parent.name)[0]
-        found.append(Sheet(f"{file.parent.name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))
-    return found
+        sheets.append(Sheet(f"{file.parent.name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))
+    return sheets
 
 
 def _sheet(contest: Contest) -> Sheet:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.figures.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
+from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
 from sstcast.figures.places import places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box, area_weights
@@ -27,14 +27,14 @@ from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
 from sstcast.reports.images import write_page
 from sstcast.runs import Run
-from sstcast.storage.artefacts import fingerprint, is_made_of, locked, made_of
+from sstcast.storage.artefacts import fingerprint, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_netcdf, open_zarr
 
-LARGEST = 20.0  # default limit of the size of a page in MB
-MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step
+MAX_PAGE_MB = 20.0  # default limit of the size of a page in MB
+MISSING_COUNT, MAX_COUNT = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step
 REMEDY = "make it again with `sstcast forecast`"
 SCRIPTS = ("parts.js", "page.js")
-AXES = ("init_time", "lead", "lat", "lon")
+FORECAST_AXES = ("init_time", "lead", "lat", "lon")
 DEGREE, PROBABILITY = 0.005, 0.01  # a page rounds temperatures and probabilities to these steps
 # Heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they can be
 # distinguished without colour vision.
@@ -77,14 +77,14 @@ STORED = {
     "heatwave_start": 1,
     "heatwave_end": 1,
 }
-DATES = ("heatwave_start", "heatwave_end")
+EVENT_DATES = ("heatwave_start", "heatwave_end")
 EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
 NO_EVENT = "no event defined"
 PAST_SHOWN = 42  # days of history on a page
 
 
 def write_forecast_page(
-    source: Path, out: Path | None = None, region: str | None = None, largest: float = LARGEST
+    source: Path, out: Path | None = None, region: str | None = None, largest: float = MAX_PAGE_MB
 ) -> tuple[Path, bool]:
     """Write the page of a forecast file, or of the newest forecast of a run.
 
@@ -110,9 +110,9 @@ def write_forecast_page(
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
     with locked(page):
-        if is_made_of(page, recipe):
+        if is_up_to_date(page, recipe):
             return page, False
-        if page.exists() and "forecast" not in (made_of(page) or ()):
+        if page.exists() and "forecast" not in (read_recipe(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         forecast = select_region(forecast.isel(init_time=-1), region)
         earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
@@ -135,17 +135,17 @@ def newest_forecast(run: Run) -> Path:
 
 def forecasts_in(folder: Path) -> dict[dt.date, Path]:
     """Return the files `forecast-DATE.nc` in a folder by initial date."""
-    found = {}
+    files = {}
     for file in folder.glob("forecast-????-??-??.nc"):
         with suppress(ValueError):
-            found[dt.date.fromisoformat(file.stem.removeprefix("forecast-"))] = file
-    return found
+            files[dt.date.fromisoformat(file.stem.removeprefix("forecast-"))] = file
+    return files
 
 
 def open_forecast(file: Path) -> xr.Dataset:
     """Open a forecast file. Raises SSTCastError if it is not a forecast."""
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
-    if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
+    if "sst" not in dataset or not set(FORECAST_AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
         raise SSTCastError(f"{file}: is not a forecast, has no sst(init_time, lead, lat, lon); name another file")
     return dataset
 
@@ -163,7 +163,7 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
         fields["spread"] = forecast["sst_spread"]
     if "heatwave_category" in fields:
         fields["heatwave_category"] = fields["heatwave_category"].where(fields["heatwave_category"] >= 0)
-    for name in set(DATES) & set(fields):
+    for name in set(EVENT_DATES) & set(fields):
         fields[name] = (fields[name] - forecast["init_time"]) / np.timedelta64(1, "D")
     return fields
 
@@ -193,12 +193,12 @@ def _area(forecast: xr.Dataset, whole: bool) -> str:
         if lead in forecast["lead"]:
             shares[f"in {when}"] = float(area.sel(lead=lead))
             intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if known else None
-    told = [
+    share_texts = [
         f"{chance(share)} {when}{_interval(intervals[when])}"
         for when, share in shares.items()
         if np.isfinite(share)
     ]
-    return f"Expected share of the sea in a marine heatwave: {', '.join(told)}." if told else ""
+    return f"Expected share of the sea in a marine heatwave: {', '.join(share_texts)}." if share_texts else ""
 
 
 def _interval(ends: xr.DataArray | None) -> str:
@@ -208,10 +208,10 @@ def _interval(ends: xr.DataArray | None) -> str:
 
 def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
     """Return the layers that these fields provide, each with its values `(lead, lat, lon)`."""
-    known = fields
+    layer_fields = fields
     if "climatology" in fields:
-        known = fields | {"anomaly": fields["sst"] - fields["climatology"]}
-    return [(layer, known[layer.name]) for layer in LAYERS if layer.name in known]
+        layer_fields = fields | {"anomaly": fields["sst"] - fields["climatology"]}
+    return [(layer, layer_fields[layer.name]) for layer in LAYERS if layer.name in layer_fields]
 
 
 def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
         return asdict(layer) | ends | {"palette": colours, "ticks": dict(enumerate(names))}
     norm = colour_norm(values, layer.kind)
     levels = np.asarray(norm.boundaries)
-    palette = [to_hex(colour) for colour in COLOURS[layer.kind](norm((levels[:-1] + levels[1:]) / 2))]
+    palette = [to_hex(colour) for colour in COLOUR_MAPS[layer.kind](norm((levels[:-1] + levels[1:]) / 2))]
     scale, unit = (100, " %") if layer.kind == "probability" else (1, "")
     ticks = {float(level): f"{level * scale:.6g}{unit}".replace("-", "−") for level in ticks_of(norm)}
     return asdict(layer) | {"palette": palette, "low": levels[0], "high": levels[-1], "ticks": ticks}
@@ -241,9 +241,11 @@ def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict
     arrays: dict[str, Any] = {}
     for name, field in fields.items():
         values = field.load().values.reshape(-1, *ocean.shape)[:, ocean].astype(float)
-        wrong = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
-        if name == "sst" and wrong.size:
-            raise SSTCastError(f"{file}: sst holds {wrong[0]:g}, which is not a temperature in degC; {REMEDY}")
+        implausible = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
+        if name == "sst" and implausible.size:
+            raise SSTCastError(
+                f"{file}: sst holds {implausible[0]:g}, which is not a temperature in degC; {REMEDY}"
+            )
         arrays[name] = pack(values, STORED[name])
         if sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
@@ -261,10 +263,12 @@ def pack(values: NDArray[Any], step: float) -> dict[str, Any]:
     between rows are stored, modulo 2^16, with all low bytes before all high bytes. After deflation, this takes
     less than half the space of the values themselves.
     """
-    counts = np.clip(np.round(np.nan_to_num(values / step, posinf=HIGHEST, neginf=-HIGHEST)), -HIGHEST, HIGHEST)
-    whole = np.where(np.isnan(values), MISSING, counts).astype("<i2").view("<u2")
-    whole[1:] -= whole[:-1].copy()
-    halves = np.ascontiguousarray(whole).view(np.uint8).reshape(-1, 2).T.tobytes()
+    counts = np.clip(
+        np.round(np.nan_to_num(values / step, posinf=MAX_COUNT, neginf=-MAX_COUNT)), -MAX_COUNT, MAX_COUNT
+    )
+    integers = np.where(np.isnan(values), MISSING_COUNT, counts).astype("<i2").view("<u2")
+    integers[1:] -= integers[:-1].copy()
+    halves = np.ascontiguousarray(integers).view(np.uint8).reshape(-1, 2).T.tobytes()
     rows, columns = values.shape
     text = base64.b64encode(zlib.compress(halves)).decode()
     return {"rows": rows, "columns": columns, "step": step, "text": text}

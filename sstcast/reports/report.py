@@ -21,8 +21,8 @@ from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
 from sstcast.progress import hides_progress
 from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
-from sstcast.storage.artefacts import is_made_of, locked
-from sstcast.training.listing import describe
+from sstcast.storage.artefacts import is_up_to_date, locked
+from sstcast.training.run_list import describe
 
 SECTIONS = {
     "glance": "At a glance",
@@ -63,7 +63,7 @@ def write_report(results: Results) -> tuple[Path, bool]:
     """
     page = results.scored.report
     with locked(page):
-        if is_made_of(page, results.recipe):
+        if is_up_to_date(page, results.recipe):
             return page, False
         sections = _sections(results)
         write_page(
@@ -89,49 +89,53 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
     folder, metrics = results.scored.folder / "maps", results.metrics
     recipe = results.recipe | {"projection": projection, "region": results.region}
     with locked(folder):
-        maps = (one for functions in catalogue.MAPS.values() for draw in functions for one in draw(results))
-        drawn = {folder / f"{one.name}.png": one for one in maps}
+        maps = (
+            drawing for functions in catalogue.MAPS.values() for draw in functions for drawing in draw(results)
+        )
+        drawings = {folder / f"{drawing.name}.png": drawing for drawing in maps}
         ratios = folder / "ratio-by-lead.png"
-        if all(is_made_of(file, recipe) for file in (*drawn, ratios)):
+        if all(is_up_to_date(file, recipe) for file in (*drawings, ratios)):
             LOG.info(f"{folder}: nothing to do")
-            return [*drawn, ratios]
+            return [*drawings, ratios]
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
-        for file, one in drawn.items():
-            title = f"{one.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
-            figure = one.draw(title=title, credit=results.credit, projection=projection)
+        for file, drawing in drawings.items():
+            title = (
+                f"{drawing.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else drawing.title
+            )
+            figure = drawing.draw(title=title, credit=results.credit, projection=projection)
             draw_outlines(figure, metrics)
             write_png(figure, file, recipe)
             LOG.info(str(file))
         for picture in catalogue.ratio_by_lead(results):
             write_png(picture.figure, ratios, recipe)
             LOG.info(str(ratios))
-    return [*drawn, ratios]
+    return [*drawings, ratios]
 
 
 def _sections(results: Results) -> list[Section]:
     """Return the sections of the report in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    for name, found in _tables(results).items():
-        sections[name].tables = found
+    for name, sheets in _tables(results).items():
+        sections[name].tables = sheets
     if results.run:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     drawings: tuple[Mapping[str, Sequence[catalogue.Draw]], ...] = (catalogue.FIGURES, catalogue.MAPS)
-    steps = [(name, draw) for of in drawings for name, functions in of.items() for draw in functions]
+    steps = [(name, draw) for group in drawings for name, functions in group.items() for draw in functions]
     console, short = Console(stderr=True), results.metrics["short_base_period"]
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
-        for drawn in draw(results):
-            if isinstance(drawn, catalogue.Map):
-                beside = {"area": catalogue.GLANCE} if name == "glance" else {}
-                drawings_of_map = [drawn.draw(**beside), drawn.draw(area=PHONE)]
+        for drawing in draw(results):
+            if isinstance(drawing, catalogue.Map):
+                options = {"area": catalogue.GLANCE} if name == "glance" else {}
+                drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
                 (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
-                shown = Image(wide, drawn.alt, drawn.caption, narrow, dark=dark, narrow_dark=narrow_dark)
-                sections[name].maps.append(shown)
-            elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
+                image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
+                sections[name].maps.append(image)
+            elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems
                 note = f" The base period has only {short}." if name == "heatwaves" and short else ""
-                light, dark = in_both_schemes(drawn.figure, svg_uri)
-                sections[name].charts.append(Image(light, drawn.alt, drawn.caption + note, dark=dark))
+                light, dark = in_both_schemes(drawing.figure, svg_uri)
+                sections[name].charts.append(Image(light, drawing.alt, drawing.caption + note, dark=dark))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     if sections["added"].maps:
@@ -151,12 +155,12 @@ def _animation(results: Results) -> Image:
 def _tables(results: Results) -> dict[str, list[Sheet]]:
     """Return the tables of each section."""
     metrics, label, run = results.metrics, results.name, results.run
-    found = tables.comparisons(metrics) if metrics["kind"] != "hindcast" else {}
+    comparisons = tables.comparisons(metrics) if metrics["kind"] != "hindcast" else {}
     sheets = {
         "scores": [
             *tables.errors(metrics, label),
             *tables.ratios(metrics, label),
-            *(tables.versus(metrics, label, name) for name in found),
+            *(tables.versus(metrics, label, name) for name in comparisons),
         ],
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
@@ -176,18 +180,18 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
 def _data(results: Results) -> Sheet:
     """Return the table that describes the data, the forecasts and the scoring."""
     metrics, block, every = results.metrics, results.metrics["block_days"], results.metrics["every"]
-    read = metrics["history"]
+    history = metrics["history"]
     if results.run:
         from sstcast.forecasting.predictor import days_read  # here, because no other table needs PyTorch
 
-        read = days_read(results.run)
-    known = {
+        history = days_read(results.run)
+    facts = {
         "Source": metrics["source"],
         "Region": metrics["region"],
         "Ocean": f"{metrics['ocean_cells']} cells",
         "Protocol": metrics["protocol"],
         **{f"Predictors of {name}": text for name, text in metrics.get("predictors", {}).items()},
-        "History and horizon": f"{counted(read, 'day')} read, {counted(metrics['horizon'], 'day')} forecast",
+        "History and horizon": f"{counted(history, 'day')} read, {counted(metrics['horizon'], 'day')} forecast",
         "Test": " to ".join(metrics["test"]),
         "Forecasts": f"{metrics['forecasts']}, {counted(every, 'day')} apart",
         "Intervals": f"moving-block bootstrap with blocks of {block} days" if block else "none: too few dates",
@@ -195,63 +199,63 @@ def _data(results: Results) -> Sheet:
     if results.run:
         box = results.data.box
         (west, east), (south, north) = box.lon, box.lat
-        known["Region"] += f": longitude {west:g} to {east:g}, latitude {south:g} to {north:g}"
-        known["Tiles"] = (
+        facts["Region"] += f": longitude {west:g} to {east:g}, latitude {south:g} to {north:g}"
+        facts["Tiles"] = (
             f"{box.tile[0]} x {box.tile[1]} nodes of {box.coarsen} x {box.coarsen} cells of the source"
         )
         for name, span in results.data.splits.given.items():
-            known[name.capitalize().replace("_", " ")] = " to ".join(map(str, span))
+            facts[name.capitalize().replace("_", " ")] = " to ".join(map(str, span))
         if origin := metrics["systems"][MODEL].get("trained_on"):
-            known["Trained on"] = f"{origin}; climatology and baselines use the days above"
+            facts["Trained on"] = f"{origin}; climatology and baselines use the days above"
     if protocol := metrics.get("protocol_of_hindcast"):
-        known["Years forecast"] = (
+        facts["Years forecast"] = (
             f"{protocol['first']} to {protocol['last']}, retrained every {counted(protocol['fold'], 'year')}"
         )
-        known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
+        facts["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}
-    return _facts("Data, forecasts and scoring", known | notes)
+    return _facts("Data, forecasts and scoring", facts | notes)
 
 
 def _provenance(run: Run) -> Sheet:
     file = run.folder / "provenance.json"
     with reading(file, "restore it"):
-        made = json.loads(file.read_text())
-        known = {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")}
-        known = {"Command": " ".join(made["command"])} | known | made["packages"]
-    return _facts("Provenance of the run", known)
+        record = json.loads(file.read_text())
+        facts = {name: record[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")}
+        facts = {"Command": " ".join(record["command"])} | facts | record["packages"]
+    return _facts("Provenance of the run", facts)
 
 
-def _facts(title: str, known: dict[str, Any]) -> Sheet:
+def _facts(title: str, facts: dict[str, Any]) -> Sheet:
     """Make a table of names and values."""
-    return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
+    return Sheet(title, [], [(name, [str(value)]) for name, value in facts.items()])
 
 
 def _findings(results: Results) -> list[str]:
     """Describe how models compare with reference and climatology, and where the first system is weak."""
-    metrics, system, found = results.metrics, results.system, tables.gains(results.metrics)
-    for loss, of in metrics["ratios"].items():
+    metrics, system, findings = results.metrics, results.system, tables.gains(results.metrics)
+    for loss, ratios in metrics["ratios"].items():
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
         pairs = [*((name, results.reference) for name in results.models), (system, climate)]
         if loss != "mse_standardised":
-            known = (of.get(one, {}).get(other, {}) for one, other in pairs if one != other)
-            found += [compared["sentence"] for compared in known if compared]
-    found = [f"The {text}" if text.startswith(f"{MODEL} ") else text for text in found]
+            comparisons = (ratios.get(model, {}).get(base, {}) for model, base in pairs if model != base)
+            findings += [compared["sentence"] for compared in comparisons if compared]
+    findings = [f"The {text}" if text.startswith(f"{MODEL} ") else text for text in findings]
     detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
     if None not in detail:
         name = "the model" if system == MODEL else system
-        found.append(
+        findings.append(
             f"At scales of a few cells, {name} has {detail[0]:.0%} of the observed variance on day 1 and "
             f"{detail[-1]:.0%} on day {metrics['horizon']}."
         )
     covered = metrics["probabilities"].get(system, {}).get("by_season", {}).get("covered_80", {})
     known_shares = {season: share for season, share in covered.items() if share is not None}
     if known_shares:
-        least, most = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
-        found.append(
-            f"The 80 % intervals contain {known_shares[least]:.0%} of the observed values in {least} and "
-            f"{known_shares[most]:.0%} in {most}."
+        lowest, highest = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
+        findings.append(
+            f"The 80 % intervals contain {known_shares[lowest]:.0%} of the observed values in {lowest} and "
+            f"{known_shares[highest]:.0%} in {highest}."
         )
-    return found
+    return findings
 
 
 def _key_figures(results: Results) -> list[tuple[str, str, str]]:

@@ -6,24 +6,24 @@ from statistics import stdev
 import numpy as np
 
 from sstcast.figures.tables import Sheet, number, percent
-from sstcast.papers.table5 import PUBLISHED, Found, error_interval, gain_significance, gains
+from sstcast.papers.table5 import PUBLISHED, ErrorsBySystem, error_interval, gain_significance, gains
 
-HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
+COLUMN_TITLES = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
 
 
-def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
+def table5_sheets(results: ErrorsBySystem, horizons: Sequence[int]) -> list[Sheet]:
     """Return tables of the published and the reproduced errors, and of the gain by the virtual node if known."""
     header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
     rows = []
-    for name, errors in found.items():
+    for name, errors in results.items():
         paper, cells = PUBLISHED.get(name, {}), []
         for n in horizons:
             cells += [number(paper.get(n), 4), _error(errors.get(n, []), n)]
         rows.append((name, cells))
-    saved, cells = gains(found), []
+    gains_by_horizon, cells = gains(results), []
     for n in horizons:
-        theirs, ours = saved.get(n, (None, None))
-        cells += [percent(theirs), percent(ours) + _chance(found, n)]
+        paper_gain, gain = gains_by_horizon.get(n, (None, None))
+        cells += [percent(paper_gain), percent(gain) + _chance(results, n)]
     title = "Mean squared error of standardised anomalies; ± over seeds, and 95 % intervals from blocks of dates"
     sheets = [Sheet(title, header, rows)]
     if set(cells) != {"-"}:
@@ -33,7 +33,7 @@ def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
 
 
 def _ahead(horizon: int) -> str:
-    return HEADER.get(horizon, f"{horizon} day{'s' * (horizon > 1)}")
+    return COLUMN_TITLES.get(horizon, f"{horizon} day{'s' * (horizon > 1)}")
 
 
 def _error(errors: list[list[float]], horizon: int) -> str:
@@ -45,8 +45,8 @@ def _error(errors: list[list[float]], horizon: int) -> str:
     return f"{np.mean(means):.4f}{spread}{dates}"
 
 
-def _chance(found: Found, horizon: int) -> str:
-    if (known := gain_significance(found, horizon)) is None:
+def _chance(results: ErrorsBySystem, horizon: int) -> str:
+    if (significance := gain_significance(results, horizon)) is None:
         return ""
-    (low, high), p_value = known
+    (low, high), p_value = significance
     return f", {low:.1%} to {high:.1%}, p {p_value:.2g}"

@@ -17,13 +17,13 @@ from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import silent
 from sstcast.names import EVENT, LEVELS, REGION
-from sstcast.ocean.heatwaves import AROUND
+from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.ocean.places import Places
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.significance import spacing
-from sstcast.scores.truth import Truth
 from sstcast.storage.scratch import parts, release, scratch_array
 
 SAMPLES = WORD
@@ -63,7 +63,7 @@ STATISTICS = {statistic.name: statistic for metric in MEANS.values() for statist
 BRIER: dict[str, Metric] = {"brier": Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))}
 
 
-def verifies_areas(truth: Truth) -> bool:
+def verifies_areas(truth: Analysis) -> bool:
     """Return whether the areas of a forecast can be verified.
 
     They need every day up to the horizon, enough training days for samples, and a region that is not too large.
@@ -81,7 +81,7 @@ class AreaTables:
     """Accumulates the scores of the areas of systems that have a spread model."""
 
     def __init__(
-        self, truth: Truth, heatwaves: HeatwaveTables, systems: Sequence[str], places: Places | None = None
+        self, truth: Analysis, heatwaves: HeatwaveTables, systems: Sequence[str], places: Places | None = None
     ) -> None:
         """Prepare empty tables.
 
@@ -161,7 +161,7 @@ class AreaTables:
             for name, statistic in STATISTICS.items():
                 self.means[name][place, :, date] = statistic.function(members, came).T
             last = self.heatwaves.last[date]
-            hot = self.heatwaves.hot[last - AROUND : last + 1][:, ocean]
+            hot = self.heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
             shares = heatwave_shares(hot, own - below, width, errors, self.weights)[1:]
             for number, share in enumerate(SHARES):
                 least = np.float32(share / 100 - ROUNDING)
@@ -178,7 +178,7 @@ class AreaTables:
         )
 
 
-def _training_paths(truth: Truth) -> ErrorPaths:
+def _training_paths(truth: Analysis) -> ErrorPaths:
     """Read the anomalies of the training days in the scored cells."""
     splits = truth.data.splits
     days = truth.anomalies["anomaly"].sel(time=slice(*map(str, splits.train)))

@@ -12,13 +12,13 @@ from rich.progress import track
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, Weights, load_combination
-from sstcast.forecasting.spread import ValidationDays, held_out
+from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import check_same
-from sstcast.scores.truth import Truth
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
@@ -71,11 +71,11 @@ def least_squares(products: Weights) -> Weights:
     factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T  # factor.T @ factor == products
     row = np.sqrt(np.trace(products) / len(products)) or 1.0
     weights, _ = nnls(np.vstack([factor, np.full(len(products), row)]), np.append(np.zeros(len(products)), row))
-    found: Weights = weights / weights.sum()
-    return found
+    shares: Weights = weights / weights.sum()
+    return shares
 
 
-def error_products(predictors: list[Predictor], data: Truth) -> Weights:
+def error_products(predictors: list[Predictor], data: Analysis) -> Weights:
     """Return the mean products of the predictors' errors by lead week, `[week, part, part]` in degC^2.
 
     Cells are weighted by area. One block of initial dates is in memory at a time.
@@ -84,11 +84,13 @@ def error_products(predictors: list[Predictor], data: Truth) -> Weights:
     share = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
     console = Console(stderr=True)
-    parts = data.blocks(count)
-    for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
+    blocks = data.blocks(count)
+    for dates in track(blocks, "validation", console=console, disable=hides_progress(console), transient=True):
         climatology, scale = (data.ahead(data.statistics[name], dates) for name in ("climatology", "scale"))
         truth, past = data.ahead(data.sst, dates) - climatology, data.histories(dates)
-        forecasts = (data.on_tiles(one.predict(*past).mean("member", skipna=False)) for one in predictors)
+        forecasts = (
+            data.on_tiles(predictor.predict(*past).mean("member", skipna=False)) for predictor in predictors
+        )
         errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
@@ -102,15 +104,15 @@ def _is_made(run: Run, config: RunConfig, replace: bool) -> bool:
 
     Raises SSTCastError if the folder holds something that must not be replaced.
     """
-    made = run.config if run.config_file.exists() else None
-    if made is not None and made.model.name == COMBINATION:
-        (weights, found), (asked, wanted) = _parts(made), _parts(config)
-        same = weights == asked and found.keys() == wanted.keys()
-        if same:
+    saved_config = run.config if run.config_file.exists() else None
+    if saved_config is not None and saved_config.model.name == COMBINATION:
+        (saved_weighting, saved_digests), (weighting, digests) = _parts(saved_config), _parts(config)
+        same_parts = saved_weighting == weighting and saved_digests.keys() == digests.keys()
+        if same_parts:
             with suppress(SSTCastError):  # raised if the weights are damaged, or a part has been trained again
                 load_combination(run)
-                return found == wanted and made.data == config.data
-        if same or replace:
+                return saved_digests == digests and saved_config.data == config.data
+        if same_parts or replace:
             return False
     raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
 
@@ -125,8 +127,8 @@ def _fit(runs: list[Run]) -> Weights:
     """Return the fitted weights `[week, part]`. Raises SSTCastError if a forecast is not finite."""
     for run in runs:
         _check_unseen(run)
-    data = Truth.of(runs[0], "validation")
-    days = ValidationDays(data.data)
+    data = Analysis.of(runs[0], "validation")
+    days = SpreadCalibrator(data.data)
     predictors = [held_out(run, days) for run in runs]
     products = error_products(predictors, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
@@ -147,38 +149,38 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
     weeks, fitted = -(-config.data.horizon // WEEK), config.model.options["weights"] == "fitted"
     weights = torch.from_numpy(_fit(runs) if fitted else np.full((weeks, len(runs)), 1 / len(runs)))
     with atomic(folder) as temporary:
-        made = Run(temporary)
-        made.checkpoints.mkdir(parents=True)
-        write_json(made.folder / "provenance.json", provenance())
-        Prepared.of(config.data).record().save(made.data)
-        save_checkpoint(made.best, config, model={"weights": weights})
-        close_training(made, config)
-        save_config(config, made.config_file, {"training"})
+        run = Run(temporary)
+        run.checkpoints.mkdir(parents=True)
+        write_json(run.folder / "provenance.json", provenance())
+        Prepared.of(config.data).record().save(run.data)
+        save_checkpoint(run.best, config, model={"weights": weights})
+        close_training(run, config)
+        save_config(config, run.config_file, {"training"})
 
 
 def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     """Return the configuration of a combination. Raises SSTCastError if the runs cannot be combined."""
-    first, places = runs[0], [run.folder.resolve() for run in runs]
-    for number, place in enumerate(places):
-        if place in places[:number]:
+    first_run, paths = runs[0], [run.folder.resolve() for run in runs]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
             raise SSTCastError(f"{runs[number].folder}: named twice; name each run once")
         if runs[number].trained != runs[number]:
             raise SSTCastError(
                 f"{runs[number].folder}: was trained on another ocean; combine the runs, then evaluate that there"
             )
     remedy = "combine runs that were trained on the same days of the same ocean"
-    for other in runs[1:]:
-        known = all(record_of(run.recorded[0]) for run in (first, other))
-        keys = KEYS if known else ("source", *KEYS)  # without recorded digests, compare at least the source's name
-        check_same(first, other, keys, DIGESTS, remedy)
-    also = [ocean for run in runs for ocean in run.config.also]
+    for other_run in runs[1:]:
+        have_records = all(record_of(run.recorded[0]) for run in (first_run, other_run))
+        keys = KEYS if have_records else ("source", *KEYS)  # without digests, compare the source's name
+        check_same(first_run, other_run, keys, DIGESTS, remedy)
+    oceans = [ocean for run in runs for ocean in run.config.also]
     return validate(
         RunConfig,
         {
             "name": folder.name,
             "runs": folder.parent,
-            "data": first.config.data,
-            "also": [ocean for number, ocean in enumerate(also) if ocean not in also[:number]],
+            "data": first_run.config.data,
+            "also": [ocean for number, ocean in enumerate(oceans) if ocean not in oceans[:number]],
             "model": {
                 "name": COMBINATION,
                 "weights": weights,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 
-BINS = 20  # in the PIT histogram
+PIT_BINS = 20  # in the PIT histogram
 ROUNDING = 0.005  # degC, half of the resolution of OISST
 SMALLEST = 1e-9  # probability, to divide by
 FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
@@ -68,7 +68,7 @@ class Gaussian:
         return np.where(self._at_lowest(truth), reaches, inside & (truth > self.lowest))
 
     def pit(self, truth: Array, weights: Array) -> Array:
-        """Return the histogram `[BINS]` of the probability integral transform: the summed `weights` in each bin.
+        """Return the histogram `[PIT_BINS]` of the probability integral transform, the sum of `weights` in each.
 
         The transform is the forecast probability of values below the truth. The bins have equal width, so the
         histogram of a calibrated forecast is flat (Gneiting, Balabdaoui and Raftery 2007, J. R. Stat. Soc. B 69).
@@ -76,16 +76,18 @@ class Gaussian:
         0 to that of this value (Czado, Gneiting and Held 2009, Biometrics 65).
         """
         within = self._standard(truth)[1]
-        position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long().numpy()
+        position = (
+            (within - 1).mul_(-PIT_BINS / 2).clamp_(max=PIT_BINS - 1).nan_to_num_(PIT_BINS - 1).long().numpy()
+        )
         weights = np.broadcast_to(weights, position.shape)
         if self.lowest is None:
-            return np.bincount(position.ravel(), weights.ravel(), minlength=BINS).astype(float)
+            return np.bincount(position.ravel(), weights.ravel(), minlength=PIT_BINS).astype(float)
         at = self._at_lowest(truth)
         above = np.where(at, 0, weights)
         position = np.where(truth < self.lowest, 0, position)
-        bins = np.maximum(self._below(at), SMALLEST)[:, None] * BINS
-        shares = np.clip(bins - np.arange(BINS), 0, 1) / bins
-        return np.bincount(position.ravel(), above.ravel(), minlength=BINS) + weights[at] @ shares
+        bins = np.maximum(self._below(at), SMALLEST)[:, None] * PIT_BINS
+        shares = np.clip(bins - np.arange(PIT_BINS), 0, 1) / bins
+        return np.bincount(position.ravel(), above.ravel(), minlength=PIT_BINS) + weights[at] @ shares
 
     def _at_lowest(self, truth: Array) -> NDArray[np.bool_]:
         """Return whether the truth is the lowest value of a clipped distribution, as observations are rounded."""
@@ -105,13 +107,13 @@ def clipped_crps(mean: Array, spread: Array, truth: Array, lowest: Array) -> Arr
     The score is the integral of the squared difference of two distribution functions. Clipping removes the part
     below `lowest`, which for a truth above it is the integral of the squared Gaussian distribution function.
     """
-    reached = np.maximum(truth, lowest)
-    score = Gaussian(mean, spread).crps(reached)
+    clipped_truth = np.maximum(truth, lowest)
+    score = Gaussian(mean, spread).crps(clipped_truth)
     limit = torch.from_numpy(np.maximum((lowest - mean) / spread, FARTHEST).astype(np.float32))
-    below = torch.special.ndtr(limit)
+    cdf = torch.special.ndtr(limit)
     density = torch.exp(-0.5 * limit.square()) / np.sqrt(2 * np.pi)
-    part = limit * below.square() + 2 * density * below - torch.special.ndtr(limit * np.sqrt(2)) / np.sqrt(np.pi)
-    return np.asarray(score - spread * part.numpy() + (reached - truth), np.float32)
+    integral = limit * cdf.square() + 2 * density * cdf - torch.special.ndtr(limit * np.sqrt(2)) / np.sqrt(np.pi)
+    return np.asarray(score - spread * integral.numpy() + (clipped_truth - truth), np.float32)
 
 
 def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
@@ -176,8 +178,8 @@ def _covered(level: int) -> Statistic:
 
 
 def _members_variance(members: Array, truth: Array, factor: float = 1) -> Array:
-    found: Array = members.var(0, ddof=1) * factor
-    return found
+    variance: Array = members.var(0, ddof=1) * factor
+    return variance
 
 
 def _error_variance(members: Array, truth: Array) -> Array:
@@ -192,7 +194,7 @@ _CRPS = Statistic("crps", lambda forecast, truth: forecast.crps(truth))
 _CRPS_IN = Statistic("crps_in_heatwave", lambda forecast, truth: forecast.crps(truth) * forecast.state)
 _IN = Statistic("in_heatwave", lambda forecast, truth: np.broadcast_to(forecast.state, truth.shape))
 _VARIANCE = Statistic("variance", lambda forecast, truth: np.square(forecast.spread))
-_ERROR = Statistic("mse", lambda forecast, truth: np.square(forecast.mean - truth))
+_SQUARED_ERROR = Statistic("mse", lambda forecast, truth: np.square(forecast.mean - truth))
 _MEMBERS_ERROR = Statistic("mse", lambda members, truth: np.square(members.mean(0) - truth))
 
 GAUSSIAN: dict[str, Metric] = {
@@ -202,7 +204,7 @@ GAUSSIAN: dict[str, Metric] = {
         HeatwaveStateMean("crps_in_heatwave", True, _CRPS, _CRPS_IN, _IN),
         HeatwaveStateMean("crps_elsewhere", False, _CRPS, _CRPS_IN, _IN),
         Mean(_VARIANCE, "spread", root=True),
-        SpreadSkill(_VARIANCE, _ERROR),
+        SpreadSkill(_VARIANCE, _SQUARED_ERROR),
         *(Mean(_covered(level)) for level in LEVELS),
     )
 }

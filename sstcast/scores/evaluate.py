@@ -16,13 +16,13 @@ from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
-from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, made_of
+from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
 
-CHANGED = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
+REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
 
 def open_forecasts(run: Run) -> xr.Dataset:
@@ -43,34 +43,34 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
-        check_source(run.config.data, CHANGED, only_warn=True)
+        check_source(run.config.data, REMEDY, only_warn=True)
     run.trained.open_parts()
     if places is not None:
         tell_weights(places, run.config.data)
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (held := (made_of(Scored(run.folder).metrics) or {}).get("places")):
+    if places is None and (held := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
         places = Places.from_geojson(json.dumps(held))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
-    if (known := _known(run, recipe)) is not None:
-        return known, False
+    if (metrics := _known(run, recipe)) is not None:
+        return metrics, False
     with locked(run.forecasts):
-        if (known := _known(run, recipe)) is not None:
-            return known, False
+        if (metrics := _known(run, recipe)) is not None:
+            return metrics, False
         return _evaluate(run, recipe, places), True
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
-    known = Scored(run.folder).known(recipe, added=["configuration"])
-    if known is None or not is_made_of(run.forecasts, recipe, added=recipe):
+    metrics = ScoreFiles(run.folder).known(recipe, added=["configuration"])
+    if metrics is None or not is_up_to_date(run.forecasts, recipe, added=recipe):
         return None
     try:
         open_forecasts(run).close()
     except SSTCastError:
         return None
-    return known
+    return metrics
 
 
 def _has_linear_base(run: Run) -> bool:
@@ -90,13 +90,13 @@ def tell_weights(places: Places, data: DataConfig) -> None:
 def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
-    from sstcast.forecasting.spread import ValidationDays, calibrated
+    from sstcast.forecasting.spread import SpreadCalibrator, calibrated
+    from sstcast.scores.analysis import Analysis, forecast_file
     from sstcast.scores.summary import finish, json_numbers, metadata, predictors_of, summarise
-    from sstcast.scores.truth import Truth, forecast_file
     from sstcast.scores.verify import System, baselines, join, verify, week_starts
 
-    config, truth = run.config.data, Truth.of(run)
-    members, label, days = len(run.members), run.folder.name, ValidationDays(config)
+    config, truth = run.config.data, Analysis.of(run)
+    members, label, days = len(run.members), run.folder.name, SpreadCalibrator(config)
     references, predictor = baselines(days), predictor_of(run)
     model = System(predictor, calibrated(run, days=days), members)
     if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
@@ -108,10 +108,10 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
-        found = verify({MODEL: model}, truth, references, write=write, label=label, places=places)
-    tables = finish(join([found]), [MODEL], list(references))
+        statistics = verify({MODEL: model}, truth, references, write=write, label=label, places=places)
+    tables = finish(join([statistics]), [MODEL], list(references))
     share = predictor.models[0].share if isinstance(predictor, Models) else None
-    own = {
+    system = {
         "model": run.config.model.name,
         "members": members,
         "trained_on": trained_elsewhere(run.config),
@@ -123,12 +123,12 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
     title = f"Scores of run {label}"
-    return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
+    return ScoreFiles(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
 
 
 BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
@@ -143,48 +143,50 @@ def reference(name: str) -> str | Run:
     if name in baselines:
         return baselines[name]
     if not Path(name).exists():
-        known = ", ".join(BASELINES)
+        names = ", ".join(BASELINES)
         raise SSTCastError(
-            f"--against {name}: neither a run's folder nor a baseline{suggest(name, baselines)}; known: {known}"
+            f"--against {name}: neither a run's folder nor a baseline{suggest(name, baselines)}; known: {names}"
         )
     return Run.open(Path(name))
 
 
-def compare_runs(run: Run, other: Run) -> dict[str, Any]:
+def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
     """Compare the errors of two runs in degC, date by date. Evaluate the runs first if necessary.
 
-    Returns the comparison with `other`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
+    Returns the comparison with `other_run`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
 
     Raises SSTCastError if the runs do not forecast the same days of the same ocean.
     """
     from sstcast.scores.summary import compare_models
 
     keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days have different values"}
-    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
-    for one in (run, other):
-        evaluate(one)
-    with Scored(run.folder).open() as tables, Scored(other.folder).open() as others:
-        return compare_models(tables, others, (run.folder.name, other.folder.name))
+    check_same(run, other_run, keys, digests, "compare runs that forecast the same days of the same ocean")
+    for compared_run in (run, other_run):
+        evaluate(compared_run)
+    with ScoreFiles(run.folder).open() as tables, ScoreFiles(other_run.folder).open() as other_tables:
+        return compare_models(tables, other_tables, (run.folder.name, other_run.folder.name))
 
 
-def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
+def check_same(run: Run, other_run: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
     """Raise SSTCastError, with the remedy, if two runs differ in the given keys or digests.
 
     `keys` are keys of the configuration's `data`. `digests` maps fields of a run's record to the words that
     describe a difference in the error message.
     """
-    ours, theirs = run.config.data, other.config.data
+    run_data, other_data = run.config.data, other_run.config.data
     for key in keys:
-        here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
-        if here != there:
-            raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
-    mine, its = (record_of(one.recorded[0]) for one in (run, other))
-    for name, words in digests.items() if mine is not None and its is not None else ():
-        here, there = getattr(mine, name), getattr(its, name)
-        if here != there:
+        run_value, other_value = (_text(attrgetter(key)(data)) for data in (run_data, other_data))
+        if run_value != other_value:
             raise SSTCastError(
-                f"{other.folder}: its {words} (digest {there[:12]}) from those of {run.folder} ({here[:12]}); "
-                f"{remedy}"
+                f"{other_run.folder}: its data.{key} is {other_value}, but {run.folder} has {run_value}; {remedy}"
+            )
+    run_record, other_record = (record_of(compared_run.recorded[0]) for compared_run in (run, other_run))
+    for name, words in digests.items() if run_record is not None and other_record is not None else ():
+        run_value, other_value = getattr(run_record, name), getattr(other_record, name)
+        if run_value != other_value:
+            raise SSTCastError(
+                f"{other_run.folder}: its {words} (digest {other_value[:12]}) from those of {run.folder} "
+                f"({run_value[:12]}); {remedy}"
             )
 
 

@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
-from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
+from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.distributions import Mean
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.significance import spacing
-from sstcast.scores.truth import Truth
 from sstcast.storage.scratch import release, scratch_array
 
 STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
 DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
 EVERY = 3  # days from one scored initial date to the next
-BINS = 10  # in the reliability diagram
+RELIABILITY_BINS = 10  # in the reliability diagram
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 
-_ERROR = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
+_BRIER = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
 _DEFINED = Statistic("defined", lambda probability, occurred: 1 + 0 * (probability + occurred))
 
 
@@ -41,7 +41,7 @@ class BrierScore(Metric):
     """Mean squared error of probabilities over the cells and days on which an event is defined."""
 
     name = "brier"
-    statistics = (_ERROR, _DEFINED)
+    statistics = (_BRIER, _DEFINED)
 
     def value(self, *means: Any) -> Any:
         """Return the score, given the mean of squared errors, 0 if no event is defined, and the share defined."""
@@ -62,7 +62,7 @@ class HeatwaveTables:
 
     def __init__(
         self,
-        data: Truth,
+        data: Analysis,
         limits: xr.Dataset,
         methods: Sequence[str],
         correlations: Mapping[str, Array],
@@ -80,31 +80,34 @@ class HeatwaveTables:
         windows = data.windows
         self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
         self.step = max(1, EVERY // spacing(self.init_times))
-        self.trajectories = {name: Trajectories(of, STEPS) for name, of in correlations.items()}
+        self.trajectories = {name: Trajectories(correlation, STEPS) for name, correlation in correlations.items()}
         self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
         # The positions of the initial dates in `hot`.
-        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(int)
+        self.last = MARGIN_DAYS + ((self.init_times - self.init_times[0]) // DAY).astype(int)
         self.hot = self._hot(limits["heatwave_threshold"])
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
-        ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
-        self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
-        self.day = day_of_leap_year(xr.DataArray(ahead, dims=("init_time", "lead"))).values - 1
+        valid_times = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
+        self.season = (valid_times.astype("datetime64[M]").astype(int) + 1) % 12 // 3
+        self.day = day_of_leap_year(xr.DataArray(valid_times, dims=("init_time", "lead"))).values - 1
         self.defined = scratch_array((len(DAYS_OF_YEAR), *data.index.shape), bool)
         for day, threshold in enumerate(limits["heatwave_threshold"]):
             self.defined[day] = data.on_tiles(threshold.notnull()) > 0
         self.references = references
         self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(HEATWAVE_KINDS), len(self.methods))
-        self.brier = np.full((*shape, *ahead.shape), np.nan, np.float32)
+        self.brier = np.full((*shape, *valid_times.shape), np.nan, np.float32)
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
-        self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
+        self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
     def _hot(self, threshold: xr.DataArray) -> Mask:
         """Return which days are above the threshold, `[day, tile, N]`. Missing days are not.
 
-        They run from `AROUND` days before the first initial date to `AROUND` days after the last day forecast.
+        They run from `MARGIN_DAYS` before the first initial date to `MARGIN_DAYS` after the last day forecast.
         """
-        first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
+        first, last = (
+            self.init_times[0] - MARGIN_DAYS * DAY,
+            self.init_times[-1] + (self.horizon + MARGIN_DAYS) * DAY,
+        )
         sst = self.data.cube["sst"].sel(time=slice(first, last))
         hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
         hot[:] = False
@@ -119,9 +122,9 @@ class HeatwaveTables:
         """Return which days of `hot` lie in an event."""
         inside = scratch_array(self.hot.shape, bool)
         for start in range(0, len(inside), DAYS_AT_ONCE):
-            before = min(start, AROUND)
-            found = events(self.hot[start - before : start + DAYS_AT_ONCE + AROUND])
-            inside[start : start + DAYS_AT_ONCE] = found[before:][:DAYS_AT_ONCE]
+            days_before = min(start, MARGIN_DAYS)
+            in_event = events(self.hot[start - days_before : start + DAYS_AT_ONCE + MARGIN_DAYS])
+            inside[start : start + DAYS_AT_ONCE] = in_event[days_before:][:DAYS_AT_ONCE]
             release()
         return inside
 
@@ -135,36 +138,39 @@ class HeatwaveTables:
             spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
                 If None, probabilities are shares of the members.
         """
-        chosen = self._chosen(dates)
-        if not len(chosen):
+        positions = self._chosen(dates)
+        if not len(positions):
             return
-        margin = margin[:, chosen - dates.start]
-        past = [self.hot[day - AROUND + 1 : day + 1] for day in self.last[chosen]]
+        margin = margin[:, positions - dates.start]
+        past = [self.hot[day - MARGIN_DAYS + 1 : day + 1] for day in self.last[positions]]
         if spread is None:
-            after = np.repeat(margin[:, :, -1:], AROUND, axis=2)
-            beyond = np.moveaxis(np.concatenate([margin, after], axis=2) > 0, 2, 0)  # [day, member, starts, ...]
-            before = np.broadcast_to(np.stack(past, axis=1)[:, None], (AROUND, *beyond.shape[1:]))
-            inside = events(np.concatenate([before, beyond]))[AROUND:-AROUND]
-            exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (beyond[:-AROUND], inside))
+            padding = np.repeat(margin[:, :, -1:], MARGIN_DAYS, axis=2)
+            above = np.moveaxis(np.concatenate([margin, padding], axis=2) > 0, 2, 0)  # [day, member, starts, ...]
+            past_hot = np.broadcast_to(np.stack(past, axis=1)[:, None], (MARGIN_DAYS, *above.shape[1:]))
+            inside = events(np.concatenate([past_hot, above]))[MARGIN_DAYS:-MARGIN_DAYS]
+            exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (above[:-MARGIN_DAYS], inside))
         else:
-            exceedance = probability(margin.mean(0), spread[chosen - dates.start])
+            exceedance = probability(margin.mean(0), spread[positions - dates.start])
             cells = exceedance.reshape(*exceedance.shape[:2], -1)
-            drawn = self.trajectories[method]
-            found = [drawn.probability(of, hot.reshape(AROUND, -1)) for of, hot in zip(cells, past, strict=True)]
-            event = np.reshape(found, exceedance.shape)
-        self._count(method, EXCEEDANCE, chosen, exceedance)
-        self._count(method, EVENT, chosen, event)
+            trajectories = self.trajectories[method]
+            probabilities = [
+                trajectories.probability(daily, hot.reshape(MARGIN_DAYS, -1))
+                for daily, hot in zip(cells, past, strict=True)
+            ]
+            event = np.reshape(probabilities, exceedance.shape)
+        self._count(method, EXCEEDANCE, positions, exceedance)
+        self._count(method, EVENT, positions, event)
 
     def add_references(self, dates: slice) -> None:
         """Add the forecasts of the references, if they are scored."""
-        chosen = self._chosen(dates)
-        if not self.references or not len(chosen):
+        positions = self._chosen(dates)
+        if not self.references or not len(positions):
             return
-        shape = (len(chosen), self.horizon, *self.hot.shape[1:])
-        row = self.state(dates)[chosen - dates.start]
-        for kind, state in ((EXCEEDANCE, self.hot[self.last[chosen], None]), (EVENT, row)):
-            self._count(STATE, kind, chosen, np.broadcast_to(state.astype(np.float32), shape))
-            self._count(BASE_RATE, kind, chosen, np.broadcast_to(self.rates[kind], shape))
+        shape = (len(positions), self.horizon, *self.hot.shape[1:])
+        row = self.state(dates)[positions - dates.start]
+        for kind, state in ((EXCEEDANCE, self.hot[self.last[positions], None]), (EVENT, row)):
+            self._count(STATE, kind, positions, np.broadcast_to(state.astype(np.float32), shape))
+            self._count(BASE_RATE, kind, positions, np.broadcast_to(self.rates[kind], shape))
 
     def state(self, dates: slice) -> Mask:
         """Return which cells are in a heatwave on the initial dates, `[starts, 1, tile, N]`.
@@ -179,24 +185,24 @@ class HeatwaveTables:
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
 
-    def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
+    def _count(self, method: str, kind: str, positions: NDArray[np.intp], probability: Array) -> None:
         """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
 
         The histograms count cases by area, in one bin for each step of the probability and each outcome. Cells and
         days on which no event is defined count 0.
         """
-        place = HEATWAVE_KINDS.index(kind), self.methods.index(method)
-        occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
-        weights = self.data.area * self.defined[self.day[chosen]]
+        index = HEATWAVE_KINDS.index(kind), self.methods.index(method)
+        occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[positions]])
+        weights = self.data.area * self.defined[self.day[positions]]
         probability = np.where(weights > 0, probability, np.float32(0))
         days, cases = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
         case += (cases * np.arange(np.prod(days))).reshape(*days, 1, 1)
         counts = np.bincount(case.ravel(), weights.ravel(), cases * np.prod(days)).reshape(*days, STEPS + 1, 2)
-        self.brier[place][chosen] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
-        self.counts["lead"][place] += counts.sum(0)
-        for season, total in enumerate(self.counts["season"][place]):
-            total += counts[self.season[chosen] == season].sum(0)
+        self.brier[index][positions] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
+        self.counts["lead"][index] += counts.sum(0)
+        for season, total in enumerate(self.counts["season"][index]):
+            total += counts[self.season[positions] == season].sum(0)
 
     def dataset(self) -> xr.Dataset:
         """Return squared errors by date and lead, and histograms of cases by lead and by season.
@@ -205,9 +211,10 @@ class HeatwaveTables:
         the area, and `heatwave_defined_by_date` is the sum of these shares.
         """
         defined = (self.defined * self.data.area).sum((1, 2), dtype=float)[self.day]
-        of = ("kind", "warning")
+        dims = ("kind", "warning")
         counts = {
-            f"heatwave_cases_by_{by}": ((*of, by, "probability", "occurred"), c) for by, c in self.counts.items()
+            f"heatwave_cases_by_{dim}": ((*dims, dim, "probability", "occurred"), cases)
+            for dim, cases in self.counts.items()
         }
         tables = xr.Dataset(
             counts,
@@ -220,7 +227,7 @@ class HeatwaveTables:
             },
         )
         return tables.rename(season="season_of_day").assign(
-            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier),
+            heatwave_brier_by_date=((*dims, "init_time", "lead"), self.brier),
             heatwave_defined_by_date=(("init_time", "lead"), defined),
         )
 
@@ -237,50 +244,56 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
             Stephenson 2011, Weather and Forecasting 26). 0 means no skill, 1 is perfect.
     """
     cases = cases.transpose(..., "probability", "occurred")
-    none, one = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
-    nones, ones, dim = none.sum("probability"), one.sum("probability"), "probability"
-    total, level = nones + ones, cases["probability"]
+    non_event_cases, event_cases = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
+    dim = "probability"
+    non_event_count, event_count = non_event_cases.sum(dim), event_cases.sum(dim)
+    total, level = non_event_count + event_count, cases["probability"]
     return {
-        "observed": ones / total,
-        "probability": ((none + one) * level).sum(dim) / total,
-        "roc_area": (one * (none.cumsum(dim) - none / 2)).sum(dim) / (nones * ones).where(nones * ones > 0),
-        "sedi": _sedi(none, one),
+        "observed": event_count / total,
+        "probability": ((non_event_cases + event_cases) * level).sum(dim) / total,
+        "roc_area": (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
+        / (non_event_count * event_count).where(non_event_count * event_count > 0),
+        "sedi": _sedi(non_event_cases, event_cases),
     }
 
 
-def _sedi(none: xr.DataArray, one: xr.DataArray) -> xr.DataArray:
-    """Compute SEDI from histograms of probabilities on days without (`none`) and with (`one`) the event.
+def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
+    """Compute SEDI from histograms of probabilities on days without and with the event.
 
     Warnings are issued from the highest probability downwards until they are as frequent as the event. Within the
     last step of the probability, hits and false alarms are interpolated.
     """
-    shape = none.shape[:-1]
-    found = np.full(int(np.prod(shape)), np.nan)
-    rows = (field.values[..., ::-1].reshape(len(found), -1).cumsum(1) for field in (none, one))
+    shape = non_event_cases.shape[:-1]
+    sedi = np.full(int(np.prod(shape)), np.nan)
+    rows = (field.values[..., ::-1].reshape(len(sedi), -1).cumsum(1) for field in (non_event_cases, event_cases))
     for row, (false, hits) in enumerate(zip(*rows, strict=True)):
-        ones, nones = hits[-1], false[-1]
-        if ones > 0 and nones > 0:
+        event_count, non_event_count = hits[-1], false[-1]
+        if event_count > 0 and non_event_count > 0:
             warned = np.concatenate([[0], false + hits])
-            hit = np.interp(ones, warned, np.concatenate([[0], hits]))
-            rates = np.clip([(ones - hit) / nones, hit / ones], SMALLEST_RATE, 1 - SMALLEST_RATE)
+            hit = np.interp(event_count, warned, np.concatenate([[0], hits]))
+            rates = np.clip(
+                [(event_count - hit) / non_event_count, hit / event_count], SMALLEST_RATE, 1 - SMALLEST_RATE
+            )
             (f, h), (not_f, not_h) = np.log(rates), np.log1p(-rates)
-            found[row] = (f - h - not_f + not_h) / (f + h + not_f + not_h)
-    return none.isel(probability=0, drop=True).copy(data=found.reshape(shape))
+            sedi[row] = (f - h - not_f + not_h) / (f + h + not_f + not_h)
+    return non_event_cases.isel(probability=0, drop=True).copy(data=sedi.reshape(shape))
 
 
 def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     """Return the reliability diagram: mean probability, observed frequency and share of cases of each bin."""
     levels = np.arange(STEPS + 1) / STEPS
-    first = np.searchsorted(np.minimum((levels * BINS).astype(int), BINS - 1), np.arange(BINS))
+    first_level = np.searchsorted(
+        np.minimum((levels * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1), np.arange(RELIABILITY_BINS)
+    )
     cases = cases.transpose(..., "probability", "occurred")
     occurred, total = cases.values[..., 1], cases.values.sum(-1)
-    sums = (np.add.reduceat(part, first, axis=-1) for part in (occurred, total * levels, total))
+    sums = (np.add.reduceat(part, first_level, axis=-1) for part in (occurred, total * levels, total))
     occurred, weighted, total = sums
-    known = np.where(total > 0, total, np.nan)
-    found = {
-        "probability": weighted / known,
-        "observed": occurred / known,
+    denominator = np.where(total > 0, total, np.nan)
+    diagram = {
+        "probability": weighted / denominator,
+        "observed": occurred / denominator,
         "share": total / total.sum(-1, keepdims=True),
     }
-    like = cases.isel(probability=0, occurred=0, drop=True).expand_dims(bin=BINS, axis=-1)
-    return {name: like.copy(data=values) for name, values in found.items()}
+    template = cases.isel(probability=0, occurred=0, drop=True).expand_dims(bin=RELIABILITY_BINS, axis=-1)
+    return {name: template.copy(data=values) for name, values in diagram.items()}

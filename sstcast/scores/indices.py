@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box, area_weights
-from sstcast.names import DATES, THIRDS
-from sstcast.ocean.index_series import MISSING
+from sstcast.names import INIT_TIME, THIRDS
+from sstcast.ocean.index_series import MISSING_VALUES
 
 
 def box_of(name: str) -> Box:
@@ -49,8 +49,8 @@ def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, fl
     `box` is a name for `box_of`, or west, east, south and north in degrees. Raises SSTCastError if no cell in
     the box has a value.
     """
-    place = box_of(box) if isinstance(box, str) else box if isinstance(box, Box) else Box(*box)
-    cells = field.where(place.contains(field["lat"], field["lon"]))
+    bounds = box_of(box) if isinstance(box, str) else box if isinstance(box, Box) else Box(*box)
+    cells = field.where(bounds.contains(field["lat"], field["lon"]))
     first = cells.isel({d: 0 for d in field.dims if d not in ("lat", "lon")})
     if not bool(first.notnull().any()):
         raise SSTCastError(f"{box}: no ocean in this box of the forecasts; choose one inside their region")
@@ -73,9 +73,9 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
     elif index in NINO:
         raise SSTCastError(f"--index {index}: the scored cells do not cover this box; give a CSV of its values")
     else:
-        values = _values(Path(index), pd.DatetimeIndex(tables[DATES]))
-    place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
-    return xr.DataArray(np.array(THIRDS)[place], {DATES: tables[DATES]}, (DATES,))
+        values = _values(Path(index), pd.DatetimeIndex(tables[INIT_TIME]))
+    third = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+    return xr.DataArray(np.array(THIRDS)[third], {INIT_TIME: tables[INIT_TIME]}, (INIT_TIME,))
 
 
 def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
@@ -86,12 +86,12 @@ def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
         months = series.index.to_period("M")
         unit = "M" if months.is_unique else "D"
         series.index = series.index.to_period(unit)
-        found = series[~series.isin(MISSING)].reindex(dates.to_period(unit)).to_numpy()
+        values = series[~series.isin(MISSING_VALUES)].reindex(dates.to_period(unit)).to_numpy()
     except (OSError, ValueError, IndexError) as error:
         raise SSTCastError(
             f"--index {path}: is neither a box of the scores nor a CSV of dates and values ({error}); give one, "
             "and first write a table of CPC or PSL, with months in columns, as lines of `1982-01-01,0.43`"
         ) from None
-    if np.isnan(found).any():
-        raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(found)][0]:%Y-%m-%d}; add it")
-    return found
+    if np.isnan(values).any():
+        raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(values)][0]:%Y-%m-%d}; add it")
+    return values

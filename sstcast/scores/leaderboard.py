@@ -18,10 +18,10 @@ import xarray as xr
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
+from sstcast.names import DEGREES, INIT_TIME, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
 from sstcast.storage.artefacts import below
 
@@ -73,9 +73,9 @@ class EvaluatedRun:
     @classmethod
     def read(cls, folder: Path, name: str) -> "EvaluatedRun":
         """Read a run. Raises SSTCastError if its scores are damaged or come from an older version."""
-        metrics, config = Scored(folder).read(), Run(folder).config
+        metrics, config = ScoreFiles(folder).read(), Run(folder).config
         units = STANDARDISED if config.data.protocol == "paper" else DEGREES
-        with Scored(folder).open() as tables:
+        with ScoreFiles(folder).open() as tables:
             return cls(name, config, metrics, tables["mse_by_date"].sel(units=units).mean("lead").load())
 
     @property
@@ -138,8 +138,8 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     groups = _groups(runs, lambda run: run.contest)
     titles = Counter(title for title, _ in groups)
     contests = [
-        Contest(title + (f" (test days {digest[:8]})" if titles[title] > 1 else ""), _entries(some))
-        for (title, digest), some in groups.items()
+        Contest(title + (f" (test days {digest[:8]})" if titles[title] > 1 else ""), _entries(group))
+        for (title, digest), group in groups.items()
     ]
     return sorted(contests, key=lambda contest: -len(contest.entries))
 
@@ -169,19 +169,19 @@ def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry
 
     scores = {(units, metric): score(units, metric) for _, units, metric in leaderboard_columns()}
     losses = xr.concat([run.losses.sel(system=method) for run in runs], "run", join="inner").mean("run")
-    own = method == MODEL
-    return LeaderboardEntry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
+    is_model = method == MODEL
+    return LeaderboardEntry(name, len(runs) if is_model else 0, runs[0].members if is_model else 1, scores, losses)
 
 
-def _tested(best: LeaderboardEntry, others: list[LeaderboardEntry], lags: int) -> list[LeaderboardEntry]:
+def _tested(best: LeaderboardEntry, entries: list[LeaderboardEntry], lags: int) -> list[LeaderboardEntry]:
     """Test each entry against the best by Diebold-Mariano, with p-values adjusted for multiple testing."""
 
     def p_value(entry: LeaderboardEntry) -> float:
-        losses, least = xr.align(entry.losses, best.losses, join="inner")
-        return float(diebold_mariano((losses - least).transpose(DATES).values.astype(float), lags))
+        losses, best_losses = xr.align(entry.losses, best.losses, join="inner")
+        return float(diebold_mariano((losses - best_losses).transpose(INIT_TIME).values.astype(float), lags))
 
-    adjusted = adjust(np.array([p_value(entry) for entry in others]))
-    return [replace(entry, p_value=float(p)) for entry, p in zip(others, adjusted, strict=True)]
+    adjusted = adjust(np.array([p_value(entry) for entry in entries]))
+    return [replace(entry, p_value=float(p)) for entry, p in zip(entries, adjusted, strict=True)]
 
 
 def _common_name(runs: list[EvaluatedRun]) -> str:
@@ -189,5 +189,5 @@ def _common_name(runs: list[EvaluatedRun]) -> str:
     if len(runs) == 1:
         return runs[0].name
     letters = zip(*(run.name for run in runs), strict=False)
-    shared = "".join(some[0] for some in takewhile(lambda some: len(set(some)) == 1, letters))
+    shared = "".join(column[0] for column in takewhile(lambda column: len(set(column)) == 1, letters))
     return shared.rstrip("-_./").removesuffix("seed").rstrip("-_./") or ", ".join(run.name for run in runs)

@@ -41,7 +41,7 @@ ERROR = Statistic("bias", lambda forecast, truth: forecast - truth)
 PRODUCT = Statistic("product", lambda forecast, truth: forecast * truth)
 FORECAST_SQUARE = Statistic("forecast_square", lambda forecast, truth: forecast * forecast)
 TRUTH_SQUARE = Statistic("truth_square", lambda forecast, truth: truth * truth)
-TRUTH = Statistic("truth", lambda forecast, truth: truth + 0 * forecast)
+MEAN_TRUTH = Statistic("truth", lambda forecast, truth: truth + 0 * forecast)
 SMALL_FORECAST = Statistic("small_forecast_square", lambda forecast, truth: forecast * forecast, small=True)
 SMALL_TRUTH = Statistic("small_truth_square", lambda forecast, truth: truth * truth, small=True)
 
@@ -59,10 +59,10 @@ def small_scales(field: Array, wrap: bool = False) -> Array:
         values = uniform_filter1d(values, BOX, axis=-2, mode="constant")
         return uniform_filter1d(values, BOX, axis=-1, mode="wrap" if wrap else "constant")
 
-    known = np.isfinite(field)
-    share = box_sums(known.astype(np.float32))
-    means = box_sums(np.where(known, field, np.float32(0))) / np.where(known, share, 1)
-    small: Array = np.where(known, field - means, np.float32(np.nan))
+    finite = np.isfinite(field)
+    share = box_sums(finite.astype(np.float32))
+    means = box_sums(np.where(finite, field, np.float32(0))) / np.where(finite, share, 1)
+    small: Array = np.where(finite, field - means, np.float32(np.nan))
     return small
 
 
@@ -110,10 +110,10 @@ class Metric:
             dims: dimensions to average over. By default, all.
             weights: weights of the elements. By default, all are equal.
         """
-        known = forecast.notnull() & truth.notnull()
+        valid = forecast.notnull() & truth.notnull()
         if any(statistic.small for statistic in self.statistics):
-            forecast, truth = (_small_scales(field.where(known)) for field in (forecast, truth))
-        fields = (statistic.function(forecast, truth).where(known) for statistic in self.statistics)
+            forecast, truth = (_small_scales(field.where(valid)) for field in (forecast, truth))
+        fields = (statistic.function(forecast, truth).where(valid) for statistic in self.statistics)
         return self.value(*(f.mean(dims) if weights is None else f.weighted(weights).mean(dims) for f in fields))
 
 
@@ -184,7 +184,7 @@ class CentredACC(Metric):
     about = (
         "Correlation of anomalies after their means over the test days are removed: warming alone adds nothing."
     )
-    statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE, ERROR, TRUTH)
+    statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE, ERROR, MEAN_TRUTH)
     ranked = by_cell = False
 
     def value(self, *means: Any) -> Any:
@@ -212,7 +212,7 @@ class SmallScales(Metric):
 
 
 def _small_scales(field: xr.DataArray) -> xr.DataArray:
-    found: xr.DataArray = xr.apply_ufunc(
+    result: xr.DataArray = xr.apply_ufunc(
         small_scales,
         field.chunk(lat=-1, lon=-1) if field.chunks else field,
         kwargs={"wrap": "lon" in field.coords and spans_globe(field["lon"].values)},
@@ -221,7 +221,7 @@ def _small_scales(field: xr.DataArray) -> xr.DataArray:
         dask="parallelized",
         output_dtypes=[field.dtype],
     )
-    return found
+    return result
 
 
 TINY = 1e-12  # a variance up to this is rounding error in a constant forecast

@@ -14,7 +14,7 @@ from sstcast.config import DataConfig, FieldSource, Region, load_config, load_re
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
-from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
+from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
@@ -27,18 +27,18 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import BASELINE, check_same
-from sstcast.scores.saved import Scored, recipe_of_scores
+from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
-from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
 from sstcast.storage.artefacts import fingerprint, locked
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
 
 HISTORY = 42  # days of history for the baselines, unless a run gives another number
-DAYS_BEFORE = 730  # days of observations needed before the first forecast, for climatology and baselines
+MIN_PAST_DAYS = 730  # days of observations needed before the first forecast, for climatology and baselines
 MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
 # In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
@@ -55,7 +55,7 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
-) -> tuple[dict[str, Any], Scored, bool]:
+) -> tuple[dict[str, Any], ScoreFiles, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
@@ -75,18 +75,20 @@ def score(
         SSTCastError: the file, truth, region or runs are unusable, or do not fit together.
     """
     path = path if path.name else path.resolve()  # `.` has no name
-    scored = Scored(path.with_name(f"{path.name}-scores") if out is None else out if out.name else out.resolve())
+    scored = ScoreFiles(
+        path.with_name(f"{path.name}-scores") if out is None else out if out.name else out.resolve()
+    )
     inside = scored.folder.resolve().is_relative_to(path.resolve())
     if inside or Run(scored.folder).config_file.exists() or scored.folder.is_file():
         raise SSTCastError(
             f"--out {scored.folder}: is a file, a run's folder, or inside {path}; name another folder"
         )
     forecasts = read_forecasts(path, variable, units)
-    ahead = forecasts.sst["lead"].values
-    longest = [int(ahead[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
-    if (horizon := min(longest)) < ahead[0]:
+    file_leads = forecasts.sst["lead"].values
+    horizons = [int(file_leads[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
+    if (horizon := min(horizons)) < file_leads[0]:
         raise SSTCastError(
-            f"{path}: the first lead is {ahead[0]} days, but only {horizon} days ahead are scored; increase "
+            f"{path}: the first lead is {file_leads[0]} days, but only {horizon} days ahead are scored; increase "
             "--leads, or choose other forecasts"
         )
     data = data_of(forecasts, truth, against, horizon)
@@ -103,8 +105,8 @@ def score(
         "against": {str(run.folder): run.digest for run in against},
     }
     with locked(scored.folder):
-        if (known := scored.known(recipe)) is not None:
-            return known, scored, False
+        if (metrics := scored.known(recipe)) is not None:
+            return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
         return _score(forecasts, data, against, scored, recipe), scored, True
 
@@ -113,53 +115,57 @@ def _score(
     forecasts: Forecasts,
     data: DataConfig,
     against: Sequence[Run],
-    scored: Scored,
+    scored: ScoreFiles,
     recipe: dict[str, Any],
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
-    sst, how = on_cells(forecasts.sst, anomalies, data.box, path)
+    sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
-    shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
+    init_times = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
-    dates, known, members = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load())
+    dates, covered_cells, members = complete_forecasts(
+        usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
+    )
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
             f"verified for {counted(data.horizon, 'day')} with {data.source}, {_span(np.array([first, last]))}; "
             "give another --truth or fewer --leads"
         )
-    truth = Truth.open(data).at(dates, known, sst["lead"].values)
-    every = spacing(dates)
+    truth = Analysis.open(data).at(dates, covered_cells, sst["lead"].values)
+    step = spacing(dates)
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
         forecasts.note,
-        how,
-        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(every, 'day')} apart, for "
+        cell_note,
+        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(step, 'day')} apart, for "
         f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
         f"{int(anomalies['ocean_mask'].sum())} ocean cells",
         f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
-        held = [f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()]
+        size_texts = [
+            f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()
+        ]
         notes.append(
-            f"{', '.join(held)}; each is scored with its own, so the CRPS depends on their number; the fair "
+            f"{', '.join(size_texts)}; each is scored with its own, so the CRPS depends on their number; the fair "
             "CRPS does not"
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
     for note in notes:
         LOG.info(f"{path}: {note}")
-    references = baselines(ValidationDays(data))
-    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
-    if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
-        issued = issued._replace(spread=IssuedSpread(spread, like.correlation, path))
+    references = baselines(SpreadCalibrator(data))
+    issued = System(FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
+    if spread is not None and (reference_spread := references[DEFAULT_REFERENCE].spread) is not None:
+        issued = issued._replace(spread=FileSpread(spread, reference_spread.correlation, path))
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in references else str(run.folder)
-        whole = data.model_copy(update={"horizon": run.config.data.horizon})
-        references[name] = System(predictor_of(run, whole), calibrated(run, whole), len(run.members))
+        run_data = data.model_copy(update={"horizon": run.config.data.horizon})
+        references[name] = System(predictor_of(run, run_data), calibrated(run, run_data), len(run.members))
         names[str(run.folder)] = name
     if not truth.daily:
         issued = issued._replace(spread=None)
@@ -182,8 +188,8 @@ def _score(
         "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
     }
-    more = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
-    return scored.write(tables, metrics, recipe, data.protocol, **more)
+    attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
+    return scored.write(tables, metrics, recipe, data.protocol, **attributes)
 
 
 def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
@@ -198,21 +204,21 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
     of truth before it and truth on all its days.
     """
     truth = continued(against[0], truth) if against else truth
-    given = truth.given
-    configured = "source" in given and truth.source.endswith((".yaml", ".yml"))
+    settings = truth.given
+    is_config = "source" in settings and truth.source.endswith((".yaml", ".yml"))
     if not against:
-        if "source" not in given:
+        if "source" not in settings:
             raise SSTCastError("--truth: name the observations, a source of daily temperatures")
-        data = load_config(truth.path).data if configured else _data_of_file(forecasts, truth, horizon)
-        if configured and "region" in given:
+        data = load_config(truth.path).data if is_config else _data_of_file(forecasts, truth, horizon)
+        if is_config and "region" in settings:
             with open_sst(data) as observed:
-                data = data.model_copy(update={"region": _place(forecasts, observed, given["region"])})
+                data = data.model_copy(update={"region": _place(forecasts, observed, settings["region"])})
     else:
-        if configured:
+        if is_config:
             raise SSTCastError(
                 f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
-        first, *others = against
+        first_run, *other_runs = against
         keys = (
             "source",
             "region",
@@ -223,12 +229,12 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
             "splits.validation",
             "splits.test",
         )
-        for run in others:
-            check_same(first, run, keys, {}, "compare runs of one ocean")
-        own = first.config.data
-        if "source" in given and truth.path.resolve() == own.path.resolve():
-            del given["source"]
-        data = transferred_data(first, FieldSource(**given)) if given else own
+        for run in other_runs:
+            check_same(first_run, run, keys, {}, "compare runs of one ocean")
+        run_data = first_run.config.data
+        if "source" in settings and truth.path.resolve() == run_data.path.resolve():
+            del settings["source"]
+        data = transferred_data(first_run, FieldSource(**settings)) if settings else run_data
     return data.model_copy(update={"horizon": horizon})
 
 
@@ -238,12 +244,12 @@ def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> Dat
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values
-    scored = _within(dates, days[0] + (DAYS_BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
+    scored = _within(dates, days[0] + (MIN_PAST_DAYS + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(
             f"{forecasts.path}: none of its {len(dates)} forecasts, {_span(dates)}, can be verified for {horizon} "
             f"days with {path}, which holds {_span(days)}: a forecast needs observations on all its days, and "
-            f"{DAYS_BEFORE} days of climatology and {HISTORY} of history before; give another --truth or --leads"
+            f"{MIN_PAST_DAYS} days of climatology and {HISTORY} of history before; give another --truth or --leads"
         )
     first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
     raw = {
@@ -268,10 +274,10 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
     lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))
     if min(len(lat), len(lon)) < 2:
         truth = Box.of({"lat": observed["lat"], "lon": around(observed["lon"].values)})
-        what, option = ("the forecasts', ", "--truth") if region is None else ("", "--region")
+        owner, option = ("the forecasts', ", "--truth") if region is None else ("", "--region")
         raise SSTCastError(
-            f"{forecasts.path}: the truth's box, {truth}, shares fewer than two rows or columns with {what}{box}; "
-            f"give another {option}"
+            f"{forecasts.path}: the truth's box, {truth}, shares fewer than two rows or columns with {owner}{box}"
+            f"; give another {option}"
         )
     cells = Box.of({"lat": lat, "lon": lon})
     return Region(
@@ -291,7 +297,7 @@ def _span(dates: Days) -> str:
     return f"{dates[0].astype('M8[D]')}..{dates[-1].astype('M8[D]')}"
 
 
-class Issued(Predictor):
+class FileForecasts(Predictor):
     """A predictor that looks up the forecasts in a file."""
 
     def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
@@ -319,25 +325,25 @@ def _check(departure: xr.DataArray, path: Path) -> None:
     Each may be at most `FARTHEST_CELL` degC. Their mean magnitude over the n cells of a day may be at most
     `FARTHEST_MEAN * (1 + 1 / sqrt(n))` degC.
     """
-    size = abs(departure)
-    mean, cells = size.mean(CELLS), size.notnull().sum(CELLS).clip(min=1)
-    wrong = (size > FARTHEST_CELL).any(CELLS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
-    if not wrong.any():
+    magnitude = abs(departure)
+    mean, cells = magnitude.mean(CELLS), magnitude.notnull().sum(CELLS).clip(min=1)
+    implausible = (magnitude > FARTHEST_CELL).any(CELLS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
+    if not implausible.any():
         return
-    at = tuple(np.argwhere(wrong.values)[0])
-    row, column = np.unravel_index(np.nanargmax(size.values[at]), size.shape[-2:])
-    cell = departure[at][row, column]
-    member = f", member {at[0]}" if departure.sizes["member"] > 1 else ""
+    position = tuple(np.argwhere(implausible.values)[0])
+    row, column = np.unravel_index(np.nanargmax(magnitude.values[position]), magnitude.shape[-2:])
+    cell = departure[position][row, column]
+    member = f", member {position[0]}" if departure.sizes["member"] > 1 else ""
     raise SSTCastError(
         f"{path}: the forecast of {cell['init_time'].values.astype('M8[D]')}, lead {int(cell['lead'])}{member}, "
         f"differs from the climatology by {float(cell):+.1f} degC at lat {float(cell['lat']):g}, lon "
-        f"{float(cell['lon']):g}, and by {float(mean[at]):.1f} degC on average; correct the file, or check "
+        f"{float(cell['lon']):g}, and by {float(mean[position]):.1f} degC on average; correct the file, or check "
         "--units and --variable"
     )
 
 
 @dataclass(frozen=True)
-class IssuedSpread(Spread):
+class FileSpread(Spread):
     """The standard deviations in the file `path`, `values(init_time, lead, lat, lon)` in degC.
 
     A file does not hold the `correlation` of errors between leads, so a baseline's is used.
@@ -347,10 +353,10 @@ class IssuedSpread(Spread):
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
-        found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
-        if ((found <= 0) | np.isinf(found)).any():
+        values = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
+        if ((values <= 0) | np.isinf(values)).any():
             raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
-        return found.transpose(*FIELD)
+        return values.transpose(*FIELD)
 
 
 def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
@@ -359,12 +365,12 @@ def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray) -> tuple[Days, xr
     A date may lack members, whose values are then missing at all leads and cells. A forecast is complete if its
     members lack at most a tenth of the ocean cells that any forecast covers.
     """
-    there = sst.notnull() & ocean
-    present = there.any(("lead", *CELLS))
-    found = xr.Dataset({"held": (there.all("lead") | ~present).all("member"), "present": present}).compute()
-    present = found["present"]
-    held = found["held"] & ocean & present.any("member")
-    share = held.sum(CELLS) / max(1, int(held.any("init_time").sum()))
+    valid = sst.notnull() & ocean
+    present = valid.any(("lead", *CELLS))
+    masks = xr.Dataset({"coverage": (valid.all("lead") | ~present).all("member"), "present": present}).compute()
+    present = masks["present"]
+    coverage = masks["coverage"] & ocean & present.any("member")
+    share = coverage.sum(CELLS) / max(1, int(coverage.any("init_time").sum()))
     complete = np.flatnonzero(share.values >= 1 - MOST_MISSING)
-    whole, members = held.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
-    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean, members
+    cells, members = coverage.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
+    return cells["init_time"].values, cells.all("init_time") if cells.size else ~ocean & ocean, members

@@ -6,8 +6,9 @@ numbers of dates, which equal days if forecasts begin every day. `parts` gives t
 contiguous period. Neither blocks nor lags cross from one period into the next.
 """
 
+from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +47,8 @@ class Lengths(NamedTuple):
 
 def spacing(dates: NDArray[np.datetime64]) -> int:
     """Return the median number of days between initial dates, or 1 if there is only one date."""
-    apart = np.diff(dates) / np.timedelta64(1, "D")
-    return max(1, round(float(np.median(apart)))) if len(apart) else 1
+    gaps = np.diff(dates) / np.timedelta64(1, "D")
+    return max(1, round(float(np.median(gaps)))) if len(gaps) else 1
 
 
 @cache
@@ -60,11 +61,13 @@ def block_counts(
     block (Kunsch 1989, Ann. Statist. 17). With counts, one matrix product gives the sums of all replicates.
     """
     random = np.random.default_rng(seed)
-    whole = np.concatenate([start + np.arange(max(0, n - block + 1)) for start, n in _segments(parts or (dates,))])
-    first = whole[random.integers(0, len(whole), (replicates, -(-dates // block), 1))]
-    drawn = (first + np.arange(block)).reshape(replicates, -1)[:, :dates]
+    block_starts = np.concatenate(
+        [start + np.arange(max(0, n - block + 1)) for start, n in _segments(parts or (dates,))]
+    )
+    drawn_starts = block_starts[random.integers(0, len(block_starts), (replicates, -(-dates // block), 1))]
+    drawn_dates = (drawn_starts + np.arange(block)).reshape(replicates, -1)[:, :dates]
     counts = np.zeros((replicates, dates))
-    np.add.at(counts, (np.arange(replicates)[:, None], drawn), 1)
+    np.add.at(counts, (np.arange(replicates)[:, None], drawn_dates), 1)
     return counts
 
 
@@ -78,14 +81,14 @@ def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = (
     NaN if either sum is 0, or if there are fewer dates than two blocks.
     """
     dates, total, base = len(error), error.sum(0), reference.sum(0)
-    found: Array = total / np.where(base > 0, base, np.nan)
+    ratios: Array = total / np.where(base > 0, base, np.nan)
     if dates < 2 * block:
-        return found, np.full((*np.shape(found), 2), np.nan)
+        return ratios, np.full((*np.shape(ratios), 2), np.nan)
     k = dates / block
     with np.errstate(divide="ignore", invalid="ignore"):
         replicates = np.tensordot(block_counts(dates, block, parts=parts), error / total - reference / base, 1)
     width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
-    return found, np.stack([found * np.exp(-width), found * np.exp(width)], axis=-1)
+    return ratios, np.stack([ratios * np.exp(-width), ratios * np.exp(width)], axis=-1)
 
 
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:
@@ -123,15 +126,38 @@ def _segments(parts: tuple[int, ...]) -> list[tuple[int, int]]:
 
 def adjust(p_values: Array) -> Array:
     """Adjust p-values for multiple testing (Benjamini and Hochberg 1995). NaN stays NaN and is not counted."""
-    adjusted, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
-    if known.any():
-        found = p_values[known]
-        order = np.argsort(found)
-        least = np.minimum.accumulate((found[order] * found.size / np.arange(1, found.size + 1))[::-1])[::-1]
-        adjusted[known] = np.clip(least[np.argsort(order)], 0, 1)
+    adjusted, valid = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
+    if valid.any():
+        values = p_values[valid]
+        order = np.argsort(values)
+        minima = np.minimum.accumulate((values[order] * values.size / np.arange(1, values.size + 1))[::-1])[::-1]
+        adjusted[valid] = np.clip(minima[np.argsort(order)], 0, 1)
     return adjusted
 
 
 def p_text(value: float | None) -> str:
     """Format a p-value."""
     return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str) -> str:
+    """Describe a comparison in a sentence.
+
+    A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
+    over folds must exclude 1 as well.
+    """
+    if compared["ratio"] is None:
+        return f"{name} and {reference} cannot be compared by {loss}."
+    text = f"{compared['ratio']:.3f} times the {loss}"
+    low, high = compared["interval"]
+    if low is None:
+        return f"{name} has {text} of {reference}; there are too few dates for an interval."
+    ends, folds = [(low, high)], compared["over_folds"]
+    text += f" (95 % interval {low:.3f} to {high:.3f} over dates"
+    if folds is not None:
+        low, high = folds["interval"]
+        ends.append((low, high))
+        text += f", {low:.3f} to {high:.3f} over folds, p = {p_text(folds['p_value'])}"
+    better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
+    verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
+    return f"{name} {verdict} {reference}: {text})."

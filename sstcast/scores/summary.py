@@ -16,9 +16,9 @@ from sstcast.config import DataConfig
 from sstcast.names import (
     BASE_RATE,
     CLIMATE,
-    DATES,
     DEGREES,
     HEATWAVE_KINDS,
+    INIT_TIME,
     MODEL,
     SEASONS,
     STANDARDISED,
@@ -32,16 +32,8 @@ from sstcast.scores import areas, heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
-from sstcast.scores.saved import Scored
-from sstcast.scores.significance import (
-    CONFIDENCE,
-    FDR,
-    Lengths,
-    diebold_mariano,
-    p_text,
-    ratio,
-    spacing,
-)
+from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
 from sstcast.scores.verify import FOLD, compare_cells, week_starts
 
 Scores = dict[str, Any]
@@ -60,16 +52,16 @@ def json_numbers(values: Any) -> Any:
 
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
     """Describe the verified forecasts: the entries at the head of `metrics.json`."""
-    every = spacing(tables[DATES].values)
+    every = spacing(tables[INIT_TIME].values)
     block = _lengths(tables).block
-    enough = tables.sizes[DATES] >= 2 * block
+    enough = tables.sizes[INIT_TIME] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
         "protocol": data.protocol,
         "history": data.history,
         "horizon": tables.sizes["lead"],
         "test": [str(day) for day in data.splits.test],
-        "forecasts": tables.sizes[DATES],
+        "forecasts": tables.sizes[INIT_TIME],
         "every": every,
         "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
@@ -86,7 +78,7 @@ def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
     """Return the system with the lowest mean squared error among `linear`."""
-    mean = _degrees(tables, "mse").sel(system=list(linear)).mean((DATES, "lead"))
+    mean = _degrees(tables, "mse").sel(system=list(linear)).mean((INIT_TIME, "lead"))
     return linear[int(np.argmin(mean.values))]
 
 
@@ -98,11 +90,11 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
         compared: the systems whose squared errors are tested cell by cell.
         references: the systems against which each of `compared` is tested.
     """
-    mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
-    cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
+    cell_metrics = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
+    cells = {name: tables[f"{name}_by_cell"] for name in statistics(cell_metrics)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
-    own = {f"{name}_by_cell": metric.from_means(cells) for name, metric in mapped.items()}
-    tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
+    metric_maps = {f"{name}_by_cell": metric.from_means(cells) for name, metric in cell_metrics.items()}
+    tables = tables.assign({name: field.astype(np.float32) for name, field in metric_maps.items()})
     for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
         (dim,) = set(tables[histogram].dims) - {"system"}
         total = tables[histogram].sum(str(dim))
@@ -110,11 +102,11 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     by_week = tables["squared_error_by_week"]
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
-    for ours, name in enumerate(compared):
-        for theirs, other in enumerate(references):
-            if name != other:
-                pair = (by_week.sel(system=one, drop=True) for one in (name, other))
-                p_value[ours, theirs], p_fdr[ours, theirs] = _tests_by_cell((*pair,), tables)
+    for row, name in enumerate(compared):
+        for column, reference in enumerate(references):
+            if name != reference:
+                pair = (by_week.sel(system=system, drop=True) for system in (name, reference))
+                p_value[row, column], p_fdr[row, column] = _tests_by_cell((*pair,), tables)
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -138,16 +130,16 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
     climates = [name for name in names if CLIMATE in name] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
-    mean = loss.sel(system=climates).mean((DATES, "lead"))
+    mean = loss.sel(system=climates).mean((INIT_TIME, "lead"))
     climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
     probabilistic = _known(gaussian.get("crps"))
     probabilities = _section(gaussian, GAUSSIAN, probabilistic)
     for name in probabilistic:
         probabilities[name]["pit"] = json_numbers(tables["pit"].sel(system=name).values)
     members = _section(ensemble, ENSEMBLE, _known(ensemble.get("crps")))
-    for name, of in members.items():
+    for name, scores in members.items():
         ranks = tables["rank_histogram"].sel(system=name)
-        of["rank_histogram"] = json_numbers(ranks.dropna("rank").values)
+        scores["rank_histogram"] = json_numbers(ranks.dropna("rank").values)
     return {
         "reference": reference,
         "climate": climate,
@@ -161,7 +153,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
     }
 
 
-def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
+def split_by_index(scored: ScoreFiles, metrics: Scores, index: str) -> Scores:
     """Add `by_index`: separate scores for the initial dates in each third of an `index` (see `indices.thirds`)."""
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
@@ -185,12 +177,12 @@ class LossComparison:
             for part, masks in groups(losses).items()
         }
 
-    def compare(self, ours: Array, theirs: Array, names: tuple[str, str, str]) -> Scores:
+    def compare(self, loss: Array, reference_loss: Array, names: tuple[str, str, str]) -> Scores:
         """Compare two losses `[dates, leads]`, which are not negative.
 
         Args:
-            ours: the loss of a system.
-            theirs: the loss of the system that it is compared with.
+            loss: the loss of a system.
+            reference_loss: the loss of the system that it is compared with.
             names: the names of both systems and of the loss, for the sentence.
 
         Returns:
@@ -199,14 +191,17 @@ class LossComparison:
             `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
             dates than two bootstrap blocks.
         """
-        pair = (ours, theirs)
-        scored = np.isfinite(ours).any(0)  # a file may omit some leads
-        known = [np.ma.masked_invalid(of) for of in pair]
-        by_week = [np.stack([of[:, week].mean(1).filled(np.nan) for week in self.weeks], 1) for of in known]
+        pair = (loss, reference_loss)
+        scored = np.isfinite(loss).any(0)  # a file may omit some leads
+        masked_losses = [np.ma.masked_invalid(values) for values in pair]
+        by_week = [
+            np.stack([values[:, week].mean(1).filled(np.nan) for week in self.weeks], 1)
+            for values in masked_losses
+        ]
 
         def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
-            found, ends = ratio(losses[0], losses[1], self.block, folds)
-            return {"ratio": json_numbers(found), "interval": json_numbers(ends)}
+            estimates, ends = ratio(losses[0], losses[1], self.block, folds)
+            return {"ratio": json_numbers(estimates), "interval": json_numbers(ends)}
 
         def tested(losses: Sequence[Array]) -> Scores:
             p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
@@ -214,22 +209,24 @@ class LossComparison:
             return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
 
         def of_part(mask: NDArray[np.bool_]) -> Scores:
-            return scores([np.where(mask & scored, of, 0).sum(1) for of in pair])
+            return scores([np.where(mask & scored, values, 0).sum(1) for values in pair])
 
         def of_fold(mask: NDArray[np.bool_]) -> Scores:
             dates = mask[:, 0]
-            return scores([of[dates][:, scored].mean(1) for of in pair], (int(dates.sum()),))
+            return scores([values[dates][:, scored].mean(1) for values in pair], (int(dates.sum()),))
 
-        found = {
-            **tested([of[:, scored].mean(1) for of in pair]),
+        estimates = {
+            **tested([values[:, scored].mean(1) for values in pair]),
             "by_lead": tested(pair),
             "by_week": tested(by_week),
         }
         for part, masks in self.parts.items():
-            each = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
-            found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
-        found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
-        return found | {"sentence": sentence(found, *names)}
+            part_scores = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
+            estimates[part] = {
+                key: {name: values[key] for name, values in part_scores.items()} for key in ("ratio", "interval")
+            }
+        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
+        return estimates | {"sentence": sentence(estimates, *names)}
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
@@ -237,13 +234,13 @@ def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArra
 
     The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
     """
-    found = {
+    masks = {
         "by_season": {season: tables["season"] == season for season in SEASONS},
         "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
     }
     if "third" in tables.coords:
-        found["by_index"] = {third: tables["third"] == third for third in THIRDS}
-    return found
+        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
+    return masks
 
 
 def over_folds(ratios: Sequence[float | None]) -> Scores | None:
@@ -262,29 +259,6 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
     return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
 
 
-def sentence(compared: Scores, name: str, reference: str, loss: str) -> str:
-    """Describe a comparison in a sentence.
-
-    A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
-    over folds must exclude 1 as well.
-    """
-    if compared["ratio"] is None:
-        return f"{name} and {reference} cannot be compared by {loss}."
-    told = f"{compared['ratio']:.3f} times the {loss}"
-    low, high = compared["interval"]
-    if low is None:
-        return f"{name} has {told} of {reference}; there are too few dates for an interval."
-    ends, folds = [(low, high)], compared["over_folds"]
-    told += f" (95 % interval {low:.3f} to {high:.3f} over dates"
-    if folds is not None:
-        low, high = folds["interval"]
-        ends.append((low, high))
-        told += f", {low:.3f} to {high:.3f} over folds, p = {p_text(folds['p_value'])}"
-    better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
-    verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
-    return f"{name} {verdict} {reference}: {told})."
-
-
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
     """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
 
@@ -293,29 +267,29 @@ def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
     """
     cells = ["lat", "lon"]
     ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
-    told = p_fdr <= FDR
+    significant = p_fdr <= FDR
     return {
-        "better": json_numbers(((told & (difference < 0)).sum(cells) / ocean).values),
-        "worse": json_numbers(((told & (difference > 0)).sum(cells) / ocean).values),
+        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
+        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
     }
 
 
-def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]) -> Scores:
+def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
     """Compare the squared errors of two runs over the dates that both of their tables have."""
-    errors = (_degrees(of, "mse").sel(system=MODEL, drop=True) for of in (tables, other))
-    error, theirs = xr.align(*errors, join="inner", exclude={"lead"})
-    cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")
+    errors = (_degrees(dataset, "mse").sel(system=MODEL, drop=True) for dataset in (tables, other_tables))
+    error, other_error = xr.align(*errors, join="inner", exclude={"lead"})
+    cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
     _, p_fdr = _tests_by_cell(cells, error)
-    difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
-    found = LossComparison(error).compare(error.values, theirs.values, (*names, LOSSES["mse"]))
-    return found | shares(difference.copy(data=p_fdr), difference)
+    difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
+    comparison = LossComparison(error).compare(error.values, other_error.values, (*names, LOSSES["mse"]))
+    return comparison | shares(difference.copy(data=p_fdr), difference)
 
 
 def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
     block, lags = _lengths(tables)
     p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
-    enough = tables.sizes[DATES] >= 2 * block
+    enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
 
 
@@ -325,7 +299,7 @@ def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
 
 
 def _lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
-    return Lengths.of(tables.sizes["lead"], spacing(tables[DATES].values))
+    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
 
 
 def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
@@ -336,7 +310,7 @@ def _known(field: xr.DataArray | None) -> list[str]:
     """Return the systems for which `field` has values."""
     if field is None:
         return []
-    return [str(name) for name in field["system"].values[field.notnull().any((DATES, "lead")).values]]
+    return [str(name) for name in field["system"].values[field.notnull().any((INIT_TIME, "lead")).values]]
 
 
 def _by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
@@ -362,24 +336,24 @@ def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
     """Compute metrics from statistics `(..., init_time, lead)`, for `all` dates and leads and for each part."""
     first = next(iter(by_date.values()))
     week = lead_weeks(first["lead"].values)
-    by_lead = {name: field.mean(DATES) for name, field in by_date.items()}
+    by_lead = {name: field.mean(INIT_TIME) for name, field in by_date.items()}
     by_week = {
         name: field.assign_coords(week=("lead", week)).groupby("week").mean() for name, field in by_lead.items()
     }
 
-    found = {
-        "all": _of(metrics, {name: field.mean((DATES, "lead")) for name, field in by_date.items()}),
+    parts = {
+        "all": _of(metrics, {name: field.mean((INIT_TIME, "lead")) for name, field in by_date.items()}),
         "by_lead": _of(metrics, by_lead),
         "by_week": _of(metrics, by_week),
     }
     for part, masks in groups(first).items():
-        each = [
-            _of(metrics, {name: field.where(mask).mean((DATES, "lead")) for name, field in by_date.items()})
+        part_scores = [
+            _of(metrics, {name: field.where(mask).mean((INIT_TIME, "lead")) for name, field in by_date.items()})
             for mask in masks.values()
         ]
         index = pd.Index(list(masks), name="part")
-        found[part] = {name: xr.concat([one[name] for one in each], index) for name in metrics}
-    return found
+        parts[part] = {name: xr.concat([scores[name] for scores in part_scores], index) for name in metrics}
+    return parts
 
 
 def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
@@ -388,35 +362,35 @@ def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
 
 def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
     """Return the scores of one system: a dictionary for parts with labels, such as seasons, else a list."""
-    found: Scores = {}
+    system_scores: Scores = {}
     for part, scores in parts.items():
-        chosen = {name: score.sel(at) for name, score in scores.items()}
+        selection = {name: score.sel(at) for name, score in scores.items()}
         numbers = {
             name: dict(zip(score["part"].values.tolist(), json_numbers(score.values), strict=True))
             if "part" in score.dims
             else json_numbers(score.values)
-            for name, score in chosen.items()
+            for name, score in selection.items()
         }
-        found |= numbers if part == "all" else {part: numbers}
-    return found
+        system_scores |= numbers if part == "all" else {part: numbers}
+    return system_scores
 
 
 def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
-    brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-    defined = tables["heatwave_defined_by_date"].sel({DATES: brier[DATES]}).broadcast_like(brier)
+    brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").astype(float)
+    defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
     parts = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
     cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
     cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
     cases["season"] = cases["season"].rename(season_of_day="part")
     cases["fold"] = cases["fold"].assign_coords({FOLD: cases["fold"][FOLD].astype(str)}).rename({FOLD: "part"})
     names = {"lead": "by_lead", "season": "by_season", "fold": "by_fold", "all": "all"}
-    found = {names[part]: {**parts[names[part]], **heatwaves.scores(of)} for part, of in cases.items()}
+    by_part = {names[part]: {**parts[names[part]], **heatwaves.scores(counts)} for part, counts in cases.items()}
     if "by_index" in parts:
-        found["by_index"] = dict(parts["by_index"])
+        by_part["by_index"] = dict(parts["by_index"])
     diagram = heatwaves.reliability(cases["all"])
     return {
-        str(name): _numbers(found, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
+        str(name): _numbers(by_part, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
         for name in tables["warning"].values
     }
 
@@ -446,10 +420,10 @@ def _areas(tables: xr.Dataset) -> Scores:
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
     index, truth = tables["index"].astype(float), tables["observed_index"].astype(float)
-    mse = ((index - truth) ** 2).mean(DATES)
+    mse = ((index - truth) ** 2).mean(INIT_TIME)
     parts: dict[str, Arrays] = {
-        "all": {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [DATES, "lead"])},
-        "by_lead": {"rmse": mse**0.5, "correlation": xr.corr(index, truth, DATES)},
+        "all": {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [INIT_TIME, "lead"])},
+        "by_lead": {"rmse": mse**0.5, "correlation": xr.corr(index, truth, INIT_TIME)},
     }
     boxes = [str(box) for box in tables["box"].values]
     return {box: {name: _numbers(parts, box=box, system=name) for name in names} for box in boxes}
@@ -467,33 +441,33 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
-    found: Scores = {loss: {} for loss in losses}
+    comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
-        names, field = _known(field), field.dropna(DATES, how="all").transpose("system", DATES, "lead")
+        names, field = _known(field), field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead")
         dates, values = (
             LossComparison(field),
             dict(zip(field["system"].values.tolist(), field.values, strict=True)),
         )
-        bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
+        bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
         for name in names:
-            of = found[loss][name] = {}
-            for other in (other for other in names if other != MODEL and (name == MODEL or other in bases)):
-                of[other] = dates.compare(values[name], values[other], (name, other, LOSSES[loss]))
-                if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
-                    p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
-                    of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
-                    of[other]["over_seeds"] = _over_seeds(tables, name, field.sel(system=other))
-    return found
+            by_reference = comparisons[loss][name] = {}
+            for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
+                by_reference[base] = dates.compare(values[name], values[base], (name, base, LOSSES[loss]))
+                if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
+                    p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
+                    by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))
+                    by_reference[base]["over_seeds"] = _over_seeds(tables, name, field.sel(system=base))
+    return comparisons
 
 
-def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[float] | None:
+def _over_seeds(tables: xr.Dataset, name: str, reference_error: xr.DataArray) -> list[float] | None:
     """Return the ratio of each member's mean squared error to the reference's, or None for a single run.
 
     The reference's mean is over the dates that the member has.
     """
     if "member_mse_by_date" not in tables:
         return None
-    own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
-    mean = theirs.where(own.notnull()).mean((DATES, "lead"))
-    found: list[float] = json_numbers((own.mean((DATES, "lead")) / mean).values)
-    return found or None
+    member_errors = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
+    mean = reference_error.where(member_errors.notnull()).mean((INIT_TIME, "lead"))
+    ratios: list[float] = json_numbers((member_errors.mean((INIT_TIME, "lead")) / mean).values)
+    return ratios or None

@@ -21,20 +21,20 @@ from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees, not_below_freezing
-from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
+from sstcast.forecasting.spread import Spread, SpreadCalibrator, fitted_baselines
 from sstcast.geo import NINO, area_weights
-from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
+from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.places import Places
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
+from sstcast.scores.analysis import Analysis, Write, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
-from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
+from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, diebold_mariano
-from sstcast.scores.truth import Truth, Write, sum_to_one
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each works on a block of one system; NumPy releases the interpreter lock during array operations
@@ -57,7 +57,7 @@ class System(NamedTuple):
     as_issued: bool = False
 
 
-def baselines(days: ValidationDays) -> dict[str, System]:
+def baselines(days: SpreadCalibrator) -> dict[str, System]:
     """Return the baselines by name with their spread models.
 
     They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
@@ -100,7 +100,7 @@ def _equal_members(members: Array, ocean: NDArray[np.bool_]) -> Iterator[tuple[s
 
 def verify(
     forecasts: Mapping[str, System],
-    truth: Truth,
+    truth: Analysis,
     references: Mapping[str, System] | None = None,
     thresholds: DataConfig | None = None,
     write: Write | None = None,
@@ -132,7 +132,9 @@ def verify(
     freezes = bool((np.isfinite(freezing) & truth.ocean).any())
     horizon = truth.windows.horizon
     correlations = {
-        name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
+        name: system.spread.correlation[:horizon, :horizon]
+        for name, system in systems.items()
+        if system.spread is not None
     }
     heatwaves = (
         HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
@@ -142,7 +144,7 @@ def verify(
         areas = AreaTables(truth, heatwaves, list(correlations), places)
     boxes, shape = _boxes(truth), (truth.windows.starts, truth.leads)
     observations = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
-    sums = {name: _Sums(truth, boxes, of.members) for name, of in systems.items()}
+    sums = {name: _Sums(truth, boxes, system.members) for name, system in systems.items()}
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _, as_issued = systems[name]
@@ -155,18 +157,27 @@ def verify(
         members = truth.on_tiles(forecast)
         degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
         for part, present in _equal_members(members, truth.ocean):
-            block, seen = slice(dates.start + part.start, dates.start + part.stop), observed.at(part)
-            own, width_of_part = degrees[present, part], None if spread is None else spread[part]
-            sums[name].add(block, members[present, part], own, width_of_part, seen, present)
+            block, observed_of_part = slice(dates.start + part.start, dates.start + part.stop), observed.at(part)
+            degrees_of_part, width_of_part = degrees[present, part], None if spread is None else spread[part]
+            sums[name].add(
+                block, members[present, part], degrees_of_part, width_of_part, observed_of_part, present
+            )
             if heatwaves is not None:
-                heatwaves.add(name, block, own - seen.limit, width_of_part)
+                heatwaves.add(name, block, degrees_of_part - observed_of_part.limit, width_of_part)
             if areas is not None and width_of_part is not None:
-                areas.add(name, block, own.mean(0), width_of_part, seen.limit, seen.lowest)
+                areas.add(
+                    name,
+                    block,
+                    degrees_of_part.mean(0),
+                    width_of_part,
+                    observed_of_part.limit,
+                    observed_of_part.lowest,
+                )
         if write is not None and name in forecasts:
             fields = in_degrees(forecast, truth.statistics)
             write(dates, fields if width is None else fields.assign(sst_spread=width))
 
-    blocks, console = truth.blocks(max(of.members for of in systems.values())), Console(stderr=True)
+    blocks, console = truth.blocks(max(system.members for system in systems.values())), Console(stderr=True)
     with ThreadPoolExecutor(THREADS) as pool:
         for dates in track(blocks, label, console=console, disable=hides_progress(console), transient=True):
             climatology, scale = (truth.ahead(truth.statistics[name], dates) for name in ("climatology", "scale"))
@@ -191,24 +202,26 @@ def verify(
             for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
                 pass
             release()
-    found = xr.concat([of.dataset() for of in sums.values()], pd.Index(list(sums), name="system"), join="outer")
+    tables = xr.concat(
+        [system_sums.dataset() for system_sums in sums.values()], pd.Index(list(sums), name="system"), join="outer"
+    )
     index = np.stack([means.by_date[TRUTH] for means in observations.values()])
-    found = found.assign(observed_index=(("box", *DATE), index))
+    tables = tables.assign(observed_index=(("box", *DATE), index))
     if heatwaves is not None:
-        found = found.merge(heatwaves.dataset(), compat="no_conflicts")
+        tables = tables.merge(heatwaves.dataset(), compat="no_conflicts")
     if areas is not None:
-        found = found.merge(areas.dataset().reindex(system=found["system"]))
+        tables = tables.merge(areas.dataset().reindex(system=tables["system"]))
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-    over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
-    found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
+    over_dates = [name for name, field in tables.data_vars.items() if INIT_TIME not in field.dims]
+    tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, horizon, truth.anomalies)
     if not truth.daily:
         weeks = 1 + np.unique(lead_weeks(grid["lead"].values))
-        found = found.assign_coords(lead=truth.leads).reindex(lead=grid["lead"], week=weeks)
-    return found.assign_coords(
+        tables = tables.assign_coords(lead=truth.leads).reindex(lead=grid["lead"], week=weeks)
+    return tables.assign_coords(
         {
             **grid.coords,
-            "fold": (DATES, np.full(truth.windows.starts, fold)),
+            "fold": (INIT_TIME, np.full(truth.windows.starts, fold)),
             "season": grid["valid_time"].dt.season,
         }
     )
@@ -266,7 +279,7 @@ def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
 class _Sums:
     """Accumulates the statistics of one system."""
 
-    def __init__(self, truth: Truth, boxes: Mapping[str, Array], members: int) -> None:
+    def __init__(self, truth: Analysis, boxes: Mapping[str, Array], members: int) -> None:
         shape = (truth.windows.starts, truth.leads)
         self.truth, self.members = truth, members
         self.indices = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
@@ -275,7 +288,7 @@ class _Sums:
             DEGREES: RunningMeans(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
         }
         self.gaussian, self.ensemble, self.by_member = (RunningMeans(*shape, truth.area) for _ in range(3))
-        self.pit, self.ranks = np.zeros(BINS), np.zeros(members + 1)
+        self.pit, self.ranks = np.zeros(PIT_BINS), np.zeros(members + 1)
 
     def add(
         self,
@@ -298,8 +311,10 @@ class _Sums:
         """
         mean, truth = degrees.mean(0), observed.anomaly[DEGREES]
         for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean)):
-            came = observed.anomaly[units]
-            self.errors[units].add(dates, ((s.name, s.function(forecast, came)) for s in _of_scale(small=False)))
+            observed_anomaly = observed.anomaly[units]
+            self.errors[units].add(
+                dates, ((s.name, s.function(forecast, observed_anomaly)) for s in _of_scale(small=False))
+            )
         small = self.truth.small_scales(mean)
         self.errors[DEGREES].add(
             dates, ((s.name, s.function(small, observed.small)) for s in _of_scale(small=True))
@@ -316,7 +331,7 @@ class _Sums:
         if len(degrees) > 1:
             self.ensemble.add(dates, ((s.name, s.function(degrees, truth)) for s in statistics(ENSEMBLE).values()))
             numbers = np.arange(self.members)[present]
-            squares = ((f"{i}", np.square(one - truth)) for i, one in zip(numbers, degrees, strict=True))
+            squares = ((f"{i}", np.square(member - truth)) for i, member in zip(numbers, degrees, strict=True))
             self.by_member.add(dates, squares)
         if len(degrees) == self.members > 1:  # ranks among fewer members have other frequencies
             weights, rank = np.broadcast_to(self.truth.area, truth.shape), (degrees < truth).sum(0)
@@ -324,25 +339,25 @@ class _Sums:
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics as a labelled dataset."""
-        found: dict[str, Any] = {
+        variables: dict[str, Any] = {
             "index": (("box", *DATE), np.stack([m.by_date["index"] for m in self.indices.values()]))
         }
         units = [self.errors[name] for name in UNITS]
         for name in statistics():
-            found[f"{name}_by_date"] = (("units", *DATE), _stack([of.by_date for of in units], name))
+            variables[f"{name}_by_date"] = (("units", *DATE), _stack([errors.by_date for errors in units], name))
         for name in statistics({metric.name: metric for metric in METRICS.values() if metric.by_cell}):
-            cells = np.stack([of.by_cell[name] for of in units]).astype(np.float32)
-            found[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
+            cells = np.stack([errors.by_cell[name] for errors in units]).astype(np.float32)
+            variables[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
         for kind, means in (("gaussian", self.gaussian), ("ensemble", self.ensemble)):
-            found |= {f"{kind}_{name}_by_date": (DATE, values) for name, values in means.by_date.items()}
+            variables |= {f"{kind}_{name}_by_date": (DATE, values) for name, values in means.by_date.items()}
         if self.gaussian.by_date:
-            found["pit"] = ("pit_bin", self.pit)
+            variables["pit"] = ("pit_bin", self.pit)
         if self.members > 1:
-            found["rank_histogram"] = ("rank", self.ranks)
+            variables["rank_histogram"] = ("rank", self.ranks)
             absent = np.full(self.by_member.shape, np.nan, np.float32)
             by_member = [self.by_member.by_date.get(f"{i}", absent) for i in range(self.members)]
-            found["member_mse_by_date"] = (("member", *DATE), np.stack(by_member))
-        found["squared_error_by_week"] = (
+            variables["member_mse_by_date"] = (("member", *DATE), np.stack(by_member))
+        variables["squared_error_by_week"] = (
             ("init_time", *CELL),
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),
         )
@@ -351,20 +366,20 @@ class _Sums:
         labels = {"units": list(UNITS), "week": weeks, "box": list(self.indices)}
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
-        return xr.Dataset(found, labels)
+        return xr.Dataset(variables, labels)
 
 
 def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
     """Stack the values of a statistic in all units, NaN in units in which it is not computed."""
-    like = next(means[name] for means in of_units if name in means)
-    return np.stack([means.get(name, np.full_like(like, np.nan)) for means in of_units])
+    template = next(means[name] for means in of_units if name in means)
+    return np.stack([means.get(name, np.full_like(template, np.nan)) for means in of_units])
 
 
 def _of_scale(small: bool) -> list[Statistic]:
     return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
-def _boxes(truth: Truth) -> dict[str, Array]:
+def _boxes(truth: Analysis) -> dict[str, Array]:
     """Return the weights `[tile, N]` of means over the region and over each Niño box that the tiles cover."""
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
@@ -380,20 +395,20 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     """
     if not all("area" in fold.dims for fold in folds):  # too few training days for samples
         folds = [fold.drop_dims("area", errors="ignore") for fold in folds]
-    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **CONCAT_OPTIONS)
+    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
-    dates = np.array([fold.sizes[DATES] for fold in folds])
+    dates = np.array([fold.sizes[INIT_TIME] for fold in folds])
     shares = xr.DataArray(dates / dates.sum(), dims=FOLD)
     over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **CONCAT_OPTIONS).load()
-    found = {}
+    over_folds = {}
     for name, field in over_dates.data_vars.items():
         is_mean = str(name).endswith("_by_cell")
-        found[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
-        found[name] = found[name].astype(field.dtype)
+        over_folds[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
+        over_folds[name] = over_folds[name].astype(field.dtype)
     if "heatwave_cases_by_lead" in over_dates:
-        found["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
-    return by_date.assign(found)
+        over_folds["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    return by_date.assign(over_folds)
 
 
 def compare_cells(
@@ -410,14 +425,16 @@ def compare_cells(
     Returns:
         p-values `[week, lat, lon]`, and p-values adjusted for the number of cells in each week.
     """
-    found, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
-    for week in range(len(found)):
-        ours, theirs = (in_scratch(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in errors)
-        ocean = np.isfinite(ours[0])
+    p_values, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
+    for week in range(len(p_values)):
+        first_errors, second_errors = (
+            in_scratch(error[:, week].chunk({INIT_TIME: DATES_AT_ONCE})).values for error in errors
+        )
+        ocean = np.isfinite(first_errors[0])
         for row, cells in enumerate(ocean):
             if cells.any():
-                difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
-                found[week, row, cells] = diebold_mariano(difference, lags, parts)
+                difference = (first_errors[:, row] - second_errors[:, row])[:, cells].astype(float)
+                p_values[week, row, cells] = diebold_mariano(difference, lags, parts)
                 release()
-        adjusted[week] = adjust(found[week])
-    return found, adjusted
+        adjusted[week] = adjust(p_values[week])
+    return p_values, adjusted

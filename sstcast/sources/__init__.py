@@ -18,7 +18,7 @@ SOURCES: "dict[str, str | type[Source]]" = {
 }
 
 # Sources selected by a URL or folder instead of a name; the first class that accepts it is used.
-PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "noaa.Erddap", "noaa.Mirror")
+OTHER_SOURCES: "tuple[str | type[Source], ...]" = ("folder.Folder", "noaa.Erddap", "noaa.Mirror")
 
 KNOWN = f"{', '.join(SOURCES)}, a URL or a folder"
 
@@ -30,9 +30,9 @@ def find_source(name: str) -> "type[Source]":
     """
     if name in SOURCES:
         return _load(SOURCES[name])
-    for place in map(_load, PLACES):
-        if place.accepts(name):
-            return place
+    for source_class in map(_load, OTHER_SOURCES):
+        if source_class.accepts(name):
+            return source_class
     raise SSTCastError(
         f"--source {name}: neither a source, nor a folder, nor a URL; give {', '.join(SOURCES)}, a URL or a folder"
     )
@@ -42,5 +42,5 @@ def _load(source: "str | type[Source]") -> "type[Source]":
     if not isinstance(source, str):
         return source
     module, _, name = source.partition(".")
-    found: type[Source] = getattr(import_module(f"sstcast.sources.{module}"), name)
-    return found
+    source_class: type[Source] = getattr(import_module(f"sstcast.sources.{module}"), name)
+    return source_class

@@ -62,11 +62,11 @@ def fetch(request: FetchRequest) -> FetchReport:
     """
     store, days = RawStore(request.path, request.box, find_source(request.source).title), request.days
     with store.writing():
-        before = store.status(days)
+        old_status = store.status(days)
         fetched: set[dt.date] = set()
         unused: dict[str, str] = {}
         failures: dict[dt.date, list[str]] = {day: [] for day in days}
-        lacking: set[dt.date] = set()
+        absent_days: set[dt.date] = set()
         for source in find_source(request.source).open(request):
             status = zip(days, store.status(days).tolist(), strict=True)
             need: Need = {d: code > 0 for d, code in status if not is_final(code) and d not in fetched}
@@ -74,25 +74,25 @@ def fetch(request: FetchRequest) -> FetchReport:
                 break
             with days_progress(source.name, len(need)) as progress:
                 for batch in source.read(need, progress):
-                    good = {d: day for d, day in batch.items() if isinstance(day, Day)}
-                    odd = store.put(good, request.end)
-                    fetched.update(good.keys() - odd.keys())
-                    for d, reason in (batch | odd).items():
+                    read_days = {d: day for d, day in batch.items() if isinstance(day, Day)}
+                    rejections = store.put(read_days, request.end)
+                    fetched.update(read_days.keys() - rejections.keys())
+                    for d, reason in (batch | rejections).items():
                         if isinstance(reason, str):
                             failures[d].append(f"{source.name}: {reason}")
-                            if d not in odd and not isinstance(reason, Failure):
-                                lacking.add(d)
+                            if d not in rejections and not isinstance(reason, Failure):
+                                absent_days.add(d)
             unused |= source.unused
-        after = dict(zip(days, store.status(days).tolist(), strict=True))
-    missing = {d: "; ".join(dict.fromkeys(failures[d])) for d, code in after.items() if not code}
+        new_status = dict(zip(days, store.status(days).tolist(), strict=True))
+    missing = {d: "; ".join(dict.fromkeys(failures[d])) for d, code in new_status.items() if not code}
     report = FetchReport(
         path=request.path,
         fetched=len(fetched),
-        present=int((before > 0).sum()),
-        preliminary=tuple(d for d, code in after.items() if code and not is_final(code)),
+        present=int((old_status > 0).sum()),
+        preliminary=tuple(d for d, code in new_status.items() if code and not is_final(code)),
         unused=unused,
         missing=missing,
-        down=next((reason for d, reason in missing.items() if d not in lacking), ""),
+        down=next((reason for d, reason in missing.items() if d not in absent_days), ""),
     )
     for line in report.lines():
         LOG.info(line)

@@ -41,14 +41,14 @@ class Folder(Source):
             if not any(self.request.start <= day <= self.request.end for day in days):
                 self._skip(path, "holds none of the requested days")
             elif choice.keys() >= set(days):
-                what = "preliminary" if files[path].preliminary else "a second file"
-                self._skip(path, f"{what}; {days[0]} is in {choice[days[0]].relative_to(self.root)}")
+                problem = "preliminary" if files[path].preliminary else "a second file"
+                self._skip(path, f"{problem}; {days[0]} is in {choice[days[0]].relative_to(self.root)}")
             choice = dict.fromkeys(days, path) | choice
         for _, members in groupby(need, block_of):
             block = list(members)
-            found = {day: choice[day] for day in block if day in choice}
+            paths = {day: choice[day] for day in block if day in choice}
             batch = self._block(
-                {d: path for d, path in found.items() if not (need[d] and files[path].preliminary)}
+                {d: path for d, path in paths.items() if not (need[d] and files[path].preliminary)}
             )
             yield {day: batch.get(day, f"in no file below {self.root}") for day in block}
             progress.settled(len(block))
@@ -59,24 +59,24 @@ class Folder(Source):
         for path in set(paths.values()):
             days = [day for day, file in paths.items() if file == path]
             try:
-                found = read_granule(path, days, self.request.box)
+                granule = read_granule(path, days, self.request.box)
             except BadFile as error:
                 batch |= dict.fromkeys(days, f"{path.name}: {error}")
                 continue
             for day in days:
                 # Files of many days do not say which of them are preliminary.
-                preliminary = found.preliminary or (len(found.days) > 1 and self.settling(day))
-                batch[day] = Day(found.fields[day], self.name, preliminary)
+                preliminary = granule.preliminary or (len(granule.days) > 1 and self.settling(day))
+                batch[day] = Day(granule.fields[day], self.name, preliminary)
         return batch
 
     def _walk(self) -> Iterator[Path]:
         """Yield all files below the folder, following links, except in Zarr stores."""
-        for here, folders, names in walk(self.root):
+        for folder, folders, names in walk(self.root):
             if any(name in STORES for name in names):
-                self._skip(here, "a Zarr store; set data.source to it")
+                self._skip(folder, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
-            yield from (here / name for name in names if (here / name).is_file())
+            yield from (folder / name for name in names if (folder / name).is_file())
 
     def _skip(self, path: Path, reason: str) -> None:
         self.unused[str(path.relative_to(self.root))] = reason

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.ocean.fields import PLAUSIBLE, is_other
+from sstcast.ocean.fields import PLAUSIBLE, reason_not_sst
 from sstcast.ocean.raw import FILL, Packed, pack
 from sstcast.ocean.units import celsius
 from sstcast.storage.stores import check_hdf5
 
-NEAR = 0.0025  # tolerance for cell centres in degrees
-OISST = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
+CENTRE_TOLERANCE_DEGREES = 0.0025  # tolerance for cell centres in degrees
+FILE_PREFIX = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
 class BadFile(Exception):
@@ -74,20 +74,20 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
-    held, name = _dates(variables["time"]), str(about.get("id", ""))
-    if not held:
+    time_indices, name = _dates(variables["time"]), str(about.get("id", ""))
+    if not time_indices:
         raise BadFile("has no days")
-    if other := is_other(attributes):
-        raise BadFile(f"sst is something else: its {other}")
-    stated = name.removeprefix(OISST)[:8]
-    if name.startswith(OISST) and len(held) == 1 and stated != f"{min(held):%Y%m%d}":
-        raise BadFile(f"its id says {stated!r}, but its time {min(held)}")
+    if other_quantity := reason_not_sst(attributes):
+        raise BadFile(f"sst is something else: its {other_quantity}")
+    stated_date = name.removeprefix(FILE_PREFIX)[:8]
+    if name.startswith(FILE_PREFIX) and len(time_indices) == 1 and stated_date != f"{min(time_indices):%Y%m%d}":
+        raise BadFile(f"its id says {stated_date!r}, but its time {min(time_indices)}")
     fields = {}
-    for day in [day for day in days if day in held]:
+    for day in [day for day in days if day in time_indices]:
         depth = (0,) if len(sst.shape) == 4 else ()
-        values = np.asarray(sst[(held[day], *depth)])  # in NOAA's files the field is one chunk
+        values = np.asarray(sst[(time_indices[day], *depth)])  # in NOAA's files the field is one chunk
         fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
-    return Granule(fields, "preliminary" in name.lower(), tuple(held))
+    return Granule(fields, "preliminary" in name.lower(), tuple(time_indices))
 
 
 @contextmanager
@@ -111,14 +111,14 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             raise BadFile(f"not a NetCDF file (it begins with {magic!r})" if magic else "empty")
 
 
-def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.intp]:
-    """Return the indices of the `wanted` cell centres on an axis in any order and longitude convention."""
+def _positions(axis: NDArray[np.float64], centres: NDArray[np.float64], name: str) -> NDArray[np.intp]:
+    """Return the indices of the cell `centres` on an axis in any order and longitude convention."""
     order = np.argsort(axis % 360)
-    found = order[np.searchsorted(axis[order] % 360, wanted % 360 - NEAR) % axis.size]
-    same = np.abs((axis[found] - wanted + 180) % 360 - 180) <= NEAR
-    if not same.all():
-        raise BadFile(f"wrong grid: no cell at {name} {wanted[~same][0]:g}")
-    return found
+    indices = order[np.searchsorted(axis[order] % 360, centres % 360 - CENTRE_TOLERANCE_DEGREES) % axis.size]
+    matches = np.abs((axis[indices] - centres + 180) % 360 - 180) <= CENTRE_TOLERANCE_DEGREES
+    if not matches.all():
+        raise BadFile(f"wrong grid: no cell at {name} {centres[~matches][0]:g}")
+    return indices
 
 
 def _dates(time: Any) -> dict[dt.date, int]:
@@ -137,10 +137,10 @@ def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     factor, zero = celsius(str(attributes.get("units", "degC")), "sst", "sst", "")
     scale, offset = scale * factor, offset * factor + zero
     fills = [attributes[key] for key in ("_FillValue", "missing_value") if key in attributes]
-    missing = np.isin(values, fills)
+    is_missing = np.isin(values, fills)
     if values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0:
-        return np.where(missing, np.int16(FILL), values)
-    degrees = np.where(missing, np.nan, values.astype(float) * scale + offset)
+        return np.where(is_missing, np.int16(FILL), values)
+    degrees = np.where(is_missing, np.nan, values.astype(float) * scale + offset)
     return pack(degrees.clip(-300, 300))  # values too large for int16 stay out of range
 
 
@@ -155,8 +155,8 @@ def _in_range(field: Packed) -> Packed:
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Convert attributes, which HDF5 stores as arrays and bytes, to numbers and text."""
-    first = {key: np.ravel(value)[0] for key, value in attributes.items() if np.size(value)}
+    first_values = {key: np.ravel(value)[0] for key, value in attributes.items() if np.size(value)}
     return {
         key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        for key, value in first.items()
+        for key, value in first_values.items()
     }

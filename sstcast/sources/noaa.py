@@ -17,8 +17,8 @@ class Daily(Remote):
 
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
         return tuple(
-            f"{folder.format(day=day)}oisst-avhrr-v02r01.{day:%Y%m%d}{end}.nc"
-            for end in ("", "_preliminary")[: 1 if final_only else 2]
+            f"{folder.format(day=day)}oisst-avhrr-v02r01.{day:%Y%m%d}{suffix}.nc"
+            for suffix in ("", "_preliminary")[: 1 if final_only else 2]
             for folder in self.folders
         )
 

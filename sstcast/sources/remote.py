@@ -51,8 +51,8 @@ class _Retries(Retry):
         return super().new(stop=self.stop, **changes)
 
     def sleep(self, response: BaseHTTPResponse | None = None) -> None:
-        asked = self.get_retry_after(response) if response else None
-        self.stop.wait(min(asked or self.get_backoff_time(), self.backoff_max))
+        retry_after = self.get_retry_after(response) if response else None
+        self.stop.wait(min(retry_after or self.get_backoff_time(), self.backoff_max))
 
 
 def _cause(error: Exception) -> str:
@@ -64,8 +64,8 @@ def _cause(error: Exception) -> str:
         "aborted": "connection reset",
         "reset": "connection reset",
     }
-    known = (words for sign, words in kinds.items() if sign in str(error))
-    return next(known, in_short(error))
+    causes = (words for sign, words in kinds.items() if sign in str(error))
+    return next(causes, in_short(error))
 
 
 class Remote(Source):
@@ -89,9 +89,9 @@ class Remote(Source):
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        together, self._give_up = self.request.concurrency, GIVE_UP
+        concurrency, self._give_up = self.request.concurrency, GIVE_UP
         if self.together:  # with few requests at once, a server that is down costs long waits
-            together, self._give_up = min(together, self.together), min(GIVE_UP, 3)
+            concurrency, self._give_up = min(concurrency, self.together), min(GIVE_UP, 3)
         self._limits = min(10, self.time_limit), self.time_limit  # seconds to connect, and to wait for data
         self._stop, self._lock, self._failures, self._progress = threading.Event(), threading.Lock(), 0, progress
         self._down: str | None = None
@@ -107,8 +107,8 @@ class Remote(Source):
         self._session = requests.Session()
         self._session.headers["Accept-Encoding"] = "identity"
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(pool_maxsize=together, max_retries=retries))
-        yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=concurrency, max_retries=retries))
+        yield from self._long_files(need) if self.long_files else self._daily_files(need, concurrency)
 
     def _get(self, name: str, file: IO[bytes]) -> None:
         """Download `name` to `file`, perhaps in several threads at once.
@@ -143,11 +143,11 @@ class Remote(Source):
             if self._failures >= self._give_up:
                 self._down = f"given up after {self._failures} failures in a row ({failure})"
 
-    def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Request `together` files at a time. Yields whole blocks, so that each is written only once."""
+    def _daily_files(self, need: Need, concurrency: int) -> Iterator[Batch]:
+        """Request `concurrency` files at a time. Yields whole blocks, so that each is written only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
-        pool = ThreadPoolExecutor(together)
+        pool = ThreadPoolExecutor(concurrency)
         try:
             for future in as_completed([pool.submit(self._day, *item) for item in need.items()]):
                 day, outcome = future.result()

@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
 from sstcast.ocean.plausible import Field, jump
 from sstcast.ocean.raw import (
-    BLOCK,
+    CHUNK_DAYS,
     FILL,
     FIRST_DAY,
     REMEDY,
@@ -37,7 +37,7 @@ from sstcast.storage.cf import CONVENTIONS, VARIABLES, references
 from sstcast.storage.stores import check_codecs, consolidate
 
 CALENDAR = 1 << 15  # days per chunk of time and status
-AROUND = 3  # days before and after a day to compare it with
+COMPARED_DAYS = 3  # days before and after a day to compare it with
 
 
 class RawStore:
@@ -54,16 +54,16 @@ class RawStore:
     def status(self, days: Sequence[dt.date]) -> NDArray[np.uint8]:
         """Return the status number of each day."""
         index = np.array([(day - FIRST_DAY).days for day in days], int)
-        calendar = np.append(self._status, np.uint8(0))
-        return calendar[np.minimum(index, self._status.size)]
+        statuses = np.append(self._status, np.uint8(0))
+        return statuses[np.minimum(index, self._status.size)]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Lock the store, waiting if necessary. Raises SSTCastError if it cannot be written."""
         try:
             with locked(self.path), space_for(self.path):
-                beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
-                for leftover in [*self.path.rglob("*.partial"), *beside]:  # from a killed process
+                partial_downloads = self.path.parent.glob(f".{self.path.name}.*.nc*")
+                for leftover in [*self.path.rglob("*.partial"), *partial_downloads]:  # from a killed process
                     leftover.unlink()
                 if self.path.exists():
                     self._open()  # another writer may have changed it while waiting
@@ -83,31 +83,33 @@ class RawStore:
         if not days:
             return {}
         self._reach(last)
-        packed = self._around(days) | {day: one.field for day, one in days.items()}
+        packed = self._around(days) | {day: new_day.field for day, new_day in days.items()}
         fields = {day: np.where(field == FILL, np.nan, field / np.float32(100)) for day, field in packed.items()}
-        odd = {day: reason for day in days if (reason := _contradicted(day, fields))}
-        for block, members in groupby(sorted(set(days) - set(odd)), block_of):
-            self._put_block(block * BLOCK, {(day - FIRST_DAY).days: days[day] for day in members})
-        return odd
+        rejections = {day: reason for day in days if (reason := _contradicted(day, fields))}
+        for block, members in groupby(sorted(set(days) - set(rejections)), block_of):
+            self._put_block(block * CHUNK_DAYS, {(day - FIRST_DAY).days: days[day] for day in members})
+        return rejections
 
     def _around(self, days: Mapping[dt.date, Day]) -> dict[dt.date, Packed]:
         """Read the stored fields of the days near `days`."""
-        near = {day + dt.timedelta(i) for day in days for i in range(-AROUND, AROUND + 1)} - set(days)
-        held = sorted(day for day in near if day >= FIRST_DAY and self.status([day])[0])
+        nearby_days = {
+            day + dt.timedelta(i) for day in days for i in range(-COMPARED_DAYS, COMPARED_DAYS + 1)
+        } - set(days)
+        stored_days = sorted(day for day in nearby_days if day >= FIRST_DAY and self.status([day])[0])
         fields: dict[dt.date, Packed] = {}
-        for _, members in groupby(held, block_of):
-            some = list(members)
-            first = (some[0] - FIRST_DAY).days
-            block = self._read(slice(first, (some[-1] - FIRST_DAY).days + 1))
-            fields |= {day: block[(day - FIRST_DAY).days - first] for day in some}
+        for _, members in groupby(stored_days, block_of):
+            block_days = list(members)
+            first = (block_days[0] - FIRST_DAY).days
+            block = self._read(slice(first, (block_days[-1] - FIRST_DAY).days + 1))
+            fields |= {day: block[(day - FIRST_DAY).days - first] for day in block_days}
         return fields
 
     def _put_block(self, start: int, days: dict[int, Day]) -> None:
         status = self._status.copy()
-        span = slice(start, min(start + BLOCK, status.size))
+        span = slice(start, min(start + CHUNK_DAYS, status.size))
         fields = np.full((span.stop - start, *self.box.shape), FILL, np.int16)
-        if present := np.flatnonzero(status[span]).tolist():
-            fields[present] = self._read(span)[present]
+        if stored_indices := np.flatnonzero(status[span]).tolist():
+            fields[stored_indices] = self._read(span)[stored_indices]
         for index, day in days.items():
             fields[index - start] = day.field
             status[index] = self._number(day)
@@ -145,12 +147,12 @@ class RawStore:
     def _open(self) -> None:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store made by fetch; choose another --out")
-        held = open_raw_store(self.path)
-        if not (all(np.array_equal(held.dataset[axis], getattr(self.box, axis)) for axis in ("lat", "lon"))):
+        contents = open_raw_store(self.path)
+        if not (all(np.array_equal(contents.dataset[axis], getattr(self.box, axis)) for axis in ("lat", "lon"))):
             raise SSTCastError(
-                f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"
+                f"{self.path}: holds region {contents.box}, not {self.box}; choose another --out or --region"
             )
-        self._size, self._words = held.status.size, held.words
+        self._size, self._words = contents.status.size, contents.words
         with reading(self.path, REMEDY):
             # Consolidated metadata are written last, so after a kill they may be outdated.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
@@ -160,11 +162,17 @@ class RawStore:
 
 def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
     """Return why a day is implausible compared with most of the days around it, or "" if it is plausible."""
-    near = [day + dt.timedelta(i) for i in range(-AROUND, AROUND + 1) if i and day + dt.timedelta(i) in fields]
-    jumps = {other: jump(fields[day], fields[other], abs((other - day).days)) for other in near}
-    if 2 * sum(change > 0 for change in jumps.values()) <= len(near):
+    nearby_days = [
+        day + dt.timedelta(i)
+        for i in range(-COMPARED_DAYS, COMPARED_DAYS + 1)
+        if i and day + dt.timedelta(i) in fields
+    ]
+    jumps = {
+        other_day: jump(fields[day], fields[other_day], abs((other_day - day).days)) for other_day in nearby_days
+    }
+    if 2 * sum(change > 0 for change in jumps.values()) <= len(nearby_days):
         return ""
-    worst = max(near, key=jumps.__getitem__)
+    worst = max(nearby_days, key=jumps.__getitem__)
     return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which is not plausible"
 
 
@@ -193,11 +201,11 @@ def _create(path: Path, size: int, box: Box, title: str) -> None:
         "sst",
         shape=(size, *box.shape),
         dtype=np.int16,
-        chunks=(BLOCK, *box.shape),
+        chunks=(CHUNK_DAYS, *box.shape),
         fill_value=FILL,
         filters=[Shuffle(2)],
         compressors=_ZSTD,
-        attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
+        attributes=_RAW_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
     )
     consolidate(path)
 
@@ -211,7 +219,7 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
+_RAW_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
 _TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}
 # Zstd with byte shuffling compresses as well as Blosc, whose threads make the bytes irreproducible.
 _ZSTD = Zstd(1, checksum=True)

@@ -44,11 +44,11 @@ def packaged(relative: str) -> Path:
 
     An installed wheel carries `data` and `configs` inside the package. In a checkout they lie beside it.
     """
-    inside = PACKAGE / relative
-    return inside if inside.exists() else PACKAGE.parent / relative
+    in_package = PACKAGE / relative
+    return in_package if in_package.exists() else PACKAGE.parent / relative
 
 
-def at_home(path: os.PathLike[str] | str) -> Path:
+def expand_user(path: os.PathLike[str] | str) -> Path:
     """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
@@ -76,16 +76,16 @@ def locked(path: Path) -> Iterator[None]:
     path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
-        place = path.with_name(f".{path.name}.lock")
-        if not place.exists():
-            place.open("a").close()  # filelock would wait forever if it cannot create the file
-        lock = FileLock(place, is_singleton=True)
+        lock_file = path.with_name(f".{path.name}.lock")
+        if not lock_file.exists():
+            lock_file.open("a").close()  # filelock would wait forever if it cannot create the file
+        lock = FileLock(lock_file, is_singleton=True)
         try:
-            held = lock.acquire(blocking=False)
+            guard = lock.acquire(blocking=False)
         except Timeout:
             LOG.warning(f"{path}: another process is writing it; waiting")
-            held = lock.acquire()
-    with held:
+            guard = lock.acquire()
+    with guard:
         yield
 
 
@@ -117,7 +117,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def noted(path: Path, recipe: Any = None) -> Iterator[Path]:
-    """Write a Zarr store, a NetCDF or a JSON file like `atomic`, and keep its note (see `is_made_of`)."""
+    """Write a Zarr store, a NetCDF or a JSON file like `atomic`, and keep its note (see `is_up_to_date`)."""
     with atomic(path) as temporary:
         yield temporary
         note = _note(temporary, recipe)
@@ -206,12 +206,12 @@ def below(folder: Path, name: str) -> list[Path]:
 
     Hidden folders are skipped. A folder that several links point to is visited once.
     """
-    found = []
-    for place, folders, files in walk(folder):
-        folders[:] = [inner for inner in folders if not inner.startswith(".")]
+    paths = []
+    for parent, folders, files in walk(folder):
+        folders[:] = [child for child in folders if not child.startswith(".")]
         if name in files:
-            found.append(place / name)
-    return sorted(found)
+            paths.append(parent / name)
+    return sorted(paths)
 
 
 def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
@@ -219,15 +219,15 @@ def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
     A folder that several links point to is visited once. To skip folders, remove their names from the list.
     """
-    seen = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        status = Path(place).stat()
-        if (status.st_dev, status.st_ino) in seen:
+    inodes = set()
+    for subfolder, folders, files in os.walk(folder, followlinks=True):
+        status = Path(subfolder).stat()
+        if (status.st_dev, status.st_ino) in inodes:
             folders.clear()
             continue
-        seen.add((status.st_dev, status.st_ino))
+        inodes.add((status.st_dev, status.st_ino))
         folders.sort()
-        yield Path(place), folders, sorted(files)
+        yield Path(subfolder), folders, sorted(files)
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
@@ -242,12 +242,12 @@ def _target(path: Path) -> Path:
 
 def _clear(partial: Path) -> None:
     """Delete an unfinished write, retrying while other threads still write to it."""
-    quiet = 0
+    times_absent = 0
     for _ in range(100):
         with suppress(OSError):
             remove(partial)
-        quiet = 0 if partial.exists() else quiet + 1
-        if quiet > 2:
+        times_absent = 0 if partial.exists() else times_absent + 1
+        if times_absent > 2:
             return
         time.sleep(0.02)
 
@@ -257,21 +257,23 @@ def as_text(recipe: Any) -> str:
     return json.dumps(recipe, sort_keys=True)
 
 
-def made_of(path: Path) -> Any:
+def read_recipe(path: Path) -> Any:
     """Return the recipe of a derived file, or None if the file is absent, unreadable or has no recipe."""
     try:
-        return json.loads(_carried(path))
+        return json.loads(_embedded_recipe(path))
     except (OSError, ValueError, LookupError, TypeError, SSTCastError, RecursionError):
         return None
 
 
-def is_made_of(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
+def is_up_to_date(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
     """Return whether a file was made from `recipe`, whose keys `added` earlier files lack, and is intact."""
-    wanted = json.loads(as_text(recipe))
+    expected_recipe = json.loads(as_text(recipe))
     if (note := _read_note(path)) is not None:
-        return bool(note[RECIPE] == wanted) and is_intact(path)
-    earlier = {key: value for key, value in wanted.items() if key not in added} if added else wanted
-    if not path.exists() or made_of(path) not in (wanted, earlier or None):
+        return bool(note[RECIPE] == expected_recipe) and is_intact(path)
+    earlier_recipe = (
+        {key: value for key, value in expected_recipe.items() if key not in added} if added else expected_recipe
+    )
+    if not path.exists() or read_recipe(path) not in (expected_recipe, earlier_recipe or None):
         return False
     if path.suffix in NOTED:
         _write_note(path, _note(path, recipe))
@@ -316,12 +318,12 @@ def _read_note(path: Path) -> dict[str, Any] | None:
 
 def _write_note(path: Path, note: dict[str, Any]) -> None:
     """Write the note of a file, unless its folder is read-only or its disk is full."""
-    place = _place_of_note(path)
-    with suppress(OSError, SSTCastError), atomic(place) as temporary:
+    note_path = _place_of_note(path)
+    with suppress(OSError, SSTCastError), atomic(note_path) as temporary:
         temporary.write_text(as_text(note))
 
 
-def _carried(path: Path) -> str:
+def _embedded_recipe(path: Path) -> str:
     """Return the text of a file's recipe."""
     if path.suffix == ".json":
         return as_text(json.loads(path.read_bytes())[RECIPE])

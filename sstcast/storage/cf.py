@@ -16,12 +16,12 @@ from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
 from sstcast.geo import NORTH, SOUTH, bounds
-from sstcast.storage.artefacts import RECIPE, as_text, is_made_of, locked, noted
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted
 from sstcast.storage.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
-OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
-PAPER = "Cai et al. (2023), arXiv:2301.11956"
+OISST_REFERENCE = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
+METHOD_REFERENCE = "Cai et al. (2023), arXiv:2301.11956"
 EPOCH = "days since 1970-01-01"
 DECIMALS = 6  # decimals of a degree (0.1 m), so that coordinates stored as float32 and float64 are equal
 
@@ -175,8 +175,8 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 def rounded(data: Labelled) -> Labelled:
     """Convert `lat`, `lon` and the edges of rows, if present, to float64 and round them to `DECIMALS` decimals."""
     axes = [axis for axis in ("lat", "lon", SOUTH, NORTH) if axis in data.coords]
-    cells = {axis: data[axis].load().astype(np.float64).round(DECIMALS) for axis in axes}
-    return data.assign_coords(cells)
+    coordinates = {axis: data[axis].load().astype(np.float64).round(DECIMALS) for axis in axes}
+    return data.assign_coords(coordinates)
 
 
 def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, **attributes: str) -> xr.Dataset:
@@ -193,18 +193,18 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
         dataset[name].attrs = dict(VARIABLES.get(name, {"long_name": name.replace("_", " ")}))
     for name, text in (long_names or {}).items():
         dataset[name].attrs["long_name"] = text
-    covered: dict[str, Any] = {}
+    coverage: dict[str, Any] = {}
     for axis in [axis for axis in ("lat", "lon") if axis in dataset.coords]:
         ends = centres = dataset[axis].values
         if len(centres) > 1:
             ends = bounds(dataset[axis]).round(DECIMALS)
             dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), ends)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
-        covered |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}
+        coverage |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}
     for name in {"time", "valid_time"} & set(dataset.variables):
         first, last = (np.datetime_as_string(f(dataset[name].values), unit="D") for f in (np.min, np.max))
-        covered |= {"time_coverage_start": str(first), "time_coverage_end": str(last)}
-    return dataset.assign_attrs(_MAKER | covered | attributes)
+        coverage |= {"time_coverage_start": str(first), "time_coverage_end": str(last)}
+    return dataset.assign_attrs(_MAKER | coverage | attributes)
 
 
 def references(source: str, protocol: str) -> dict[str, str]:
@@ -213,16 +213,18 @@ def references(source: str, protocol: str) -> dict[str, str]:
     It cites OISST if the data are OISST, and Cai et al. (2023) if their protocol was used. If neither applies, the
     dictionary is empty.
     """
-    used = [PAPER] * (protocol == "paper") + [OISST] * ("OISST" in source and "simulated" not in source.lower())
-    return {"references": "; ".join(used)} if used else {}
+    citations = [METHOD_REFERENCE] * (protocol == "paper") + [OISST_REFERENCE] * (
+        "OISST" in source and "simulated" not in source.lower()
+    )
+    return {"references": "; ".join(citations)} if citations else {}
 
 
 def encoded(dataset: xr.Dataset) -> xr.Dataset:
     """Set the encoding of times, coordinates and categories, which is the same in all files."""
     dataset = dataset.drop_encoding()
     for name in dataset.coords:
-        times = {"units": EPOCH, "dtype": "int32"}
-        dataset[name].encoding = times if name in _TIMES else {"_FillValue": None}
+        time_encoding = {"units": EPOCH, "dtype": "int32"}
+        dataset[name].encoding = time_encoding if name in _TIMES else {"_FillValue": None}
     for name, field in dataset.data_vars.items():
         if name == _SAMPLES:
             field.encoding = dict(_INT16)
@@ -245,14 +247,14 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
             return
         unlimited = [grows_along] if grows_along else []
         dataset = encoded(dataset)
-        packed: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
+        encodings: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
         for name, field in dataset.data_vars.items():
             if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
-                packed[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
+                encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
         for name, axis in dataset.coords.items():
             if axis.ndim and axis.dtype.kind in "iufM":
-                packed[name] = axis.encoding | {"fletcher32": True}
-        dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
+                encodings[name] = axis.encoding | {"fletcher32": True}
+        dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
 
 
 def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Dataset:
@@ -260,11 +262,11 @@ def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Datase
 
     In a read-only folder, nothing is written, and the new dataset is returned.
     """
-    if not is_made_of(path, recipe):
+    if not is_up_to_date(path, recipe):
         if not os.access(path.parent, os.W_OK):
             return make()
         with locked(path):
-            if not is_made_of(path, recipe):
+            if not is_up_to_date(path, recipe):
                 write(make().assign_attrs(recipe=as_text(recipe)), path)
     return open_netcdf(path, "delete it")
 

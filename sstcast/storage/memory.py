@@ -13,7 +13,7 @@ class _MallInfo2(ctypes.Structure):  # mallinfo2 in malloc.h
     _fields_ = [("bytes", ctypes.c_size_t * 10)]
 
 
-MAPPED, USED = 4, 7  # positions of hblkhd and uordblks in mallinfo2
+MAPPED_FIELD, USED_FIELD = 4, 7  # positions of hblkhd and uordblks in mallinfo2
 
 
 def keep_memory() -> None:
@@ -28,8 +28,8 @@ def keep_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, LARGEST_HEAP)
 
 
-def trim(kept: int = LARGEST_HEAP) -> None:
-    """Return free memory to the kernel if there are more than `kept` bytes of it.
+def trim(limit: int = LARGEST_HEAP) -> None:
+    """Return free memory to the kernel if there are more than `limit` bytes of it.
 
     Batches of different sizes fragment the heap, so free memory grows in long trainings.
     """
@@ -38,5 +38,5 @@ def trim(kept: int = LARGEST_HEAP) -> None:
         libc.mallinfo2.restype = _MallInfo2
         counts = libc.mallinfo2().bytes
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())  # pages, proc(5)
-        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - counts[USED] - counts[MAPPED] > kept:
+        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - counts[USED_FIELD] - counts[MAPPED_FIELD] > limit:
             libc.malloc_trim(0)

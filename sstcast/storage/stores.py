@@ -60,7 +60,7 @@ def open_zarr(path: Path, remedy: str) -> "xr.Dataset":
 
 def consolidate(path: Path) -> None:
     """Collect the metadata of a Zarr group (format 2) in one file, with a checksum."""
-    files = [file for where in (".z*", "*/.z*") for file in sorted(path.glob(where))]
+    files = [file for pattern in (".z*", "*/.z*") for file in sorted(path.glob(pattern))]
     metadata = {str(file.relative_to(path)): json.loads(file.read_bytes()) for file in files}
     metadata.pop(ALL_METADATA, None)
     content = {"metadata": metadata, "zarr_consolidated_format": 1, CHECKSUM: _digest(metadata)}
@@ -83,9 +83,9 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
         content = json.loads((path / ALL_METADATA).read_bytes())
         group = zarr.open_consolidated(path, mode="r", zarr_format=2)
         digest = _digest(content["metadata"])
-        whole = content.get(CHECKSUM, digest if sparse else None) == digest  # fetched days of 0.2 have none
+        is_intact = content.get(CHECKSUM, digest if sparse else None) == digest  # fetched days of 0.2 have none
         # The attributes of the group are read from its own file.
-        if not whole or dict(group.attrs) != content["metadata"].get(".zattrs"):
+        if not is_intact or dict(group.attrs) != content["metadata"].get(".zattrs"):
             raise ValueError("its metadata are damaged, or from an earlier version of sstcast")
         for name, array in group.arrays():
             if name != sparse and array.nchunks_initialized != array.nchunks:
@@ -107,9 +107,9 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
         while codecs:
             if (codec := codecs.pop()) is None:
                 continue
-            used = codec.get("id", codec.get("name"))
-            if used.removeprefix("numcodecs.") not in CODECS:
-                raise ValueError(f"{name}: codec {used[:80]!r} is not known to be safe")
+            codec_name = codec.get("id", codec.get("name"))
+            if codec_name.removeprefix("numcodecs.") not in CODECS:
+                raise ValueError(f"{name}: codec {codec_name[:80]!r} is not known to be safe")
             settings = codec.get("configuration", {})  # shards nest codecs
             codecs += [*settings.get("codecs", ()), *settings.get("index_codecs", ())]
 
@@ -148,8 +148,8 @@ def check_hdf5(file: "h5py.File") -> None:
         return f"{name} is a link to another file" if isinstance(link, h5py.ExternalLink) else None
 
     def of_item(name: str, item: object) -> str | None:
-        elsewhere = isinstance(item, h5py.Dataset) and (item.is_virtual or item.external)
-        return f"{name} keeps its values in another file" if elsewhere else None
+        is_external = isinstance(item, h5py.Dataset) and (item.is_virtual or item.external)
+        return f"{name} keeps its values in another file" if is_external else None
 
     if reason := file.visititems_links(of_link) or file.visititems(of_item):
         raise ValueError(reason)

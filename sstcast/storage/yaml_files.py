@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
-from sstcast.storage.artefacts import at_home, check_intact, write_json
+from sstcast.storage.artefacts import check_intact, expand_user, write_json
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -20,8 +20,8 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
-KINDS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
-PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in KINDS))
+YAML_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
+PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in YAML_TAGS))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -47,12 +47,12 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(base, str):
         raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
     try:
-        below = read_yaml(path.parent / at_home(base))
+        base_sections = read_yaml(path.parent / expand_user(base))
     except SSTCastError as error:
         raise SSTCastError(f"{path}: base: {error}") from None
-    for section, keys in below.items():
-        both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
-        raw[section] = keys | raw[section] if both else raw.get(section, keys)
+    for section, keys in base_sections.items():
+        are_mappings = isinstance(keys, dict) and isinstance(raw.get(section), dict)
+        raw[section] = keys | raw[section] if are_mappings else raw.get(section, keys)
     return raw
 
 
@@ -67,8 +67,8 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
     """Write a configuration with all defaults, except the sections `without`."""
-    plain = config.model_dump(mode="json", exclude=without)
-    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+    content = config.model_dump(mode="json", exclude=without)
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -77,8 +77,8 @@ def parse_yaml(text: str, where: str) -> Any:
         return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        detail = at + " ".join(str(error.problem or error.context).split())
+        location = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        detail = location + " ".join(str(error.problem or error.context).split())
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as error:
         # PyYAML raises these for a value that its tag does not fit, and for a date such as 2001-02-30
         detail = in_short(error)
@@ -90,26 +90,26 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping. Keys must be text and unique."""
-        seen = set()
+        keys = set()
         for key, _ in node.value:
             problem = ""
             if key.tag != "tag:yaml.org,2002:str" and key.tag != "tag:yaml.org,2002:merge":
                 problem = f"the key {shorten(str(key.value), 40)} is not text: put it in quotes"
-            elif key.value in seen:
+            elif key.value in keys:
                 problem = f"the key {shorten(key.value, 40)!r} appears twice: delete one"
             if problem:
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
     keys = list(keys)
-    if isinstance(several := raw.get(keys[0]), list):
-        if len(keys) < 3 or keys[1] not in map(str, range(len(several))):
-            first, last = f"{keys[0]}.0...", f"{keys[0]}.{len(several) - 1}..."
+    if isinstance(items := raw.get(keys[0]), list):
+        if len(keys) < 3 or keys[1] not in map(str, range(len(items))):
+            first, last = f"{keys[0]}.0...", f"{keys[0]}.{len(items) - 1}..."
             raise SSTCastError(f"--set {override}: {keys[0]} is a list; write {first} to {last}")
-        raw, keys = several[int(keys[1])], keys[2:]
+        raw, keys = items[int(keys[1])], keys[2:]
         if not isinstance(raw, dict):
             raise SSTCastError(f"--set {override}: this item of the list is a value without keys")
     for key in keys[:-1]:
@@ -155,21 +155,21 @@ def validate(model: type[Model], raw: Any, where: str) -> Model:
         raise SSTCastError(f"{where}: {_first_error(error, model, raw)}") from None
 
 
-def suggest(name: str, known: Any) -> str:
+def suggest(name: str, candidates: Any) -> str:
     """Return ` (did you mean 'x'?)` with the known name closest to `name`, or "" if none is close."""
-    names = {str(one).lower(): str(one) for one in known}
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
-    return f" (did you mean {names[near[0]]!r}?)" if near else ""
+    names = {str(candidate).lower(): str(candidate) for candidate in candidates}
+    matches = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f" (did you mean {names[matches[0]]!r}?)" if matches else ""
 
 
 def parse_seeds(text: str) -> list[int]:
     """Parse seeds from `0..4` (both inclusive), `7` or `0,2,5`. Raises SSTCastError for any other form."""
     first, dots, last = text.partition("..")
     try:
-        some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
+        numbers = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
-        some = []
-    seeds = list(some[: MOST_SEEDS + 1])  # a range may be too long for `len`
+        numbers = []
+    seeds = list(numbers[: MOST_SEEDS + 1])  # a range may be too long for `len`
     if not 0 < len(set(seeds)) == len(seeds) <= MOST_SEEDS or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5, at most {MOST_SEEDS:,} seeds")
     return seeds
@@ -192,21 +192,25 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
 def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the keys that lead to an error, without the names that Pydantic adds for union members."""
     path = []
-    for part in loc:
-        if isinstance(raw, dict) and (part in raw or part == loc[-1]):
-            raw = raw.get(part)
-        elif isinstance(raw, (list, tuple)) and isinstance(part, int):
-            raw = raw[part] if part < len(raw) else None
+    for key in loc:
+        if isinstance(raw, dict) and (key in raw or key == loc[-1]):
+            raw = raw.get(key)
+        elif isinstance(raw, (list, tuple)) and isinstance(key, int):
+            raw = raw[key] if key < len(raw) else None
         else:
             continue
-        path.append(part)
+        path.append(key)
     return tuple(path)
 
 
 def _keys(model: type[BaseModel]) -> set[str]:
     """Return the keys of a model and its nested models."""
     schema = model.model_json_schema()
-    return {key for one in (schema, *schema.get("$defs", {}).values()) for key in one.get("properties", {})}
+    return {
+        key
+        for definition in (schema, *schema.get("$defs", {}).values())
+        for key in definition.get("properties", {})
+    }
 
 
 def span(value: Any) -> Any:

@@ -14,7 +14,7 @@ from sstcast.log import LOG, warn_once
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS, atomic, digest
 from sstcast.storage.yaml_files import validate
-from sstcast.training.data_record import RESTORE, record_of
+from sstcast.training.data_record import WEIGHTS_REMEDY, record_of
 
 FORMAT = 2
 
@@ -53,10 +53,10 @@ def load_checkpoint(path: Path, config: Any = None) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         if any(weight.is_meta for weight in state["model"].values()):
             raise ValueError("it holds no values")
-        written, trained = state["format"], state["config"] if config is not None else None
-    if written != FORMAT:
-        raise SSTCastError(f"{path}: checkpoint format {written}, this version reads {FORMAT}; train again")
-    if config is not None and (key := validate(type(config), trained, str(path)).difference(config, moved=True)):
+        file_format, raw = state["format"], state["config"] if config is not None else None
+    if file_format != FORMAT:
+        raise SSTCastError(f"{path}: checkpoint format {file_format}, this version reads {FORMAT}; train again")
+    if config is not None and (key := validate(type(config), raw, str(path)).difference(config, moved=True)):
         raise SSTCastError(
             f"{path}: was trained with another configuration than the run has now ({key} differs); restore the "
             "file or config.yaml, or train anew with `sstcast train CONFIG --set name=...`"
@@ -76,7 +76,7 @@ def load_best(run: Run, config: Any) -> dict[str, Any]:
             f"{run.folder}: its training is unfinished or of an earlier version; its weights are not checked"
         )
     elif record is not None and record.weights not in (None, digest(run.best)):
-        raise SSTCastError(f"{run.best}: holds other weights than the training ended with; {RESTORE}")
+        raise SSTCastError(f"{run.best}: holds other weights than the training ended with; {WEIGHTS_REMEDY}")
     return state
 
 
@@ -149,14 +149,14 @@ def begin_stage(
 
     Returns the score and the loss to beat.
     """
-    saved, own = load_checkpoint(path, config), getattr(model, "of_each_stage", ())
-    fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}
-    load_weights(model, saved | {"model": saved["model"] | fresh}, path)
+    checkpoint, prefix = load_checkpoint(path, config), getattr(model, "stage_prefix", ())
+    fresh = {name: value for name, value in model.state_dict().items() if name.startswith(prefix)}
+    load_weights(model, checkpoint | {"model": checkpoint["model"] | fresh}, path)
     with reading(path, "delete the run's folder to start training again"):
-        moments = saved["optimizer"]["state"]
+        moments = checkpoint["optimizer"]["state"]
         for number, (name, _) in enumerate(model.named_parameters()):
-            if name.startswith(own):
+            if name.startswith(prefix):
                 moments.pop(number, None)
-        optimizer.load_state_dict(saved["optimizer"])
-        score, loss = saved["score"]
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        score, loss = checkpoint["score"]
     return score, loss

@@ -28,29 +28,29 @@ def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWi
     """
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
     years = [ocean.init_times.astype("datetime64[Y]") for ocean in oceans]
-    known = np.unique(np.concatenate(years))
-    if len(known) < count:
+    all_years = np.unique(np.concatenate(years))
+    if len(all_years) < count:
         raise SSTCastError(
-            f"training.cross_fit: {counted(len(known), 'year')} of training windows for {count} blocks; "
+            f"training.cross_fit: {counted(len(all_years), 'year')} of training windows for {count} blocks; "
             "choose fewer blocks"
         )
-    for block in np.array_split(known, count):
-        inside, outside = [], []
+    for block in np.array_split(all_years, count):
+        block_windows, train_windows = [], []
         for ocean, year in zip(oceans, years, strict=True):
             first, last = map(int, np.searchsorted(year, [block[0], block[-1] + 1]))
-            apart = ocean.history + ocean.horizon
-            parts = (0, first - apart), (last + apart, ocean.starts)
-            outside += [ocean.part(start, stop) for start, stop in parts if start < stop]
-            inside += [ocean.part(first, last)] if first < last else []
-        if not outside:
+            gap = ocean.history + ocean.horizon
+            ranges = (0, first - gap), (last + gap, ocean.starts)
+            train_windows += [ocean.part(start, stop) for start, stop in ranges if start < stop]
+            block_windows += [ocean.part(first, last)] if first < last else []
+        if not train_windows:
             raise SSTCastError(f"training.cross_fit: no window is outside {block[0]}; lengthen data.splits.train")
-        yield SeveralWindows(tuple(outside)), SeveralWindows(tuple(inside))
+        yield SeveralWindows(tuple(train_windows)), SeveralWindows(tuple(block_windows))
 
 
-def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> Tensor:
+def supported_share(pairs: Iterable[tuple[ForecastModel, SeveralWindows]]) -> Tensor:
     """Return the share of the change, `[horizon]`, from pairs of a network and a block that it has not seen."""
     products = squares = torch.zeros(0)
-    for model, block in fitted:
+    for model, block in pairs:
         base, device = model.eval().linear, next(model.parameters()).device
         assert base is not None
         if not len(products):
@@ -62,8 +62,8 @@ def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> T
                 with torch.no_grad():
                     read = model.network_input(batch.history, batch.graph)
                     change = model.change(read, batch.graph)[batch.ocean].double()
-                    left = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
-                products += (change * left).sum(0).cpu()
+                    residual = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
+                products += (change * residual).sum(0).cpu()
                 squares += change.square().sum(0).cpu()
     week = torch.from_numpy(lead_weeks(1 + np.arange(len(products))))
     totals = torch.zeros(2, int(week[-1]) + 1, dtype=torch.float64)

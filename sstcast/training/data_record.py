@@ -8,8 +8,8 @@ from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
 from sstcast.storage.artefacts import FIRST_PROCESS
 
-RESTORE = "restore it, or train again under another name"
-AGAIN = "restore the source and run `sstcast prepare`, or score again, or train again with --set name=..."
+WEIGHTS_REMEDY = "restore it, or train again under another name"
+REMEDY = "restore the source and run `sstcast prepare`, or score again, or train again with --set name=..."
 
 
 def record_of(run: Run, number: int = 1) -> Record | None:
@@ -18,7 +18,7 @@ def record_of(run: Run, number: int = 1) -> Record | None:
     Raises SSTCastError if the record is damaged.
     """
     path = run.data_of(number)
-    return Record.load(path, RESTORE) if path.exists() else None
+    return Record.load(path, WEIGHTS_REMEDY) if path.exists() else None
 
 
 def check_data(run: Run, oceans: Sequence[DataConfig] = ()) -> None:
@@ -30,8 +30,8 @@ def check_data(run: Run, oceans: Sequence[DataConfig] = ()) -> None:
     for number, data in enumerate(oceans or [run.config.data], 1):
         Prepared.of(data).record()  # raises an error if the stores are absent
         for recorded in run.recorded:
-            done = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
+            message = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
             if (record := record_of(recorded, number)) is not None:
-                record.check(data, done, AGAIN)
+                record.check(data, message, REMEDY)
             elif FIRST_PROCESS and recorded.best.exists():
                 warn_once(f"{recorded.folder}: has no {recorded.data_of(number).name}; its data are not checked")

@@ -72,7 +72,7 @@ def peak_memory(device: torch.device) -> int:
 
 def compile_model(
     model: nn.Module,
-    wanted: bool | str,
+    setting: bool | str,
     device: torch.device,
     steps: int,
     attempt: Callable[[nn.Module], None],
@@ -80,13 +80,13 @@ def compile_model(
 ) -> nn.Module:
     """Compile a model if this is possible and saves time.
 
-    Compiled code is cached in the user's cache folder. `wanted` is `training.compile`: true, false, or `auto`.
+    Compiled code is cached in the user's cache folder. `setting` is `training.compile`: true, false, or `auto`.
     `attempt` runs the forward and backward pass of one step with the module it is given. With `graphs`, the
     compiled passes run as CUDA graphs on a GPU, which a step that is itself captured cannot contain. Returns
     `model` unchanged if compiling is not wanted, not worthwhile for so few `steps`, or fails. Warns of a missing
     compiler and of a failure.
     """
-    if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
+    if setting is False or (setting == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         LOG.warning("not compiled: there is no C++ compiler; install g++ or set training.compile=false")
@@ -104,10 +104,10 @@ def compile_model(
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     console = Console(force_jupyter=False)
-    shown = FIRST_PROCESS and console.is_terminal
-    said = console.status("compiling the model, once for all runs like it") if shown else nullcontext()
+    interactive = FIRST_PROCESS and console.is_terminal
+    spinner = console.status("compiling the model, once for all runs like it") if interactive else nullcontext()
     try:
-        with said, aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
+        with spinner, aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]

@@ -38,7 +38,7 @@ from sstcast.training.task import Task, seed_of
 from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
-RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
+RISING_SHARE, FIRST_RATE, LAST_RATE = 0.3, 1 / 25, 1 / 25e4  # of the one-cycle schedule, as in torch
 POINTS = 50  # of the training curve, each a mean over several steps
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
@@ -67,14 +67,14 @@ class State:
         """The loss per element over the steps done in this epoch."""
         return self.loss / max(self.weight, 1.0)
 
-    def add(self, loss: float, weight: float, done: int, every: int) -> None:
-        """Add the summed loss of step `done` of the training. Each point of the curve covers `every` steps."""
+    def add(self, loss: float, weight: float, step: int, every: int) -> None:
+        """Add the summed loss of step `step` of the training. Each point of the curve covers `every` steps."""
         self.loss += loss
         self.weight += weight
         if not self.curve or self.curve[-1][0] % every == 0:
             self.curve.append([0, 0.0, 0.0])
-        _, before, weights = self.curve[-1]
-        self.curve[-1] = [done, before + loss, weights + weight]
+        _, loss_sum, weight_sum = self.curve[-1]
+        self.curve[-1] = [step, loss_sum + loss, weight_sum + weight]
 
     def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
         """Add the epoch to the history and begin the next one."""
@@ -121,7 +121,7 @@ class Trainer:
         task: Task,
         fabric: Fabric,
         stage: str | None = None,
-        before: Run | None = None,
+        previous: Run | None = None,
     ) -> None:
         self.stage = stage
         self.run, self.config, self.options, self.task, self.fabric = run, config, options, task, fabric
@@ -136,7 +136,7 @@ class Trainer:
         self.state = State()
         self.steps = len(task.order(options.seed, 0))
         self.saved_at = time.monotonic()
-        self._load(before)
+        self._load(previous)
         self.rate = float(self.optimizer.param_groups[0]["lr"])  # of the last step
 
     @property
@@ -235,17 +235,17 @@ class Trainer:
         """Do the operations of a step. On a device they read nothing from the host."""
         batches = [self.task.batch(part) for part in self._parts(index)]
         weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
-        whole = self._sum(torch.stack(weights).sum())
-        total = torch.zeros_like(whole)
+        total_weight = self._sum(torch.stack(weights).sum())
+        total_loss = torch.zeros_like(total_weight)
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
                 # Fabric averages gradients over devices, but each element of the step must count once.
-                share = (self.fabric.world_size / whole.clamp(min=1)).to(loss.dtype)
+                share = (self.fabric.world_size / total_weight.clamp(min=1)).to(loss.dtype)
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
-            total += loss.detach().double()
-        return torch.stack([self._update(self._sum(total)), whole])
+            total_loss += loss.detach().double()
+        return torch.stack([self._update(self._sum(total_loss)), total_weight])
 
     def _update(self, loss: Tensor) -> Tensor:
         """Update the weights. Return the loss, or NaN if clipping finds a gradient that is not finite."""
@@ -275,8 +275,8 @@ class Trainer:
         ):
             if not math.isfinite(loss):
                 raise SSTCastError(self._not_finite(step, index))
-            done = self.state.epoch * self.steps + step + 1
-            self.state.add(loss, weight, done, max(1, self.steps * self.options.epochs // POINTS))
+            global_step = self.state.epoch * self.steps + step + 1
+            self.state.add(loss, weight, global_step, max(1, self.steps * self.options.epochs // POINTS))
         pending.clear()
 
     def _signal(self, stop: StopRequest) -> int | None:
@@ -284,18 +284,18 @@ class Trainer:
         if self.single:
             return stop.signal
         signals = (signal.SIGINT, signal.SIGTERM)
-        got = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
-        return next((int(s) for s, count in zip(signals, got.tolist(), strict=True) if count), None)
+        counts = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
+        return next((int(s) for s, count in zip(signals, counts.tolist(), strict=True) if count), None)
 
     def _leave(self, number: int) -> NoReturn:
         self.fabric.barrier()  # when a process ends, Fabric kills the first, which may still be saving
         raise Interrupted(number)
 
     def _not_finite(self, step: int, index: Tensor) -> str:
-        kept = step_checkpoints(self.run.checkpoints)
+        paths = step_checkpoints(self.run.checkpoints)
         return (
             f"{self.run.folder}: the loss is not finite at epoch {self.state.epoch + 1}, step {step + 1}: "
-            f"{self.task.describe(index)}; last good checkpoint: {kept[-1].name if kept else 'none'}; {REMEDY}"
+            f"{self.task.describe(index)}; last good checkpoint: {paths[-1].name if paths else 'none'}; {REMEDY}"
         )
 
     def _close_epoch(self) -> None:
@@ -324,8 +324,8 @@ class Trainer:
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """Return the samples of a step that belong to this device, in `accumulate` parts."""
-        mine = index[self.fabric.global_rank :: self.fabric.world_size]
-        return [part for part in mine.tensor_split(self.options.accumulate) if len(part)]
+        samples = index[self.fabric.global_rank :: self.fabric.world_size]
+        return [part for part in samples.tensor_split(self.options.accumulate) if len(part)]
 
     def _seed(self, step: int) -> None:
         torch.manual_seed(seed_of(self.options.seed, self.state.epoch, step, self.fabric.global_rank))
@@ -340,24 +340,24 @@ class Trainer:
             return self._done % self.options.checkpoint_steps == 0
         return time.monotonic() - self.saved_at >= 60 * self.options.checkpoint_minutes
 
-    def _load(self, before: Run | None) -> None:
-        found = newest_checkpoint(self.run.checkpoints, self.config)
-        if found is None:
-            if before is not None:
+    def _load(self, previous: Run | None) -> None:
+        newest = newest_checkpoint(self.run.checkpoints, self.config)
+        if newest is None:
+            if previous is not None:
                 self.fabric.barrier()  # the first process may still be saving the previous stage
-                stage = begin_stage(self.model, self.optimizer, before.best, self.config)
+                stage = begin_stage(self.model, self.optimizer, previous.best, self.config)
                 self.state.best, self.state.best_loss = stage
                 if self.fabric.is_global_zero:
                     with atomic(self.run.best) as temporary:
-                        shutil.copyfile(before.best, temporary)
+                        shutil.copyfile(previous.best, temporary)
             return
-        path, saved = found
-        load_weights(self.model, saved, path)
+        path, checkpoint = newest
+        load_weights(self.model, checkpoint, path)
         with reading(path, "delete it to resume from the previous one"):
-            self.optimizer.load_state_dict(saved["optimizer"])
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
             if self.ema is not None:
-                self.ema.load_state_dict(saved["ema"])
-            self.state = State(**saved["state"])
+                self.ema.load_state_dict(checkpoint["ema"])
+            self.state = State(**checkpoint["state"])
         if self.fabric.is_global_zero:  # a kill may have come between checkpoint and history
             self.state.write_history(self.run.history)
 
@@ -377,9 +377,9 @@ class Trainer:
     def _optimizer_state(self) -> dict[str, Any]:
         """Return the state with plain values in place of those that a CUDA graph reads."""
         state = self.optimizer.state_dict()
-        plain = {"lr": self.rate, "capturable": False}
+        plain_values = {"lr": self.rate, "capturable": False}
         state["param_groups"] = [
-            group | {name: value for name, value in plain.items() if name in group}
+            group | {name: value for name, value in plain_values.items() if name in group}
             for group in state["param_groups"]
         ]
         return state
@@ -410,17 +410,17 @@ def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig)
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
     """Return the learning rate at `step` of `steps`. It has no state, so a resumed run uses the same rates."""
     if options.schedule == "one-cycle":
-        top = RISE * steps - 1
+        top = RISING_SHARE * steps - 1
         if step <= top:
-            return options.learning_rate * _anneal(START, 1.0, step / top)
-        return options.learning_rate * _anneal(1.0, END, (step - top) / (steps - 1 - top))
+            return options.learning_rate * _anneal(FIRST_RATE, 1.0, step / top)
+        return options.learning_rate * _anneal(1.0, LAST_RATE, (step - top) / (steps - 1 - top))
     if step < options.warmup:
         return options.learning_rate * (step + 1) / options.warmup
     if options.schedule == "constant":
         return options.learning_rate
-    done = (step - options.warmup) / max(steps - options.warmup, 1)
-    return options.learning_rate * (1 - done if options.schedule == "linear" else _anneal(1.0, 0.0, done))
+    fraction = (step - options.warmup) / max(steps - options.warmup, 1)
+    return options.learning_rate * (1 - fraction if options.schedule == "linear" else _anneal(1.0, 0.0, fraction))
 
 
-def _anneal(start: float, end: float, done: float) -> float:
-    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
+def _anneal(start: float, end: float, fraction: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * fraction)) / 2

@@ -15,9 +15,9 @@ from sstcast.training.task import order_seed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-NAMED = 3  # windows in the description of a batch
+LISTED = 3  # windows in the description of a batch
 SHARE_OF_MEMORY = 0.5  # of a device's free memory that windows may fill
-LEAST, VALUES_AT_ONCE = 4, 2**19  # windows and values in a part of `samples`, which fits into the cache
+MIN_WINDOWS, VALUES_AT_ONCE = 4, 2**19  # windows and values in a part of `samples`, which fits into the cache
 
 
 class ForecastTask:
@@ -39,9 +39,9 @@ class ForecastTask:
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Draw windows without replacement. All steps are full, unless the windows do not fill one."""
         generator = torch.Generator().manual_seed(order_seed(seed, epoch))
-        drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
-        full = len(drawn) // self.batch_size * self.batch_size
-        return list(drawn[: full or None].to(self.train.device).split(self.batch_size))
+        windows = torch.randperm(len(self.train), generator=generator)[: self.drawn]
+        full = len(windows) // self.batch_size * self.batch_size
+        return list(windows[: full or None].to(self.train.device).split(self.batch_size))
 
     def batch(self, index: Tensor) -> Batch:
         return self.train.batch(index, self.fabric.device)
@@ -59,9 +59,9 @@ class ForecastTask:
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Return the mean squared error over all windows, ocean nodes and leads, each counted once."""
         first, device = self.fabric.global_rank, self.validation.device
-        mine = torch.arange(first, len(self.validation), self.fabric.world_size, device=device)
+        indices = torch.arange(first, len(self.validation), self.fabric.world_size, device=device)
         total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
-        for index in mine.split(4 * self.batch_size):
+        for index in indices.split(4 * self.batch_size):
             batch = self.validation.batch(index, self.fabric.device)
             with self.fabric.autocast():
                 loss = self.loss(model, batch)
@@ -75,8 +75,8 @@ class ForecastTask:
         batch = self.batch(index)
         sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
-        more = f"; and {len(index) - NAMED} more" if len(index) > NAMED else ""
-        return "windows " + "; ".join(map(self.train.describe, index[:NAMED].tolist())) + more
+        remainder = f"; and {len(index) - LISTED} more" if len(index) > LISTED else ""
+        return "windows " + "; ".join(map(self.train.describe, index[:LISTED].tolist())) + remainder
 
 
 def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
@@ -90,13 +90,15 @@ def samples(windows: AnyWindows) -> Samples:
     """Return a function of n that yields the windows of every n-th day and all tiles, in parts."""
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
 
-    def every(stride: int) -> Iterator[Windows]:
+    def thinned_parts(stride: int) -> Iterator[Windows]:
         for ocean in oceans:
-            for part in ocean.thinned(stride).parts(max(LEAST, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))):
+            for part in ocean.thinned(stride).parts(
+                max(MIN_WINDOWS, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))
+            ):
                 yield part
                 release()
 
-    return every
+    return thinned_parts
 
 
 @torch.no_grad()

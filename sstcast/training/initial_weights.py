@@ -28,13 +28,13 @@ class InitialWeights:
     digest: str
 
     @classmethod
-    def read(cls, place: str) -> Self:
+    def read(cls, source: str) -> Self:
         """Read the best weights of a run, those that ship with sstcast (`pretrained`), or a checkpoint file.
 
-        Raises SSTCastError if `place` is none of these, an ensemble, or damaged.
+        Raises SSTCastError if `source` is none of these, an ensemble, or damaged.
         """
-        key, path = f"training.weights: {place}", Path(place)
-        if place == PRETRAINED and not path.exists():
+        key, path = f"training.weights: {source}", Path(source)
+        if source == PRETRAINED and not path.exists():
             path = packaged(f"data/{PRETRAINED}")
         if path.is_dir():
             if (first := Run(path).members[0]).folder != path:
@@ -43,18 +43,18 @@ class InitialWeights:
         if not path.exists():
             raise SSTCastError(f"{key}: no {path}; name a trained run, its checkpoint or {PRETRAINED}")
         try:
-            saved = load_checkpoint(path)
+            checkpoint = load_checkpoint(path)
         except SSTCastError as error:
             raise SSTCastError(f"training.weights: {error}") from None
-        return cls(key, saved["model"], saved.get("config"), digest(path))
+        return cls(key, checkpoint["model"], checkpoint.get("config"), digest(path))
 
     def config_as(self, kind: type[Model]) -> Model:
         """Return the configuration that trained them. Raises SSTCastError if it is not of this kind."""
         if isinstance(self.config, dict) and ("dataset" in self.config) != ("dataset" in kind.model_fields):
-            trained, wanted = (
+            actual, expected = (
                 ("a benchmark", "an ocean") if "dataset" in self.config else ("an ocean", "a benchmark")
             )
-            raise SSTCastError(f"{self.key}: was trained on {trained}; name weights trained on {wanted}")
+            raise SSTCastError(f"{self.key}: was trained on {actual}; name weights trained on {expected}")
         return validate(kind, self.config, self.key)
 
     def put_into(self, model: nn.Module, fitted: tuple[str, ...] = ()) -> None:
@@ -62,17 +62,20 @@ class InitialWeights:
 
         Raises SSTCastError if names or shapes differ, or a weight is not finite.
         """
-        theirs = {name: weight for name, weight in self.weights.items() if not name.startswith(fitted)}
-        whole = model.state_dict()
-        ours = {name: weight for name, weight in whole.items() if not name.startswith(fitted)}
-        for name in [*ours, *(name for name in theirs if name not in ours)]:
-            there, here = (list(one[name].shape) if name in one else "absent" for one in (theirs, ours))
-            if there != here:
+        saved_weights = {name: weight for name, weight in self.weights.items() if not name.startswith(fitted)}
+        state = model.state_dict()
+        model_weights = {name: weight for name, weight in state.items() if not name.startswith(fitted)}
+        for name in [*model_weights, *(name for name in saved_weights if name not in model_weights)]:
+            saved_shape, model_shape = (
+                list(weights[name].shape) if name in weights else "absent"
+                for weights in (saved_weights, model_weights)
+            )
+            if saved_shape != model_shape:
                 raise SSTCastError(
-                    f"{self.key}: do not fit this model: {name} is {there} there and {here} here; give this model "
-                    "their options, history and horizon, or choose other weights"
+                    f"{self.key}: do not fit this model: {name} is {saved_shape} there and {model_shape} here; "
+                    "give this model their options, history and horizon, or choose other weights"
                 )
-        load_weights(model, {"model": whole | theirs}, Path(self.key))
+        load_weights(model, {"model": state | saved_weights}, Path(self.key))
 
     def check_recorded(self, run: Run, recorded: str | None) -> None:
         """Raise SSTCastError unless `recorded`, the digest in the record of an interrupted run, is theirs."""

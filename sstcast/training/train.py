@@ -83,12 +83,12 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
                 close_training(run, config)  # a kill may have come before
                 return run, False
             open_training(run)
-            chosen = fit(model, windows["train"], windows["validation"])
-            if "left_out" in chosen:
+            choices = fit(model, windows["train"], windows["validation"])
+            if "left_out" in choices:
                 years = "fewer than two years of windows would have a year of the record before them"
-                LOG.warning(f"{run.folder}: fitted without {chosen['left_out']}: {years}")
+                LOG.warning(f"{run.folder}: fitted without {choices['left_out']}: {years}")
             save_checkpoint(
-                run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
+                run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=choices
             )
             close_training(run, config)
             return run, True
@@ -96,10 +96,10 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
         fabric.barrier()
         if model.share is not None and not step_checkpoints(run.checkpoints):
             model.share.copy_(_cross_fitted(config, run, windows, fabric))
-        new = _train_network(config, run, model, windows, fabric)
+        has_trained = _train_network(config, run, model, windows, fabric)
         if FIRST_PROCESS:
             close_training(run, config)
-        return run, new
+        return run, has_trained
 
 
 def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
@@ -112,17 +112,17 @@ def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
     if isinstance(model, LinearSystem):
         raise SSTCastError(f"training.weights: {config.model.name} is solved in one step; leave them out")
     initial = InitialWeights.read(config.training.weights)
-    before = initial.config_as(RunConfig)
-    last = max(max(ocean.splits.validation[1], ocean.splits.base[1]) for ocean in before.oceans)
-    if before.training.weights is not None:  # which ended before the test days of that run
-        last = max(last, before.data.splits.test[0] - dt.timedelta(1))
+    source_config = initial.config_as(RunConfig)
+    last = max(max(ocean.splits.validation[1], ocean.splits.base[1]) for ocean in source_config.oceans)
+    if source_config.training.weights is not None:  # which ended before the test days of that run
+        last = max(last, source_config.data.splits.test[0] - dt.timedelta(1))
     if last >= (test := config.data.splits.test[0]):
         raise SSTCastError(
             f"{initial.key}: may have learnt from days up to {last}, but this run is tested from {test}; choose "
             "weights of earlier days, or later test days"
         )
-    if before.data.kinds != config.data.kinds:
-        names = [", ".join(data.kinds) or "none" for data in (before.data, config.data)]
+    if source_config.data.kinds != config.data.kinds:
+        names = [", ".join(data.kinds) or "none" for data in (source_config.data, config.data)]
         raise SSTCastError(
             f"{initial.key}: read the predictors {names[0]}, but this run {names[1]}; make data.predictors equal"
         )
@@ -152,13 +152,13 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows]
 
     def networks() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
         blocks = blocks_of_years(windows["train"], config.training.cross_fit)
-        for number, (others, block) in enumerate(blocks, 1):
-            part = Run(run.folder / "cross-fitting" / f"without-{number}")
-            part.checkpoints.mkdir(parents=True, exist_ok=True)
+        for number, (train_windows, block) in enumerate(blocks, 1):
+            part_run = Run(run.folder / "cross-fitting" / f"without-{number}")
+            part_run.checkpoints.mkdir(parents=True, exist_ok=True)
             torch.manual_seed(config.training.seed)
-            model = forecaster(config, others)
-            _train_network(config, part, model, {**windows, "train": others}, fabric)
-            load_weights(model, load_checkpoint(part.best, config), part.best)
+            model = forecaster(config, train_windows)
+            _train_network(config, part_run, model, {**windows, "train": train_windows}, fabric)
+            load_weights(model, load_checkpoint(part_run.best, config), part_run.best)
             yield model, block
 
     return supported_share(networks())
@@ -218,10 +218,10 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     run = Run.create(config)
     if run.best.exists():
         raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
-    found = members(config, seeds)
-    for member in found:  # all of them now: --resume continues only members that have a folder
+    configs = members(config, seeds)
+    for member in configs:  # all of them now: --resume continues only members that have a folder
         Run.create(member)
-    return found
+    return configs
 
 
 def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
@@ -235,24 +235,24 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
         raise SSTCastError(
             f"data: model {config.model.name} is fitted to one ocean; name one, or choose a network"
         )
-    found: dict[str, list[Any]] = {"train": [], "validation": []}
+    splits: dict[str, list[Any]] = {"train": [], "validation": []}
     for data in config.oceans:
         check_source(data)
         anomalies = Prepared.of(data).open_anomalies()
         check_splits(data, anomalies["time"].values)
-        for split, windows in found.items():
-            learnt = config.training.include_validation and split == "train" and not as_one
-            days = "before_test" if learnt else split
+        for split, windows in splits.items():
+            learns_validation = config.training.include_validation and split == "train" and not as_one
+            days = "before_test" if learns_validation else split
             before = days_before(model.name, model.options, data.history)
             cut = whole_windows if as_one else cut_windows
             windows.append(cut(anomalies, data, days, before=before))
-    if base_of(model.options)[0] == "local" and (config.also or found["train"][0].values.shape[1] > 1):
+    if base_of(model.options)[0] == "local" and (config.also or splits["train"][0].values.shape[1] > 1):
         raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
-    shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
+    shapes = {" x ".join(map(str, windows.shape)) for windows in splits["train"]}
     if len(shapes) > 1:
         raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")
     return {
-        split: SeveralWindows(tuple(windows)) if config.also else windows[0] for split, windows in found.items()
+        split: SeveralWindows(tuple(windows)) if config.also else windows[0] for split, windows in splits.items()
     }
 
 

@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 import sstcast
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import MASKS, choose_split
@@ -94,12 +94,12 @@ def test_files_that_are_too_short_are_refused(file: str, words: str, tmp_path: P
         load(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
 
 
-def load_memory(source: Any, *overrides: str) -> Loaded:
+def load_memory(source: Any, *overrides: str) -> LoadedDataset:
     config = load_benchmark(None, "gcn", None, list(overrides))
     return load(config.declaration, config.root, config.cache, source=source)
 
 
-def split_of(loaded: Loaded) -> Split:
+def split_of(loaded: LoadedDataset) -> Split:
     return choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
 
 
@@ -291,7 +291,7 @@ def test_training_samples_without_a_label_are_refused(unknown: float, dtype: tor
         sstcast.benchmark(data, "gcn", overrides=[*SMALL, f"runs={tmp_path / 'runs'}"])
 
 
-def defaults(loaded: Loaded) -> list[Any]:
+def defaults(loaded: LoadedDataset) -> list[Any]:
     config = load_benchmark(None, "gcn", None, [], loaded.dataset)
     return [config.model, config.predictor, config.training]
 

@@ -11,7 +11,7 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 from small_raw import packed
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
-from sstcast.benchmarks.objectives import END, LENGTH, TASKS, UNKNOWN, WORDS, Links, Words
+from sstcast.benchmarks.objectives import END_WORD, LENGTH, TASKS, UNKNOWN_WORD, WORDS, Links, Words
 from sstcast.benchmarks.registry import find_dataset
 
 METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
@@ -55,14 +55,16 @@ def test_errors_of_known_targets_as_scikit_learn_has_them(metric: str, theirs: A
 def test_words_as_ogb_does() -> None:
     words = [f"w{i}" for i in range(WORDS)] + ["__UNK__", "__EOS__"]
     guess = random.integers(0, 6, (40, LENGTH))
-    guess[random.random(guess.shape) < 0.2] = END
-    guess[random.random(guess.shape) < 0.2] = UNKNOWN
+    guess[random.random(guess.shape) < 0.2] = END_WORD
+    guess[random.random(guess.shape) < 0.2] = UNKNOWN_WORD
     truth = np.full((40, 8), -1)
     for row in truth:
         length = random.integers(1, 9)
         row[:length] = random.integers(0, 6, length)
     truth[::5, 0] = WORDS + 77  # a word that training does not know
-    predicted = [[words[w] for w in row[: (row == END).argmax() if END in row else None]] for row in guess]
+    predicted = [
+        [words[w] for w in row[: (row == END_WORD).argmax() if END_WORD in row else None]] for row in guess
+    ]
     reference = [[f"w{w}" for w in row if w >= 0] for row in truth]
     theirs = Evaluator("ogbg-code2").eval({"seq_ref": reference, "seq_pred": predicted})
     assert METRICS["f1"](guess, truth) == pytest.approx(theirs["F1"])
@@ -77,7 +79,7 @@ def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> No
     batch = packed([graph], "graph").batch(torch.tensor([0]))
     out = torch.randn(1, LENGTH * (WORDS + 2))
     log = out.view(LENGTH, -1).log_softmax(1)
-    expected = -(log[0, 3] + log[1, UNKNOWN] + log[2:, END].sum())
+    expected = -(log[0, 3] + log[1, UNKNOWN_WORD] + log[2:, END_WORD].sum())
     torch.testing.assert_close(Words(batch.y, batch.y, find_dataset("ogbg-code2")).loss(out, batch), expected)
 
 
@@ -93,7 +95,7 @@ def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
     batch = packed(graphs, "pair", pairs=torch.cat(pairs, 1), pair_counts=counts).batch(torch.arange(3))
     out = torch.randn(19, 4, generator=generator)
     out[2] = out[1]  # a tie
-    means, _ = Links(batch.y, batch.y, find_dataset("PCQM-Contact")).judged(out, batch)
+    means, _ = Links(batch.y, batch.y, find_dataset("PCQM-Contact")).scored_values(out, batch)
 
     theirs = []
     for part, pair, true in zip(out.split([6, 9, 4]), pairs, (3, 1, 0), strict=True):
@@ -117,5 +119,5 @@ def test_nodes_with_the_same_vector_are_tied() -> None:
     batch = packed([graph], "pair", pairs=pair, pair_counts=torch.tensor([1])).batch(torch.arange(1))
     for seed in range(20):
         out = torch.randn(1, 64, generator=torch.Generator().manual_seed(seed)).expand(100, 64).contiguous()
-        means, _ = Links(y, y, find_dataset("PCQM-Contact")).judged(out, batch)
+        means, _ = Links(y, y, find_dataset("PCQM-Contact")).scored_values(out, batch)
         assert means.tolist() == pytest.approx([1 / (1 + 99 / 2)])

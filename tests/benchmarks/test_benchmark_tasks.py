@@ -81,7 +81,7 @@ def test_losses_are_sums_over_known_labels() -> None:
     torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
     squared = Regression(targets, targets, replace(any_set, metric="rmse"))
     torch.testing.assert_close(squared.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.25))
-    torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
+    torch.testing.assert_close(objective.scored_values(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 
 def test_balanced_classes_weigh_the_same_in_training(build: Callable[..., Any]) -> None:

@@ -11,13 +11,13 @@ from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import sort_edge_index
 
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import WORDS, number_words
 from sstcast.benchmarks.registry import Dataset, find_dataset, named
 from sstcast.benchmarks.splits import choose_split
 
 
-def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
+def open_small(name: str, tmp: Path) -> tuple[Dataset, LoadedDataset]:
     write(find_dataset(name), tmp / "raw")
     loaded = load(find_dataset(name), tmp / "raw", tmp / "cache", trust=True)  # these pickles are our own
     return loaded.dataset, loaded

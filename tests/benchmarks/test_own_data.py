@@ -14,7 +14,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark, published
-from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
@@ -67,7 +67,7 @@ def edit(folder: Path, name: str, old: str, new: str) -> None:
     (folder / name).write_text(text.replace(old, new, 1))
 
 
-def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
+def load_own(folder: Path, raw: dict[str, Any]) -> LoadedDataset:
     (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
     config = load_benchmark(str(folder / "mine.yaml"), "mpnn")
     return load(config.declaration, config.root, folder / "cache")

@@ -16,7 +16,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, digest_of
 from sstcast.ocean.reading import open_region
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage import cf
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
@@ -57,7 +57,7 @@ def test_all_files_are_cf_and_line_up(
     evaluate(run)
     path, _ = forecast(run.folder)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
-    cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
+    cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(ScoreFiles(run.folder).tables)
 
     same = xr.load_dataset(forecast(run.folder, "2004-07-01")[0], engine="netcdf4")
     for name, field in hindcast.sel(init_time=same["init_time"].values).load().items():
@@ -93,7 +93,9 @@ def test_all_files_are_cf_and_line_up(
     for file in (path, *(tmp_path / name for name in files)):
         assert complaints(file, monkeypatch) == []
     # Scores are ordered by what they are of, not by place and time.
-    assert all(found.startswith("§2.4 Dimensions") for found in complaints(Scored(run.folder).tables, monkeypatch))
+    assert all(
+        found.startswith("§2.4 Dimensions") for found in complaints(ScoreFiles(run.folder).tables, monkeypatch)
+    )
 
 
 def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:
@@ -111,10 +113,10 @@ def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, 
 @pytest.mark.parametrize(
     ("title", "protocol", "expected"),
     [
-        ("NOAA Daily OISST (AVHRR), 0.25 degrees", "physical", {"references": cf.OISST}),
-        ("NOAA Daily OISST", "paper", {"references": f"{cf.PAPER}; {cf.OISST}"}),
+        ("NOAA Daily OISST (AVHRR), 0.25 degrees", "physical", {"references": cf.OISST_REFERENCE}),
+        ("NOAA Daily OISST", "paper", {"references": f"{cf.METHOD_REFERENCE}; {cf.OISST_REFERENCE}"}),
         ("SIMULATED by sstcast, in the layout of OISST", "physical", {}),
-        ("my own ocean", "paper", {"references": cf.PAPER}),
+        ("my own ocean", "paper", {"references": cf.METHOD_REFERENCE}),
     ],
 )
 def test_only_what_was_used_is_cited(title: str, protocol: str, expected: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
-from sstcast.ocean.heatwaves import AROUND, categories, events
+from sstcast.ocean.heatwaves import MARGIN_DAYS, categories, events
 from sstcast.storage.cf import describe, write
 
 PAST, LEADS, ROWS, COLS = 12, 20, 4, 30
@@ -53,7 +53,7 @@ def test_without_spread_a_forecast_holds_the_events_that_are_detected_in_it(even
     fields, spread, limits = ocean(0, sign)
     found = with_heatwaves(fields, spread, limits)
     whole = sign * (np.concatenate([fields["sst_past"][0], fields["sst"][0]]) - 20)
-    whole = np.concatenate([whole, np.repeat(whole[-1:], AROUND, axis=0)])  # the last margin stays
+    whole = np.concatenate([whole, np.repeat(whole[-1:], MARGIN_DAYS, axis=0)])  # the last margin stays
     ahead = slice(PAST, PAST + LEADS)
     detected = events(whole > 1)
     assert 0.05 < detected[ahead].mean() < 0.95
@@ -83,8 +83,8 @@ def test_without_spread_a_forecast_holds_the_events_that_are_detected_in_it(even
 def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
     fields, spread, limits = ocean(0.8)
     found = with_heatwaves(fields, spread, limits).isel(init_time=0)
-    mean = np.concatenate([fields["sst"][0], np.repeat(fields["sst"][0, -1:], AROUND, axis=0)]) - 20
-    lead = np.arange(LEADS + AROUND)
+    mean = np.concatenate([fields["sst"][0], np.repeat(fields["sst"][0, -1:], MARGIN_DAYS, axis=0)]) - 20
+    lead = np.arange(LEADS + MARGIN_DAYS)
     factor = np.linalg.cholesky(0.9 ** np.abs(np.subtract.outer(lead, lead)))
     draws = 4000
     area = found["heatwave_probability"].weighted(np.cos(np.radians(found["lat"]))).mean(["lat", "lon"])
@@ -93,7 +93,10 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
         drawn = mean[:, row, col, None] + 0.8 * factor @ RANDOM.normal(size=(len(lead), draws))
         before = np.repeat(fields["sst_past"][0, :, row, col].values[:, None] - 20, draws, axis=1)
         whole = np.concatenate([before, drawn])
-        inside, degree = events(whole > 1)[PAST:-AROUND], categories(whole, 0 * whole, 0 * whole + 1)[PAST:-AROUND]
+        inside, degree = (
+            events(whole > 1)[PAST:-MARGIN_DAYS],
+            categories(whole, 0 * whole, 0 * whole + 1)[PAST:-MARGIN_DAYS],
+        )
         cell = found.isel(lat=row, lon=col)
         np.testing.assert_allclose(cell["heatwave_probability"], inside.mean(1), atol=0.06)
         np.testing.assert_allclose(

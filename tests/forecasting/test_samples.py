@@ -22,7 +22,7 @@ from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, samp
 from sstcast.forecasting.spread import QUANTILES, calibrated
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import area_weights
-from sstcast.ocean.heatwaves import AROUND, events
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.runs import Run
 from sstcast.scores.distributions import crps
 
@@ -53,7 +53,7 @@ def known_ocean() -> tuple[np.ndarray, np.ndarray]:
 def test_a_known_covariance_is_found_again(known_ocean: tuple[np.ndarray, np.ndarray]) -> None:
     """The errors of damped persistence on AR(1) have the covariance `phi^|l - m| - phi^(l + m)`."""
     anomaly, space = known_ocean
-    lead = np.arange(1, HORIZON + AROUND + 1)
+    lead = np.arange(1, HORIZON + MARGIN_DAYS + 1)
     covariance = PHI ** np.abs(np.subtract.outer(lead, lead)) - PHI ** np.add.outer(lead, lead)
     spread = np.sqrt(covariance.diagonal())
     expected = np.kron(covariance / np.outer(spread, spread), space)
@@ -78,7 +78,7 @@ def test_a_known_covariance_is_found_again(known_ocean: tuple[np.ndarray, np.nda
 
 def test_each_cell_and_day_keeps_its_distribution(known_ocean: tuple[np.ndarray, np.ndarray]) -> None:
     errors = paths_of(known_ocean[0]).standard_errors(DATE, SAMPLES)
-    assert errors.shape == (HORIZON + AROUND, 8, SAMPLES)
+    assert errors.shape == (HORIZON + MARGIN_DAYS, 8, SAMPLES)
     levels = norm.ppf((np.arange(SAMPLES) + 0.5) / SAMPLES)
     np.testing.assert_allclose(np.sort(errors, axis=-1), np.broadcast_to(levels, errors.shape), atol=1e-6)
     truth = np.linspace(-3, 3, 61)
@@ -140,7 +140,7 @@ def test_means_and_shares_are_plain_numpy_on_the_samples(known_ocean: tuple[np.n
     threshold[4:, 2] = threshold[:, 5] = np.nan  # no event is defined
     hot, weights = random.random((12, 8)) < 0.6, random.random((2, 8))
     weights[1, :5] = 0
-    days = np.minimum(np.arange(HORIZON + AROUND), HORIZON - 1)
+    days = np.minimum(np.arange(HORIZON + MARGIN_DAYS), HORIZON - 1)
     values = mean[days][..., None] + spread[days][..., None] * errors
     found = area_means(*(of.astype(np.float32) for of in (mean, spread)), errors, weights)
     np.testing.assert_allclose(

@@ -26,9 +26,9 @@ from small_hindcast import EVERY, metrics, plan, system, systems, train_until_st
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.figures.results import Results
 from sstcast.hindcasts import hindcast as verb
+from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
-from sstcast.hindcasts.running import run_tasks
 from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import events, limits

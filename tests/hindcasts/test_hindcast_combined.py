@@ -23,7 +23,7 @@ from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import whole_windows
 from sstcast.runs import Run
-from sstcast.scores.truth import Truth
+from sstcast.scores.analysis import Analysis
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit
 
@@ -82,7 +82,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
     assert {name: found["systems"][name]["members"] for name in ("small", "wide")} == {"small": 2, "wide": 1}
     forecasts = xr.open_zarr(combined.hindcast.forecasts("small"))
     run = combined.run(combined.systems[1], combined.protocol.folds[1])
-    data, members = Truth.open(run.data, every=EVERY), Run(run.folder).members
+    data, members = Analysis.open(run.data, every=EVERY), Run(run.folder).members
     mean = sum(TrainedRun(member).predict(*data.histories())[0] for member in members) / 2
     sst = in_degrees(mean.expand_dims("member"), data.statistics)["sst"]
     np.testing.assert_allclose(forecasts["sst"].sel(init_time=slice("2007", None)), sst, atol=0.011)
@@ -99,7 +99,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
 def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
     fold = combined.protocol.folds[0]
     run = Run(combined.hindcast.folder / "both" / fold.name)
-    data = Truth.of(run, "validation")
+    data = Analysis.of(run, "validation")
     climatology, scale = (data.ahead(data.statistics[name]) for name in ("climatology", "scale"))
     truth = data.ahead(data.sst) - climatology
     network = TrainedRun(Run(combined.hindcast.folder / "small" / fold.name))

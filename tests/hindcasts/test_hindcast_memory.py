@@ -14,9 +14,9 @@ from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import days_read
-from sstcast.forecasting.spread import ValidationDays, held_out
+from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.ocean.heatwaves import AROUND
+from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 
@@ -56,11 +56,11 @@ def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_p
         )
         for place in (folder, tmp_path)
     )
-    early = ours["init_time"].values < np.datetime64("2008-01-01") - np.timedelta64(8 + AROUND, "D")
+    early = ours["init_time"].values < np.datetime64("2008-01-01") - np.timedelta64(8 + MARGIN_DAYS, "D")
     np.testing.assert_array_equal(ours[:, early], theirs[:, early])
     assert float(abs(ours[:, ~early] - theirs[:, ~early]).max()) > 0.1
     with contextlib.chdir(folder):  # its spread is that of the same system, fitted to earlier days
-        (model,) = held_out(run := Run(folder / FOLD), ValidationDays(run.config.data)).models
+        (model,) = held_out(run := Run(folder / FOLD), SpreadCalibrator(run.config.data)).models
     assert model.inputs.memory
     assert model.inputs.stencil
     one, other = (load_checkpoint(Run(place / FOLD).best) for place in (folder, tmp_path))

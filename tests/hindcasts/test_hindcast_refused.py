@@ -15,10 +15,10 @@ from sstcast import workers
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
-from sstcast.hindcasts import running
+from sstcast.hindcasts import executors
+from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
-from sstcast.hindcasts.running import run_tasks
 from sstcast.runs import Run
 
 
@@ -138,9 +138,9 @@ def test_there_are_no_more_processes_than_tasks_or_than_memory_holds(monkeypatch
         asked.append(count)
         return ThreadPoolExecutor(1)
 
-    monkeypatch.setattr(running, "processes", processes)
+    monkeypatch.setattr(executors, "processes", processes)
     for room in (9, 2):
-        monkeypatch.setattr(running, "most_processes", lambda room=room: room)
+        monkeypatch.setattr(executors, "most_processes", lambda room=room: room)
         run_tasks([partial(str, number) for number in range(3)], 1001, None)
     assert asked == [3, 2]
     assert workers.most_processes() >= 1

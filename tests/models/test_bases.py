@@ -12,14 +12,14 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import LINEAR_BASES, build_forecaster, modes, transfer_of
+from sstcast.models import LINEAR_BASES, build_forecaster, eof_models, transfer_of
 from sstcast.models.base import LinearSystem
 from sstcast.models.linear import Ridge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, whole_windows
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import combine
-from sstcast.scores.truth import Truth
 from sstcast.training.forecast_task import fit, samples
 from sstcast.training.train import train, training_windows
 
@@ -117,7 +117,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     run, new = train(config, windows)
     assert new
     assert train(config, windows) == (run, False)
-    data = Truth.of(run)
+    data = Analysis.of(run)
     model = fitted(name, windows["train"], windows["validation"])
     test = region_windows(config, "test")
     with torch.no_grad():
@@ -157,9 +157,9 @@ def test_values_in_a_file_are_those_in_memory(config: RunConfig, monkeypatch: py
 
 
 def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_all = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
-    monkeypatch.setattr(modes, "LARGEST_FIELD", 96 * 100)
-    of_some = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
+    of_all = eof_models.eofs(samples(region_windows(config, "train")), 2).numpy()
+    monkeypatch.setattr(eof_models, "LARGEST_FIELD", 96 * 100)
+    of_some = eof_models.eofs(samples(region_windows(config, "train")), 2).numpy()
     assert not np.array_equal(of_all, of_some)
     np.testing.assert_allclose(of_some @ of_some.T, np.eye(2), atol=1e-5)
     shared = np.linalg.svd(of_all @ of_some.T)[1]  # the wave of the small ocean is in both

@@ -12,7 +12,7 @@ from sstcast.forecasting.predictor import Models
 from sstcast.graphs.grid import GridGraph
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel, LinearSystem
-from sstcast.models.lagged import box_means, shifted
+from sstcast.models.ridge_inputs import box_means, shifted
 from sstcast.ocean.windows import windows_of
 from sstcast.scores.metrics import METRICS, small_scales
 from sstcast.training.forecast_task import fit

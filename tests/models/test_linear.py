@@ -17,8 +17,8 @@ from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import LinearSystem
+from sstcast.models.eof_models import LinearInverseModel
 from sstcast.models.linear import YEAR, MultiscaleRidge, Ridge, TrendClimatology
-from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.windows import Batch, Windows, windows_of
 from sstcast.training.forecast_task import fit, samples
 

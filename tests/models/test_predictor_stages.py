@@ -9,8 +9,8 @@ import torch
 from refusals import refused
 
 from sstcast.models import LINEAR, MODELS, build_forecaster
-from sstcast.models.lagged import Sums
 from sstcast.models.predictor_stages import BLOCKS, INPUTS, PENALTIES, WithPredictors, cross_validate_by_cell
+from sstcast.models.ridge_inputs import Sums
 from sstcast.ocean.windows import Windows
 from sstcast.training.forecast_task import fit
 

@@ -12,8 +12,8 @@ from small_ocean import make_sst
 from sstcast.config import FieldSource
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.history import checked
+from sstcast.ocean.init_config import start
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.starting import start
 from sstcast.scores.score import score
 
 DAY = np.timedelta64(1, "D")

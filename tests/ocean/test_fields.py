@@ -18,10 +18,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.grid import coarsen, crop, on_cells
+from sstcast.ocean.init_config import start
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
-from sstcast.ocean.starting import start
 from sstcast.runs import Run
 from sstcast.scores.score import score
 

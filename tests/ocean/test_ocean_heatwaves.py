@@ -10,7 +10,7 @@ import xarray as xr
 
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import (
-    AROUND,
+    MARGIN_DAYS,
     categories,
     events,
     freezing_point,
@@ -177,7 +177,7 @@ def test_gaps_and_ends_are_those_of_heatwave3_and_bits_are_as_many_series() -> N
 def test_six_days_around_decide() -> None:
     hot = np.random.default_rng(2).random((4000, 1)) < 0.85
     whole = events(hot)
-    for day in range(AROUND, 300):
-        assert events(hot[day - AROUND : day + AROUND + 1])[AROUND] == whole[day]
+    for day in range(MARGIN_DAYS, 300):
+        assert events(hot[day - MARGIN_DAYS : day + MARGIN_DAYS + 1])[MARGIN_DAYS] == whole[day]
     short = [events(hot[day - 5 : day + 6])[5] == whole[day] for day in range(6, 4000 - 6)]
     assert not all(short)

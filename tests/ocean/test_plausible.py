@@ -13,10 +13,10 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.grid import crop
+from sstcast.ocean.init_config import start
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import gaps_filled, open_region
-from sstcast.ocean.starting import start
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]

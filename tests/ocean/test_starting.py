@@ -12,9 +12,9 @@ import xarray as xr
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
+from sstcast.ocean.init_config import choose_area, start
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.splits import for_training
-from sstcast.ocean.starting import choose_area, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest

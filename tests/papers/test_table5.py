@@ -21,7 +21,7 @@ from sstcast.forecasting.predictor import TrainedRun
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.papers import table5 as verb
-from sstcast.papers.table5 import BASELINES, Table5, error_interval, errors, gain_significance, needs, table5
+from sstcast.papers.table5 import TABLE_BASELINES, Table5, error_interval, errors, gain_significance, needs, table5
 from sstcast.reports.table5 import table5_sheets
 from sstcast.runs import Run
 
@@ -81,7 +81,7 @@ def test_the_whole_table_after_a_kill(made: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(made)
     found, new = table5(small())
     assert not new
-    assert list(found) == [*SIZES, *BASELINES]
+    assert list(found) == [*SIZES, *TABLE_BASELINES]
     for by_horizon in found.values():
         assert list(by_horizon) == [3, 1]
         assert all(np.isfinite(error).all() for [error] in by_horizon.values())
@@ -173,7 +173,7 @@ def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_dry_run_counts_the_papers_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 9: 147,884 training windows 28 days ahead; the last batch of them is not full."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(verb, "STEPS", 1)
+    monkeypatch.setattr(verb, "TIMED_STEPS", 1)
     *_, measured = needs(Table5(Path("table5"), ["mlp"], seeds=(0,), overrides=["model.hidden=1"]))
     assert f"{147_884 // 20:,} steps an epoch, 100 epochs" in measured
     assert list(tmp_path.iterdir()) == []

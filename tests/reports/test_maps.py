@@ -22,7 +22,7 @@ from sstcast.figures.maps import PHONE, colour_norm, draw_forecast, draw_weeks
 from sstcast.figures.projection import View, projections
 from sstcast.geo import Box
 from sstcast.reports.images import INK, darken, write_png
-from sstcast.storage.artefacts import made_of
+from sstcast.storage.artefacts import read_recipe
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
 REGIONS = {
@@ -251,9 +251,9 @@ def test_png_is_written_offline(monkeypatch, tmp_path):
     figure = draw_weeks(
         field("Greenwich", "week", (1, 2)), title="T", label="", kind="skill", projection="Robinson"
     )
-    assert made_of(path) is None
+    assert read_recipe(path) is None
     write_png(figure, path, {"of": "this, 1 °C"})
-    assert made_of(path) == {"of": "this, 1 °C"}
+    assert read_recipe(path) == {"of": "this, 1 °C"}
     height, width, _ = matplotlib.image.imread(path).shape
     assert width > 1000
     assert height > 500

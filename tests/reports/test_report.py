@@ -23,7 +23,7 @@ from sstcast.reports import report
 from sstcast.reports.images import minus
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
-from sstcast.storage.artefacts import made_of
+from sstcast.storage.artefacts import read_recipe
 
 DARK = {"name": "prefers-color-scheme", "value": "dark"}
 SCHEMES = "[...document.querySelectorAll('figure picture')].filter(p => p.checkVisibility()).map(p => p.className)"
@@ -125,7 +125,7 @@ def test_a_page_of_the_same_checkpoints_is_kept(
     monkeypatch.setattr(report, "_sections", lambda *_: [])
     monkeypatch.setattr(Results, "recipe", {"scores": "others"})
     assert write_report(Results(run.folder)) == (run.report, True)
-    assert made_of(run.report) == {"scores": "others"}
+    assert read_recipe(run.report) == {"scores": "others"}
     assert write_report(Results(run.folder)) == (run.report, False)
 
 

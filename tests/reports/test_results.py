@@ -16,8 +16,8 @@ from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
 from sstcast.reports.report import draw_maps
 from sstcast.runs import Run
-from sstcast.scores.saved import Scored
-from sstcast.scores.truth import Truth
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.score_files import ScoreFiles
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def globe(step: float = 10.0) -> xr.Dataset:
 
 def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
     forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
-    truth = truth_of(Truth.of(evaluated))["sst"].values.astype(float)
+    truth = truth_of(Analysis.of(evaluated))["sst"].values.astype(float)
     error = forecast - truth
     weekly = Results(evaluated.folder).weekly("model")
     for week, days in enumerate((slice(0, 7), slice(7, 8))):
         rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
         np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
         np.testing.assert_allclose(weekly["bias"][week], error[:, days].mean((0, 1)), atol=1e-4)
-    with Scored(evaluated.folder).open() as scores:
+    with ScoreFiles(evaluated.folder).open() as scores:
         p_value = scores["p_fdr"].sel(reference="multiscale ridge", compared="model").values
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(weekly["hatched"], p_value > 0.1)
@@ -50,7 +50,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
 
 def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
     results = Results(evaluated.folder)
-    with Scored(evaluated.folder).open() as scores:
+    with ScoreFiles(evaluated.folder).open() as scores:
         rmse = scores["mse_by_date"].sel(units="degC", system="model").mean("lead").values ** 0.5
     assert rmse[results.case("best")] == rmse.min()
     assert rmse[results.case("worst")] == rmse.max()

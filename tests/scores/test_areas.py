@@ -24,7 +24,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.areas import EVERY, SAMPLES
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.training.train import train, training_windows
 
 
@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 
 def test_scores_by_date_are_plain_numpy(made: Run) -> None:
-    tables = Scored(made.folder).open().load()
+    tables = ScoreFiles(made.folder).open().load()
     data, limits = made.config.data, limits_of(made.config.data)
     cube = Prepared.of(data).open_cube()["sst"].load()
     issued = xr.open_zarr(made.forecasts, zarr_format=2).load()
@@ -103,7 +103,7 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
 
 def test_scores_are_means_over_dates(made: Run) -> None:
     metrics = json.loads(made.metrics.read_text())
-    tables = Scored(made.folder).open().load()
+    tables = ScoreFiles(made.folder).open().load()
     assert list(metrics["areas"]) == ["region", "park"]
     assert set(metrics["areas"]["park"]) == set(metrics["probabilities"])
     for area, of in metrics["areas"].items():

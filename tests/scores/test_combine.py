@@ -20,12 +20,12 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
 from sstcast.geo import area_weights
 from sstcast.runs import Run
-from sstcast.scores import truth
+from sstcast.scores import analysis
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import combine, least_squares
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
-from sstcast.scores.truth import Truth
-from sstcast.training.listing import describe
+from sstcast.training.run_list import describe
 from sstcast.training.train import plan, train
 
 
@@ -43,7 +43,7 @@ def both(runs: list[Run]) -> Run:
 
 
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
-    data = Truth.of(runs[0], "validation")
+    data = Analysis.of(runs[0], "validation")
     assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
     truth = truth_of(data)["sst"].astype(float)
     share = np.sqrt(area_weights(truth["lat"]))
@@ -69,7 +69,7 @@ def test_weights_of_two_known_systems() -> None:
 
 
 def test_blocks_change_no_weights(runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truth, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
+    monkeypatch.setattr(analysis, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
     again, _ = combine(runs, runs[0].folder.parent / "blocks")
     np.testing.assert_allclose(load_combination(again), load_combination(both), atol=1e-5)
     shutil.rmtree(again.folder)
@@ -81,7 +81,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     metrics, new = evaluate(both)
     assert new
     assert (metrics["systems"]["model"]["model"], metrics["ensemble"]) == ("combination", {})
-    data = Truth.of(both)
+    data = Analysis.of(both)
     expected = sum(
         forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
         for run, weight in zip(runs, load_combination(both).T, strict=True)
@@ -105,7 +105,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
 def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
     top, _ = combine([both, runs[1]], both.folder.parent / "top")
     of_both, of_b = load_combination(top)[0]
-    data = Truth.of(top)
+    data = Analysis.of(top)
     dates = slice(0, 5)
     parts = [TrainedRun(run).predict(*data.histories(dates)).mean("member") for run in runs]
     flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])

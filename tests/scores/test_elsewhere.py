@@ -28,7 +28,7 @@ from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.storage.artefacts import write_json
-from sstcast.training.listing import list_runs
+from sstcast.training.run_list import list_runs
 from sstcast.training.train import plan, train
 
 WEST = "170,171.5,-12,-10"

@@ -20,7 +20,7 @@ from whole_fields import forecast_of, truth_of
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.figures.tables import added
-from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
+from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
@@ -28,13 +28,13 @@ from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.scores import truth as forecasts_module
+from sstcast.scores import analysis as forecasts_module
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import compare_runs, evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
-from sstcast.scores.truth import Truth
 from sstcast.storage import scratch
 from sstcast.training.train import train, training_windows
 
@@ -48,11 +48,11 @@ def paper(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 
 def tables_of(run: Run) -> xr.Dataset:
-    return Scored(run.folder).open()
+    return ScoreFiles(run.folder).open()
 
 
-def persistence(data: Truth) -> Predictor:
-    return TrainingDays(data.data, data.anomalies).fit("persistence")
+def persistence(data: Analysis) -> Predictor:
+    return LinearSystemFitter(data.data, data.anomalies).fit("persistence")
 
 
 def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarra
 @cache
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
     """Return forecast and truth of the whole test split, as anomalies."""
-    data = Truth.of(run)
+    data = Analysis.of(run)
     fields = forecast_of(persistence(data) if method == "persistence" else TrainedRun(run), data)
     name = {"standardised": "anomaly", "degC": "sst_anomaly"}[units]
     return fields[name].astype(float), truth_of(data)[name].astype(float)
@@ -88,7 +88,7 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(scored: Run) ->
     land = np.isnan(source[0].values)
     assert np.isnan(sst.values[..., land]).all()
     assert np.isfinite(sst.values[..., ~land]).all()
-    data = Truth.of(scored)
+    data = Analysis.of(scored)
     np.testing.assert_allclose(sst, forecast_of(TrainedRun(scored), data)["sst"], atol=1e-4)
     came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
     np.testing.assert_allclose(truth_of(data)["sst"], came, atol=1e-4)
@@ -198,7 +198,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(scored: Run) -> N
 
 def test_probabilities_are_those_of_whole_fields(scored: Run) -> None:
     """The reference is a Gaussian about the climatology, as wide as the training days of cell and season."""
-    data, found = Truth.of(scored), metrics_of(scored)["probabilities"]
+    data, found = Analysis.of(scored), metrics_of(scored)["probabilities"]
     ratios = metrics_of(scored)["ratios"]["crps"]
     truth = truth_of(data)["sst_anomaly"].astype(float)
     sst = data.cube["sst"].sel(time=slice("2001", "2002")).load()
@@ -282,7 +282,7 @@ def test_scores_by_third_of_an_index(scored: Run, tmp_path: Path) -> None:
 
 
 def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
-    data = Truth.of(ensemble)
+    data = Analysis.of(ensemble)
     members = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
     stacked = xr.concat(members, "member").astype(float)
     forecasts = xr.open_zarr(ensemble.forecasts)

@@ -10,7 +10,7 @@ import torch
 from documentation import blocks
 
 from sstcast.figures import catalogue
-from sstcast.figures.curves import Picture, draw_curves
+from sstcast.figures.curves import Chart, draw_curves
 from sstcast.figures.results import Results
 from sstcast.figures.tables import print_scores
 from sstcast.graphs.graph import Graph
@@ -23,12 +23,12 @@ from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, reference
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 
 
-def missed_days(results: Results) -> list[Picture]:
+def missed_days(results: Results) -> list[Chart]:
     """Draw a curve that nothing else draws."""
-    return [Picture(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
+    return [Chart(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
 
 
 class Yesterday(LinearSystem):
@@ -67,7 +67,7 @@ def test_a_metric_is_one_class(
     assert 0 < share < 1
     assert len(metrics["scores"]["ridge"]["degC"]["by_lead"]["misses"]) == 8
     assert set(metrics["scores"]["ridge"]["degC"]["by_season"]["misses"]) == {"DJF", "MAM", "JJA", "SON"}
-    with Scored(run.folder).open() as tables:
+    with ScoreFiles(run.folder).open() as tables:
         assert {"missed_by_date", "misses_by_cell"} <= set(tables)
         by_date = tables["missed_by_date"].sel(units="degC", system="ridge")
         assert float(by_date.mean()) == pytest.approx(share, abs=1e-5)

@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score
 from sstcast.forecasting.heatwaves import Trajectories
 from sstcast.names import BASE_RATE, STATE
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, events, limits_of
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.heatwaves import BRIER, STEPS, HeatwaveTables, reliability, scores
-from sstcast.scores.truth import Truth
 
 
 def counted(level: np.ndarray, occurred: np.ndarray) -> xr.DataArray:
@@ -76,20 +76,20 @@ def test_reliability_against_scikit_learn() -> None:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Truth:
+def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Analysis:
     config = configure(tmp_path_factory.mktemp("runs"), sst_file).data
     prepare(config)
-    return Truth.open(config)
+    return Analysis.open(config)
 
 
 @pytest.fixture(scope="module")
-def margin(data: Truth) -> np.ndarray:
+def margin(data: Analysis) -> np.ndarray:
     """What comes true, in degC above the threshold, `[starts, lead, tile, N]`."""
     threshold = limits_of(data.data)["heatwave_threshold"]
     return data.ahead(data.sst) - data.ahead(threshold)
 
 
-def test_a_perfect_forecast(data: Truth, margin: np.ndarray) -> None:
+def test_a_perfect_forecast(data: Analysis, margin: np.ndarray) -> None:
     tables = HeatwaveTables(data, limits_of(data.data), ["perfect"], {"perfect": np.eye(8)})
     for dates in (slice(0, 100), slice(100, 348)):
         tables.add("perfect", dates, margin[None, dates], np.zeros_like(margin[dates]))
@@ -97,7 +97,7 @@ def test_a_perfect_forecast(data: Truth, margin: np.ndarray) -> None:
     scored = found["heatwave_brier_by_date"].dropna("init_time")
     assert scored.sizes["init_time"] == 116  # every third
     assert (scored.sel(kind="exceedance") == 0).all()
-    assert (scored.sel(kind="event")[:, : 8 - AROUND] == 0).all()
+    assert (scored.sel(kind="event")[:, : 8 - MARGIN_DAYS] == 0).all()
     assert float(scored.sel(kind="event").mean()) < 0.02  # the days after the last one are not known to it
     of = scores(found["heatwave_cases_by_lead"].sel(kind="exceedance").sum("lead"))
     assert [float(of[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
@@ -106,7 +106,7 @@ def test_a_perfect_forecast(data: Truth, margin: np.ndarray) -> None:
     np.testing.assert_allclose(by_season, by_lead, rtol=1e-5)
 
 
-def test_scores_are_those_of_whole_fields(data: Truth, margin: np.ndarray) -> None:
+def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) -> None:
     random, limits = np.random.default_rng(3), limits_of(data.data)
     wrong = (margin + random.normal(0, 0.5, margin.shape)).astype(np.float32)
     spread = np.full_like(margin, 0.5)
@@ -131,7 +131,7 @@ def test_scores_are_those_of_whole_fields(data: Truth, margin: np.ndarray) -> No
     in_event = [drawn.probability(p, hot[last - 5 : last + 1].reshape(6, -1)) for p, last in pairs]
     both = np.stack([wrong, margin])[:, starts] > 0
     whole = np.concatenate([np.stack([[hot[last - 5 : last + 1] for last in day]] * 2), both], axis=2)
-    whole = np.concatenate([whole, np.repeat(whole[:, :, -1:], AROUND, axis=2)], axis=2)
+    whole = np.concatenate([whole, np.repeat(whole[:, :, -1:], MARGIN_DAYS, axis=2)], axis=2)
     member_events = np.stack([[events(days)[6:-6] for days in member] for member in whole])
     members = {"exceedance": both.mean(0), "event": member_events.mean(0)}
     probabilities = {"exceedance": exceed, "event": np.reshape(in_event, exceed.shape)}
@@ -149,7 +149,7 @@ def test_scores_are_those_of_whole_fields(data: Truth, margin: np.ndarray) -> No
             np.testing.assert_allclose(found.sel(kind=kind, warning=name), brier, atol=1e-5)
 
 
-def test_cells_and_days_without_a_defined_event_do_not_count(data: Truth, margin: np.ndarray) -> None:
+def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, margin: np.ndarray) -> None:
     limits = limits_of(data.data)
     threshold = limits["heatwave_threshold"]
     threshold[:, 5, 7] = np.nan  # one cell on all days, and a row of cells on some

@@ -17,7 +17,7 @@ from sstcast.names import BASELINES
 from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
-from sstcast.scores.saved import Scored
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage.artefacts import noted, write_json
 
 
@@ -31,10 +31,10 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
-    with Scored(run.folder).open() as tables:
+    with ScoreFiles(run.folder).open() as tables:
         altered = tables.load()
     altered["mse_by_date"].loc[{"system": "model"}] *= error**2
-    with noted(Scored(copied.folder).tables, metrics["recipe"]) as temporary:
+    with noted(ScoreFiles(copied.folder).tables, metrics["recipe"]) as temporary:
         altered.to_netcdf(temporary, engine="netcdf4")
     write_json(copied.metrics, metrics)
     return copied

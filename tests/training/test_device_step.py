@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from sstcast.config import RunConfig, load_config
 from sstcast.models import MODELS
-from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.anomalies import YEAR_DAYS
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
 from sstcast.runs import Run
 from sstcast.training.engine import Trainer
@@ -186,7 +186,7 @@ def test_a_table_of_several_oceans_cuts_the_windows_of_each() -> None:
         expected = neighbours.flatten() - windows.ocean[tile].float()
         torch.testing.assert_close(batch.graph.degree[row, :, 0], expected)
         day = windows.days[start + 3 + HISTORY - 1]
-        angle = (day - day.astype("datetime64[Y]")) / np.timedelta64(1, "D") * 2 * np.pi / YEAR
+        angle = (day - day.astype("datetime64[Y]")) / np.timedelta64(1, "D") * 2 * np.pi / YEAR_DAYS
         assert batch.graph.geography is not None
         assert batch.graph.geography[row, 0, 3:].tolist() == pytest.approx(
             [np.sin(angle), np.cos(angle)], abs=1e-5

@@ -7,7 +7,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.storage.yaml_files import parse_seeds
-from sstcast.training.listing import describe, list_runs
+from sstcast.training.run_list import describe, list_runs
 from sstcast.training.train import plan, train
 
 

@@ -22,7 +22,7 @@ from sstcast.storage.artefacts import locked
 from sstcast.training.checkpoint import load_best, load_checkpoint, load_weights, save_checkpoint
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask
-from sstcast.training.listing import describe
+from sstcast.training.run_list import describe
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.workers import StopRequest
 

@@ -13,13 +13,13 @@ from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_made_of, write_json
+from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
 from sstcast.storage.cf import describe, references, write
 from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 12  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
-KEYS = {
+METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
     *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
     *("indices", "ensemble", "ratios"),
@@ -28,7 +28,7 @@ VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoreFiles:
     """A folder with the scores of a run, a hindcast or a file of forecasts."""
 
     folder: Path
@@ -49,23 +49,26 @@ class Scored:
         return self.folder / "report.html"
 
     def known(self, recipe: dict[str, Any], added: Collection[str] = ()) -> dict[str, Any] | None:
-        """Return the scores if they were made from this `recipe`, else None. See `is_made_of` for `added`."""
-        if all(is_made_of(path, recipe, added) for path in (self.metrics, self.tables)):
-            found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            return found if found.keys() >= KEYS else None
+        """Return the scores if they were made from this `recipe`, else None. See `is_up_to_date` for `added`."""
+        if all(is_up_to_date(path, recipe, added) for path in (self.metrics, self.tables)):
+            metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
+            return metrics if metrics.keys() >= METRICS_KEYS else None
         return None
 
     def read(self) -> dict[str, Any]:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""
         try:
-            found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            current = all(found[RECIPE][key] == value for key, value in _form().items()) and found.keys() >= KEYS
+            metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
+            current = (
+                all(metrics[RECIPE][key] == value for key, value in _form().items())
+                and metrics.keys() >= METRICS_KEYS
+            )
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:
             raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self._remedy}")
         check_intact(self.metrics, self._remedy)
-        return found
+        return metrics
 
     def open(self) -> xr.Dataset:
         """Open the statistics lazily. Raises SSTCastError if they are damaged or have changed."""
@@ -73,25 +76,30 @@ class Scored:
         return open_netcdf(self.tables, f"delete it; {self._remedy}", chunked=True)
 
     def write(
-        self, tables: xr.Dataset, metrics: dict[str, Any], recipe: dict[str, Any], protocol: str = "", **more: str
+        self,
+        tables: xr.Dataset,
+        metrics: dict[str, Any],
+        recipe: dict[str, Any],
+        protocol: str = "",
+        **attributes: str,
     ) -> dict[str, Any]:
         """Write the statistics and the scores, both with their recipe, and return the scores.
 
-        `metrics` must contain `kind` and `source`. `more` adds attributes to the statistics.
+        `metrics` must contain `kind` and `source`. `attributes` are added to the statistics.
         """
-        described = describe(
+        dataset = describe(
             tables,
             summary=SUMMARY,
             source=metrics["source"],
             history=f"sstcast {__version__} {VERBS[metrics['kind']]}",
             **references(metrics["source"], protocol),
-            **more,
+            **attributes,
             **{RECIPE: as_text(recipe)},
         )
-        write(described, self.tables)
-        written = {RECIPE: recipe, **metrics}
-        write_json(self.metrics, written)
-        return written
+        write(dataset, self.tables)
+        contents = {RECIPE: recipe, **metrics}
+        write_json(self.metrics, contents)
+        return contents
 
     @property
     def _remedy(self) -> str:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import LinearSystem, Samples
-from sstcast.models.lagged import Sums
 from sstcast.models.linear import MultiscaleRidge, both, once
+from sstcast.models.ridge_inputs import Sums
 
 Array = NDArray[np.float64]
 EOF_STRIDE = 3
@@ -67,26 +67,28 @@ class LocalRidge(MultiscaleRidge):
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to its residual (see `LinearSystem.fit`)."""
-        chosen, penalty = {}, self.LOCAL_PENALTIES[0]
+        choices, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
             penalty = self._choose(train, validation)
-            chosen = {"local_penalty": penalty}
-        chosen = super().fit(train, validation, refit) | chosen
+            choices = {"local_penalty": penalty}
+        choices = super().fit(train, validation, refit) | choices
         days = both(train, validation) if validation is not None and refit else train
         self.patterns.copy_(eofs(days, self.modes))
-        for place, sums in self._rest(days).parts():
-            self.local.flatten(1)[:, place] = solve_standardised(sums, penalty).float()
-        return chosen
+        for columns, sums in self._rest(days).parts():
+            self.local.flatten(1)[:, columns] = solve_standardised(sums, penalty).float()
+        return choices
 
     def _choose(self, train: Samples, validation: Samples) -> float:
         """Return the penalty of the correction that has the least error on validation."""
         super().fit(train, None)
         self.patterns.copy_(eofs(train, self.modes))
-        early, late = self._rest(train), self._rest(validation)
+        train_sums, validation_sums = self._rest(train), self._rest(validation)
         errors = [
             sum(
-                float(after.error(solve_standardised(before, penalty)).sum())
-                for (_, before), (_, after) in zip(early.parts(), late.parts(), strict=True)
+                float(validation_part.error(solve_standardised(train_part, penalty)).sum())
+                for (_, train_part), (_, validation_part) in zip(
+                    train_sums.parts(), validation_sums.parts(), strict=True
+                )
             )
             for penalty in self.LOCAL_PENALTIES
         ]
@@ -94,9 +96,11 @@ class LocalRidge(MultiscaleRidge):
 
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())
-        for part in samples(self.LOCAL_STRIDE):
-            rest = (part.spans(self.history, self.horizon) - super().forecast_windows(part)) * part.ocean
-            sums.add(self._states(part), rest.transpose(1, 3).flatten(1))
+        for windows in samples(self.LOCAL_STRIDE):
+            residual = (
+                windows.spans(self.history, self.horizon) - super().forecast_windows(windows)
+            ) * windows.ocean
+            sums.add(self._states(windows), residual.transpose(1, 3).flatten(1))
         return sums
 
 
@@ -123,35 +127,37 @@ class LinearInverseModel(LinearSystem):
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Map `history [B, N, history]` to `[B, N, horizon]`."""
-        now = history[..., -1]
-        components = now @ self.patterns.T
-        rest = now - components @ self.patterns
+        last_day = history[..., -1]
+        components = last_day @ self.patterns.T
+        residual = last_day - components @ self.patterns
         modes = torch.einsum("lij,bj->bli", self.propagators, components)
-        return (modes @ self.patterns).transpose(1, 2) + rest[..., None] * self.damping
+        return (modes @ self.patterns).transpose(1, 2) + residual[..., None] * self.damping
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
         counts = [count for count in self.MODES if count <= self.most] or [self.most]
-        chosen = counts[0], lags[0]
+        choice = counts[0], lags[0]
         if validation is not None:
-            early, late = (self._moments(samples, train) for samples in (train, validation))
-            chosen = min(product(counts, lags), key=lambda pair: late.error(*early.propagate(*pair)))
+            train_moments, validation_moments = (self._moments(samples, train) for samples in (train, validation))
+            choice = min(
+                product(counts, lags), key=lambda pair: validation_moments.error(*train_moments.propagate(*pair))
+            )
             train = both(train, validation) if refit else train
-        propagators, damped = self._moments(train, train).propagate(*chosen)
-        count, _ = chosen
+        propagators, damped = self._moments(train, train).propagate(*choice)
+        count, _ = choice
         self.patterns[count:] = 0
         self.propagators.zero_()
         self.propagators[:, :count, :count] = torch.from_numpy(propagators)
         self.damping.copy_(torch.from_numpy(damped))
-        return {"modes": chosen[0], "lag": chosen[1]}
+        return {"modes": choice[0], "lag": choice[1]}
 
     def _moments(self, samples: Samples, train: Samples) -> "Moments":
         if train is samples:
             self.patterns.copy_(eofs(train, self.most))
         moments = Moments(self.most, self.horizon)
-        for part in samples(self.STRIDE):
-            later = part.spans(self.history, self.horizon).transpose(1, 2).flatten(0, 1)
-            moments.add(part.spans(self.history - 1, 1).flatten(0, 2), later, self.patterns)
+        for windows in samples(self.STRIDE):
+            future_fields = windows.spans(self.history, self.horizon).transpose(1, 2).flatten(0, 1)
+            moments.add(windows.spans(self.history - 1, 1).flatten(0, 2), future_fields, self.patterns)
         return moments
 
 
@@ -169,19 +175,22 @@ class Moments:
 
     def add(self, now: Tensor, later: Tensor, patterns: Tensor) -> None:
         """Add the fields `now [B, N]` and `later [B, horizon, N]`."""
-        first, then = (now @ patterns.T).double().numpy(), (later @ patterns.T).double().numpy()
-        self.now += first.T @ first
-        self.later += np.einsum("bli,bj->lij", then, first, optimize=True)
-        self.of_later += (then**2).sum(0)
+        now_components, later_components = (
+            (now @ patterns.T).double().numpy(),
+            (later @ patterns.T).double().numpy(),
+        )
+        self.now += now_components.T @ now_components
+        self.later += np.einsum("bli,bj->lij", later_components, now_components, optimize=True)
+        self.of_later += (later_components**2).sum(0)
         self.all_now += float(now.square().sum(dtype=torch.float64))
         self.all_later += torch.einsum("bln,bn->l", later, now).double().numpy()
         self.all_of_later += later.square().sum((0, 2), dtype=torch.float64).numpy()
 
     def propagate(self, modes: int, lag: int) -> tuple[Array, Array]:
         """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest, `[horizon]`."""
-        inside = slice(modes)
+        subspace = slice(modes)
         values, vectors = np.linalg.eig(
-            self.later[lag - 1, inside, inside] @ np.linalg.inv(self.now[inside, inside])
+            self.later[lag - 1, subspace, subspace] @ np.linalg.inv(self.now[subspace, subspace])
         )
         leads = 1 + np.arange(len(self.later))
         powers = values[None, :] ** (leads[:, None] / lag)
@@ -191,14 +200,16 @@ class Moments:
     def error(self, propagators: Array, damped: Array) -> float:
         """Return the summed squared error of a linear inverse model on these windows."""
         modes = propagators.shape[1]
-        inside = slice(modes)
-        within = self.of_later[:, inside].sum(1) - 2 * np.einsum(
-            "lij,lij->l", propagators, self.later[:, inside, inside]
+        subspace = slice(modes)
+        mode_errors = self.of_later[:, subspace].sum(1) - 2 * np.einsum(
+            "lij,lij->l", propagators, self.later[:, subspace, subspace]
         )
-        within += np.einsum("lij,jk,lik->l", propagators, self.now[inside, inside], propagators, optimize=True)
-        without = self.all_of_later - self.of_later[:, inside].sum(1)
-        without += damped**2 * self._rest(modes) - 2 * damped * self._later_rest(modes)
-        return float((within + without).sum())
+        mode_errors += np.einsum(
+            "lij,jk,lik->l", propagators, self.now[subspace, subspace], propagators, optimize=True
+        )
+        rest_errors = self.all_of_later - self.of_later[:, subspace].sum(1)
+        rest_errors += damped**2 * self._rest(modes) - 2 * damped * self._later_rest(modes)
+        return float((mode_errors + rest_errors).sum())
 
     def _rest(self, modes: int) -> float:
         return max(self.all_now - float(np.trace(self.now[:modes, :modes])), 1e-12)
@@ -228,18 +239,18 @@ def eofs(samples: Samples, count: int) -> Tensor:
 
 
 def _eofs(samples: Samples, count: int) -> Tensor:
-    kept: list[Tensor] = []
+    fields: list[Tensor] = []
     step = 1
-    days = (day for part in samples(EOF_STRIDE) for day in part.spans(part.history - 1, 1).flatten(0, 2))
+    days = (day for windows in samples(EOF_STRIDE) for day in windows.spans(windows.history - 1, 1).flatten(0, 2))
     for number, day in enumerate(days):
         if number % step == 0:
-            kept.append(day.clone())  # a view would keep all days in memory
-        if len(kept) * day.numel() > LARGEST_FIELD:
-            kept, step = kept[::2], 2 * step
-    thinned = torch.stack(kept)
-    found = principal(thinned - thinned.mean(0), count)
+            fields.append(day.clone())  # a view would keep all days in memory
+        if len(fields) * day.numel() > LARGEST_FIELD:
+            fields, step = fields[::2], 2 * step
+    thinned = torch.stack(fields)
+    vectors = principal(thinned - thinned.mean(0), count)
     patterns = torch.zeros(count, thinned.shape[1])
-    patterns[: len(found)] = found
+    patterns[: len(vectors)] = vectors
     return patterns * thinned.any(0)  # rounding leaves small numbers on land
 
 
@@ -247,5 +258,5 @@ def principal(field: Tensor, count: int) -> Tensor:
     """Return the leading right singular vectors of `field [T, N]`, `[count, N]`, or fewer if its rank is lower."""
     with torch.random.fork_rng(devices=[]):  # the randomised SVD must not change the generator of the training
         torch.manual_seed(0)
-        found = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
-    return found[2].T[:count]
+        factors = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
+    return factors[2].T[:count]

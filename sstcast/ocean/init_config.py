@@ -64,30 +64,30 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
-    true = true_rows(sst)
-    left_out = sst.sizes["lat"] - (true.stop - true.start)
-    if left_out:
-        if true.stop - true.start < 2:
+    usable_rows = true_rows(sst)
+    excluded_rows = sst.sizes["lat"] - (usable_rows.stop - usable_rows.start)
+    if excluded_rows:
+        if usable_rows.stop - usable_rows.start < 2:
             check_places(sst, str(path))
-        sst = sst.isel(lat=true).drop_vars(MISPLACED)
+        sst = sst.isel(lat=usable_rows).drop_vars(MISPLACED)
     time, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     history, horizon, splits = for_training(time[0].date(), time[-1].date(), path)  # a short record is told first
-    some = np.unique(np.linspace(0, time.size - 1, LOOKED_AT).astype(int))
-    values = sst.isel(time=some).values
-    present = np.isfinite(values)
-    ocean = present.any(0)
-    holes = int((present != ocean).any((1, 2)).sum())
+    sample_days = np.unique(np.linspace(0, time.size - 1, LOOKED_AT).astype(int))
+    values = sst.isel(time=sample_days).values
+    is_finite = np.isfinite(values)
+    ocean = is_finite.any(0)
+    holes = int((is_finite != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell has values; choose another source")
-    wrong = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
-    if wrong.size:
+    implausible = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
+    if implausible.size:
         raise SSTCastError(
-            f"{path}: holds {wrong[0]:g} degC; give its --units, or set _FillValue if this marks land"
+            f"{path}: holds {implausible[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     rows, cols, tile, skip = choose_area(ocean)
     longest = longest_gap(time)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), box_of(sst["lat"], rows, lon, cols)))
+    source_box, region = (box.yaml for box in (Box.of(sst), box_of(sst["lat"], rows, lon, cols)))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),
@@ -95,7 +95,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
         units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
-        whole=whole,
+        whole=source_box,
         cells=cells,
         region=region[1:-1],
         tile=tile,
@@ -110,27 +110,27 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit, so that nothing is written
-    missing = len(pd.date_range(time[0], time[-1])) - time.size
-    chosen = ocean[rows, cols]
-    tiles = chosen.size // (tile[0] * tile[1]) - len(skip)
+    missing_count = len(pd.date_range(time[0], time[-1])) - time.size
+    region_ocean = ocean[rows, cols]
+    tiles = region_ocean.size // (tile[0] * tile[1]) - len(skip)
     lines = [
         f"{path}: {time.size} days, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
-        f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
+        f"{missing_count} missing{f' (up to {longest} in a row)' if longest else ''}",
     ]
-    if left_out:
+    if excluded_rows:
         lines.append(
-            f"  {left_out} rows are left out, because their true latitudes or longitudes differ from the axes by "
-            "more than a tenth of a cell"
+            f"  {excluded_rows} rows are left out, because their true latitudes or longitudes differ from the "
+            "axes by more than a tenth of a cell"
         )
     if holes:
-        lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
+        lines.append(f"  ocean cells lack values on {holes} of {len(sample_days)} days examined")
     if gap:
         lines.append(
             f"  gaps: up to {counted(gap, 'day')} in a row, filled linearly in time, also in single cells"
         )
     lines += [
-        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
-        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {chosen.mean():.0%} ocean",
+        f"  grid: {cells} cells, {source_box}, {ocean.mean():.0%} ocean",
+        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {region_ocean.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{counted(horizon, 'day')} ahead",
     ]
@@ -164,13 +164,15 @@ def choose_area(ocean: NDArray[np.bool_]) -> tuple[slice, slice, tuple[int, int]
         min(cells // side, most) * side for cells, side, most in zip(ocean.shape, tile, MOST_TILES, strict=True)
     ]
     total = np.pad(ocean.astype(np.int64), ((1, 0), (1, 0))).cumsum(0).cumsum(1)
-    high, wide = size
-    held = total[high:, wide:] - total[:-high, wide:] - total[high:, :-wide] + total[:-high, :-wide]
-    row, col = (int(i) for i in np.unravel_index(held.argmax(), held.shape))
-    inside = ocean[row : row + high, col : col + wide]
-    share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
+    height, width = size
+    ocean_counts = (
+        total[height:, width:] - total[:-height, width:] - total[height:, :-width] + total[:-height, :-width]
+    )
+    row, col = (int(i) for i in np.unravel_index(ocean_counts.argmax(), ocean_counts.shape))
+    area = ocean[row : row + height, col : col + width]
+    share = area.reshape(height // tile[0], tile[0], width // tile[1], tile[1]).mean((1, 3)).ravel()
     skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
-    return slice(row, row + high), slice(col, col + wide), tile, skip
+    return slice(row, row + height), slice(col, col + width), tile, skip
 
 
 def _near(cells: int) -> int:

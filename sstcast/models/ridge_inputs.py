@@ -21,8 +21,8 @@ OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take 
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
 PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, [from, to) days before the initial date
-LONGEST = PERIODS[-1][1]
-AROUND = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
+MEMORY_DAYS = PERIODS[-1][1]
+BOX_CELLS = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
 LAGS = (0, 3, 7, 14, 28)  # of the stencil, in days before the initial date
 OFFSETS = tuple((n * row, n * col) for n in (2, 4) for row, col in ((-1, 0), (1, 0), (0, 1), (0, -1)))
 
@@ -38,8 +38,8 @@ class Sums:
     def add(self, x: Tensor, y: Tensor) -> None:
         """Add rows `x [n, inputs]` and `y [n, outputs]`."""
         self.gram += x.T @ x
-        for place, part in self.parts():
-            part.cross += x.T @ y[:, place]
+        for columns, part in self.parts():
+            part.cross += x.T @ y[:, columns]
         self.squares += y.square().sum(0, dtype=torch.float64)
 
     def __add__(self, other: "Sums") -> "Sums":
@@ -57,10 +57,10 @@ class Sums:
     def parts(self) -> Iterator[tuple[slice, "Sums"]]:
         """Yield the sums for `OUTPUTS_AT_ONCE` outputs at a time, each with the slice of its outputs."""
         for first in range(0, self.cross.shape[1], OUTPUTS_AT_ONCE):
-            place = slice(first, first + OUTPUTS_AT_ONCE)
+            columns = slice(first, first + OUTPUTS_AT_ONCE)
             part = copy(self)
-            part.cross, part.squares = self.cross[:, place], self.squares[place]
-            yield place, part
+            part.cross, part.squares = self.cross[:, columns], self.squares[columns]
+            yield columns, part
 
     def solve(self, penalty: float | Tensor) -> Tensor:
         """Return the ridge weights `[inputs, outputs]`.
@@ -89,8 +89,8 @@ def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple
     total = reduce(add, blocks)
     errors = torch.zeros(len(penalties), total.cross.shape[1], dtype=torch.float64)
     for block in blocks if len(blocks) > 1 else []:
-        rest = total - block
-        errors += torch.stack([block.error(rest.solve(penalty)) for penalty in penalties])
+        train_sums = total - block
+        errors += torch.stack([block.error(train_sums.solve(penalty)) for penalty in penalties])
     best = errors.argmin(0)
     weight = torch.empty_like(total.cross)
     for choice in best.unique().tolist():
@@ -119,7 +119,7 @@ class Inputs:
         lags = [lag for lag in LAGS if lag < history]
         return {
             "history": (1 + len(self.boxes)) * history,
-            "memory": len(AROUND) * len(PERIODS) * self.memory,
+            "memory": len(BOX_CELLS) * len(PERIODS) * self.memory,
             "stencil": len(OFFSETS) * len(lags) * self.stencil,
         }
 
@@ -130,38 +130,38 @@ class Inputs:
         """
         height, width = windows.shape
         graph, starts = GridGraph(height, width, windows.ocean, windows.wrap), windows.starts
-        found = []
+        inputs = []
         if self.memory:
             means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
-            around = [box_means(means, graph, size) if size != 1 else means for size in AROUND]
-            found += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in around]
+            box_averages = [box_means(means, graph, size) if size != 1 else means for size in BOX_CELLS]
+            inputs += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in box_averages]
         if self.stencil:
             last, box = windows.history - 1, 1 + self.boxes.index(3)
             lags = [lag for lag in LAGS if lag <= last]
             days = torch.stack([fields[last - lag :: windows.every, box][:starts] for lag in lags], 1)
             maps = days.unflatten(-1, (-1, *windows.shape))
-            found += [
+            inputs += [
                 shifted(maps, *offset, windows.wrap).flatten(2) * windows.ocean.flatten() for offset in OFFSETS
             ]
-        return torch.cat(found, 1)
+        return torch.cat(inputs, 1)
 
     def further_of(self, past: Tensor, graph: GridGraph, history: int) -> Tensor:
         """Return memory and stencil at the end of `past [B, N, days]`, `[B, N, inputs]`, 0 on land.
 
         The stencil reads only the last `history` days. The memory is 0 if `past` is too short for it.
         """
-        ocean, count, found = graph.mask.unsqueeze(-1).to(past.dtype), past.shape[-1], []
+        ocean, count, inputs = graph.mask.unsqueeze(-1).to(past.dtype), past.shape[-1], []
         if self.memory:
             means = past.new_zeros(*past.shape[:-1], len(PERIODS))
-            if count >= LONGEST:
+            if count >= MEMORY_DAYS:
                 means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
-            found += [box_means(means, graph, size) if size != 1 else means for size in AROUND]
+            inputs += [box_means(means, graph, size) if size != 1 else means for size in BOX_CELLS]
         if self.stencil:
             lagged = torch.stack([past[..., -1 - lag] for lag in LAGS if lag < history], -1)
             days = box_means(lagged, graph, 3)
             maps = days.movedim(-1, 1).unflatten(-1, (graph.height, graph.width))
-            found += [shifted(maps, *offset, graph.wrap).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
-        return torch.cat(found, -1)
+            inputs += [shifted(maps, *offset, graph.wrap).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
+        return torch.cat(inputs, -1)
 
 
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
@@ -179,7 +179,7 @@ def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
 def _period_means(windows: Any) -> Tensor:
     """Return the means over `PERIODS` before the initial dates of windows, `[starts * periods, tiles * N]`."""
     values = (windows.values * windows.ocean).flatten(1)
-    if windows.before + windows.history < LONGEST:
+    if windows.before + windows.history < MEMORY_DAYS:
         return values.new_zeros(windows.starts * len(PERIODS), values.shape[1])
     today = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
     ago = today[:, None] - torch.arange(len(values))
@@ -209,17 +209,18 @@ def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
     products = torch.stack(list(_over_windows(fields, length, windows.every, starts)))
     size, count = fields.shape[1] * history, int(windows.ocean.sum())
     day = torch.arange(history)
-    first, apart = torch.minimum(day[:, None], day), (day[:, None] - day).abs()
-    gram = products[first, apart]
+    first, input_lags = torch.minimum(day[:, None], day), (day[:, None] - day).abs()
+    gram = products[first, input_lags]
     gram = torch.where((day[:, None] <= day)[..., None, None], gram, gram.transpose(2, 3))
-    later = torch.arange(history, length) - day[:, None]
-    total = torch.stack([one.sum(1, dtype=torch.float64) for one in fields])  # a single sum would copy them all
+    target_lags = torch.arange(history, length) - day[:, None]
+    # A single sum would copy all fields.
+    total = torch.stack([day_fields.sum(1, dtype=torch.float64) for day_fields in fields])
     total = torch.stack([total[i :: windows.every][:starts].sum(0) for i in range(length)])  # [day, field]
     sums = Sums(sum(inputs.groups(history).values()) + 1, windows.horizon)
     sums.gram[:size, :size] = gram.permute(2, 0, 3, 1).reshape(size, size)
     sums.gram[-1, :size] = sums.gram[:size, -1] = total[:history].T.flatten()
     sums.gram[-1, -1] = starts * count
-    sums.cross[:size] = products[day[:, None], later, :, 0].permute(2, 0, 1).reshape(size, -1)
+    sums.cross[:size] = products[day[:, None], target_lags, :, 0].permute(2, 0, 1).reshape(size, -1)
     sums.cross[-1] = total[history:, 0]
     sums.squares += products[history:, 0, 0, 0]
     if len(sums.gram) > size + 1:
@@ -230,17 +231,17 @@ def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
 def _add_further(sums: Sums, further: Tensor, fields: Tensor, windows: Any) -> None:
     """Add the products of `further [starts, inputs, cells]` with each other and with all fields."""
     history, count, size = windows.history, fields.shape[1], windows.history * fields.shape[1]
-    inside = slice(size, -1)
+    block = slice(size, -1)
     for start, x in enumerate(further):
         first = start * windows.every
-        seen = fields[first : first + history + windows.horizon].flatten(0, 1)
-        products = (x @ seen.T).unflatten(1, (-1, count))  # [input, day, field]
-        sums.gram[inside, :size] += products[:, :history].transpose(1, 2).flatten(1)
-        sums.gram[inside, inside] += x @ x.T
-        sums.gram[inside, -1] += x.sum(1)
-        sums.cross[inside] += products[:, history:, 0]
-    sums.gram[:size, inside] = sums.gram[inside, :size].T
-    sums.gram[-1, inside] = sums.gram[inside, -1]
+        window_fields = fields[first : first + history + windows.horizon].flatten(0, 1)
+        products = (x @ window_fields.T).unflatten(1, (-1, count))  # [input, day, field]
+        sums.gram[block, :size] += products[:, :history].transpose(1, 2).flatten(1)
+        sums.gram[block, block] += x @ x.T
+        sums.gram[block, -1] += x.sum(1)
+        sums.cross[block] += products[:, history:, 0]
+    sums.gram[:size, block] = sums.gram[block, :size].T
+    sums.gram[-1, block] = sums.gram[block, -1]
 
 
 def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Iterator[Tensor]:
@@ -254,21 +255,21 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     days = -(-((starts - 1) * every + length) // rows) * rows
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
     for day in range(0, days, rows):
-        seen = fields[day : day + reach].flatten(0, 1)
+        chunk = fields[day : day + reach].flatten(0, 1)
         product = fields.new_zeros(rows * count, reach * count)  # 0 for days after the last one
-        product[: len(seen), : len(seen)] = seen[: rows * count] @ seen.T
+        product[: len(chunk), : len(chunk)] = chunk[: rows * count] @ chunk.T
         row = count * reach * count
         band = product.as_strided(
             (rows // every, every, length, count, count),
             (every * (row + count), row + count, count, reach * count, 1),
         )
-        known: dict[tuple[int, int], Tensor] = {}
+        band_sums: dict[tuple[int, int], Tensor] = {}
         for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
             ends = max(0, step - day // every), min(rows // every, starts + step - day // every)
             if ends[0] < ends[1]:
-                if ends not in known:
-                    known[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)
-                total[step] += known[ends]
+                if ends not in band_sums:
+                    band_sums[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)
+                total[step] += band_sums[ends]
     yield from total.flatten(0, 1)[:length]
 
 
@@ -292,9 +293,9 @@ def _box_sums(field: Tensor, size: int, wrap: bool) -> Tensor:
     """
     reach, width = size // 2, field.shape[2]
     if wrap:
-        beside = min(reach, (width - 1) // 2)
-        field = torch.cat([field[:, :, width - beside :], field, field[:, :, :beside]], 2)
-        return _box_sums_within(field, (reach, beside)).narrow(2, beside, width)
+        padding = min(reach, (width - 1) // 2)
+        field = torch.cat([field[:, :, width - padding :], field, field[:, :, :padding]], 2)
+        return _box_sums_within(field, (reach, padding)).narrow(2, padding, width)
     return _box_sums_within(field, (reach, reach))
 
 

@@ -38,7 +38,7 @@ Write = Callable[[slice, xr.Dataset], None]
 
 
 @dataclass(frozen=True)
-class Truth:
+class Analysis:
     """Observations, ocean mask, climatology and scale of the days on which forecasts are verified.
 
     Not all days may fit in memory, so the methods take a slice of the positions of initial dates.
@@ -62,7 +62,7 @@ class Truth:
     leads: NDArray[np.integer]
 
     @classmethod
-    def of(cls, run: Run, split: str = "test") -> "Truth":
+    def of(cls, run: Run, split: str = "test") -> "Analysis":
         """Open the prepared stores of a run.
 
         Raises SSTCastError if they differ from the data the run was trained on.
@@ -71,7 +71,7 @@ class Truth:
         return cls.open(run.config.data, split)
 
     @classmethod
-    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Truth":
+    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Analysis":
         """Open the prepared stores of `data`, for initial dates `every` days apart.
 
         Raises SSTCastError if they do not exist.
@@ -82,12 +82,12 @@ class Truth:
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)
 
-    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray, leads: NDArray[np.integer]) -> "Truth":
-        """Restrict the verification to some initial dates of the split, leads, and the cells `known(lat, lon)`.
+    def at(self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer]) -> "Analysis":
+        """Restrict the verification to some initial dates of the split, leads, and the `cells(lat, lon)`.
 
         Raises SSTCastError if none of these cells is ocean.
         """
-        ocean = to_tiles(known.values, self.index) & self.ocean
+        ocean = to_tiles(cells.values, self.index) & self.ocean
         if not ocean.any():
             raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
@@ -158,13 +158,13 @@ class Truth:
         """Divide the initial dates into blocks of evenly spaced dates whose forecasts fit in memory."""
         at = self.windows.at
         step = max(1, min(64, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size)))
-        found, first = [], 0
+        blocks, first = [], 0
         for stop in range(1, len(at) + 1):
             uneven = stop < len(at) and stop - first > 1 and at[stop] - at[stop - 1] != at[first + 1] - at[first]
             if stop == len(at) or stop - first == step or uneven:
-                found.append(slice(first, stop))
+                blocks.append(slice(first, stop))
                 first = stop
-        return found
+        return blocks
 
     @cached_property
     def statistics(self) -> xr.Dataset:
@@ -173,8 +173,8 @@ class Truth:
 
     def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
         """Put `[..., tile, N]` on the map `[..., lat, lon]`, NaN outside `cells`, by default the scored cells."""
-        inside = self.ocean if cells is None else cells
-        return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, self.shape)
+        mask = self.ocean if cells is None else cells
+        return from_tiles(np.where(mask, tiles, np.float32(np.nan)), self.index, self.shape)
 
     def small_scales(self, tiles: Array) -> Array:
         """Return the small scales of `[..., tile, N]`, 0 on land. Averaging boxes cross the edges of tiles."""
@@ -213,7 +213,7 @@ def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
 
 @contextmanager
 def forecast_file(
-    path: Path, run: Run, data: Truth, dates_per_chunk: int, /, **attributes: str
+    path: Path, run: Run, data: Analysis, dates_per_chunk: int, /, **attributes: str
 ) -> Iterator[Write]:
     """Yield a function `write(dates, variables)` that adds the forecasts from some dates to a Zarr store.
 

@@ -60,15 +60,15 @@ def describe(run: Run) -> dict[str, str]:
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = read_history(run.history)
-    better = np.flatnonzero(history["best"])  # empty if no validation score was finite
-    done = len(history["epoch"])
-    waited = done - 1 - (int(better[-1]) if len(better) else -1)
-    finished = done >= epochs or (patience is not None and waited >= patience)
+    best = np.flatnonzero(history["best"])  # empty if no validation score was finite
+    epochs_done = len(history["epoch"])
+    epochs_waited = epochs_done - 1 - (int(best[-1]) if len(best) else -1)
+    finished = epochs_done >= epochs or (patience is not None and epochs_waited >= patience)
     name = next(column for column in history if column.startswith("validation_"))
-    score = f"{history[name][better[-1]]:.4f} ({name.removeprefix('validation_')})" if len(better) else "-"
+    score = f"{history[name][best[-1]]:.4f} ({name.removeprefix('validation_')})" if len(best) else "-"
     seconds = int(history["seconds"][-1])
     return row | {
-        "state": "finished" if finished else f"epoch {done} of {epochs}",
+        "state": "finished" if finished else f"epoch {epochs_done} of {epochs}",
         "best validation": score,
         "time": f"{seconds // 3600}:{seconds % 3600 // 60:02d}:{seconds % 60:02d}",
     }

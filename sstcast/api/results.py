@@ -1,0 +1,310 @@
+"""The public functions for scores and what shows them: evaluate, score, hindcast, maps, pages and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sstcast.api.data import Result, Seeds, as_config, expand_path, field_source, listed, read_places, seeds_of
+from sstcast.errors import SSTCastError
+from sstcast.log import reporting
+from sstcast.storage.artefacts import expand_user
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sstcast.config import RunConfig
+    from sstcast.figures.tables import Sheet
+    from sstcast.runs import Run
+    from sstcast.scores.leaderboard import Contest
+
+
+def evaluate(
+    run: Run | Path | str,
+    against: str | Run | Path = "multiscale",
+    source: str | Path | xr.Dataset | xr.DataArray | None = None,
+    region: str | None = None,
+    index: str | Path | None = None,
+    places: Path | str | None = None,
+) -> Result[dict[str, Any]]:
+    """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
+
+    Args:
+        run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
+        against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
+            run is shown (in Python, in `ratios`), but not saved.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
+            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
+            one, they must hold the same days, unless a region is given.
+        region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+        index: also score the initial dates in the lower, middle and upper third of an index separately. The index
+            is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+        places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
+            GeoJSON with points and polygons.
+
+    Returns:
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
+
+    Raises:
+        SSTCastError: the run is not trained, its data have changed, or the other data do not suit it.
+
+    Source:
+        `docs/evaluation.md` cites the source of each score.
+
+    Examples:
+        >>> metrics = sstcast.evaluate(run).value
+        >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
+        True
+    """
+    from sstcast.forecasting.transfer import continued, transferred_run
+    from sstcast.names import BASELINES, MODEL
+    from sstcast.runs import Run
+    from sstcast.scores.evaluate import compare_runs, evaluate
+
+    reference, run = _reference(against), Run.open(expand_user(run))
+    if isinstance(reference, Run) and reference.folder.name in (MODEL, *BASELINES):
+        raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
+    days = field_source(source, region=region)
+    if days.given and (days := continued(run.trained, days)).given:
+        run = transferred_run(run, days)
+    metrics, new = evaluate(run, read_places(places))
+    metrics = _by_index(run.folder, metrics, index)
+    if isinstance(reference, Run):
+        ratios, name = metrics["ratios"], reference.folder.name
+        mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare_runs(run, reference)}}
+        metrics = metrics | {"ratios": ratios | {"mse": mse}}
+    return Result(metrics, run.metrics, new)
+
+
+@reporting()
+def hindcast(
+    configs: Sequence[RunConfig | Path | str],
+    years: str,
+    fold: int = 4,
+    validation: int = 2,
+    every: int = 3,
+    seeds: Seeds = None,
+    combine: str | None = None,
+    average: str | None = None,
+    select: str | None = None,
+    index: str | Path | None = None,
+    places: Path | str | None = None,
+    out: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    jobs: int = 1,
+    scheduler: str | None = None,
+    source: xr.Dataset | xr.DataArray | None = None,
+) -> Result[dict[str, Any]]:
+    """Train systems on earlier years only, forecast many years, and score all years together.
+
+    Args:
+        configs: configurations of the systems, with different names and the same cells, history and horizon.
+        years: first and last year to forecast, for instance `1997:2016`.
+        fold: number of test years per training.
+        validation: number of validation years before the test years, used to select the weights.
+        every: days between initial dates.
+        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        combine: name for a combination of all systems, with weights fitted in each fold, which is also scored.
+        average: name for a combination with equal weights, which is also scored.
+        select: names of systems, separated by commas. In each fold, the one with the lowest error in the two folds
+            before it is scored as `selected`.
+        index: also score the initial dates in the lower, middle and upper third of an index separately. The index
+            is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+        places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
+            GeoJSON with points and polygons.
+        out: the hindcast's folder, `runs/hindcast-YEARS` by default.
+        overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
+        jobs: number of runs to train in parallel.
+        scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
+        source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+
+    Returns:
+        The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
+        ratio to the squared error of the best linear system.
+
+    Raises:
+        SSTCastError: years are outside the data, a fold has too few training days, or the systems' data differ.
+        Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
+
+    Examples:
+        >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1).value
+        prepared/...
+        >>> sorted(scores["systems"])[:3]
+        ['climatology', 'damped persistence', 'multiscale ridge']
+    """
+    from sstcast.hindcasts.hindcast import hindcast
+    from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
+
+    protocol = Protocol.parse(years, fold, validation, every)
+    folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
+    systems = [as_config(config, overrides, source) for config in configs]
+    candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
+    areas = read_places(places)
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, candidates, areas)
+    metrics, new = hindcast(plan, jobs, scheduler)
+    return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
+
+
+def score(
+    file: Path | str,
+    truth: str | Path | xr.Dataset | xr.DataArray | None = None,
+    against: Sequence[str | Run | Path] = (),
+    region: str | None = None,
+    out: Path | str | None = None,
+    variable: str | None = None,
+    units: str | None = None,
+    leads: int | None = None,
+    index: str | Path | None = None,
+) -> Result[dict[str, Any]]:
+    """Score forecasts from any system, given as a file, against the baselines and your runs.
+
+    Args:
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
+        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an xarray
+            object. By default, the data of the first run in `against`.
+        against: runs to score on the same days, or baselines to compare with. The baselines are always scored.
+        region: a name in `configs/regions.yaml` or `W,E,S,N`. By default, the region of the first run in
+            `against`, or the area where forecasts and observations overlap.
+        out: the folder for the scores, by default beside the file.
+        variable: name of the SST variable, if it is not found automatically.
+        units: units of SST, for instance `K`, in place of those that the file or store states.
+        leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
+        index: also score the initial dates in the lower, middle and upper third of an index separately. The index
+            is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+
+    Returns:
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
+
+    Raises:
+        SSTCastError: the file, the truth, the region or a run is unusable, or they do not fit together.
+
+    Examples:
+        >>> metrics = sstcast.score(run.forecasts, against=[run]).value
+        >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
+        True
+    """
+    from sstcast.runs import Run
+    from sstcast.scores.score import score
+
+    runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
+    days = field_source(truth, region=region)
+    metrics, scored, new = score(expand_user(file), days, runs, expand_path(out), variable, units, leads)
+    return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
+
+
+def page(
+    forecast: Run | Path | str,
+    out: Path | str | None = None,
+    region: str | None = None,
+    max_size: float = 20,
+) -> Result[None]:
+    """Write a forecast as one interactive HTML page, with daily maps and a time series at every point.
+
+    Args:
+        forecast: a forecast's `.nc` or `.zarr`, or a run, to show its newest forecast.
+        out: the `.html` to write, by default beside the forecast.
+        region: the part to show, as a name in `configs/regions.yaml` or `W,E,S,N`.
+        max_size: maximum size of the page in MB.
+
+    Returns:
+        The page's `path`, and whether this call wrote it (`new`).
+
+    Raises:
+        SSTCastError: the file is damaged or no forecast, or the page would be larger than `max_size`.
+
+    Examples:
+        >>> sstcast.page(run).path.suffix
+        '.html'
+    """
+    from sstcast.reports.page import write_forecast_page
+
+    return Result(None, *write_forecast_page(expand_user(forecast), expand_path(out), region, max_size))
+
+
+def map(run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None) -> list[Path]:
+    """Draw maps of the errors and of example forecasts of a run or a scored file, or of a hindcast's scores.
+
+    Args:
+        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
+        projection: a cartopy projection, for instance `Robinson`.
+        region: the part to draw, as a name in `configs/regions.yaml` or `W,E,S,N`.
+
+    Returns:
+        The paths of the PNG files.
+
+    Raises:
+        SSTCastError: the run has no scores and cannot be evaluated, or there is no such projection.
+
+    Examples:
+        >>> sstcast.map(run)[-1].name
+        'ratio-by-lead.png'
+    """
+    from sstcast.figures.results import Results
+    from sstcast.reports.report import draw_maps
+
+    return draw_maps(Results(expand_user(run), region), projection)
+
+
+def report(run: Run | Path | str) -> Result[None]:
+    """Write all results of a run, a hindcast or a scored file to one HTML page.
+
+    Args:
+        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
+
+    Returns:
+        The report's `path`, and whether this call wrote it (`new`).
+
+    Raises:
+        SSTCastError: the run has no scores and cannot be evaluated, or its files are damaged.
+
+    Examples:
+        >>> sstcast.report(run).path.name
+        'report.html'
+    """
+    from sstcast.figures.results import Results
+    from sstcast.reports.report import write_report
+
+    return Result(None, *write_report(Results(expand_user(run))))
+
+
+def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
+    """Rank all evaluated runs in a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
+
+    Args:
+        folder: a folder of runs.
+
+    Returns:
+        The contests, each with its comparable runs from best to worst, and a table per hindcast.
+
+    Raises:
+        SSTCastError: the folder holds no evaluated run.
+
+    Examples:
+        >>> sstcast.leaderboard(run.folder.parent).path.name
+        'leaderboard.csv'
+    """
+    from sstcast.reports.leaderboard import hindcast_sheets, write_leaderboard
+    from sstcast.scores.leaderboard import leaderboard
+
+    runs = expand_user(folder)
+    hindcasts = hindcast_sheets(runs)
+    contests = leaderboard(runs, empty=bool(hindcasts))
+    return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
+
+
+def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -> dict[str, Any]:
+    """Add scores by third of an index to `metrics`, if an index is given."""
+    if index is None:
+        return metrics
+    from sstcast.scores.score_files import ScoreFiles
+    from sstcast.scores.summary import split_by_index
+
+    return split_by_index(ScoreFiles(folder), metrics, str(expand_user(index)))
+
+
+def _reference(against: Run | Path | str) -> Run | str:
+    from sstcast.runs import Run
+    from sstcast.scores.evaluate import reference
+
+    return against if isinstance(against, Run) else reference(str(expand_user(against)))
