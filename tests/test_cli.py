@@ -16,10 +16,32 @@ from sstcast import __version__, cli
 from sstcast.config import load_config
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.graphs.graph import check_memory
+from sstcast.log import LOG, reporting, silent
 from sstcast.runs import Run
 from sstcast.training import train as training
 
 Command = Callable[..., tuple[int, str, str]]
+
+
+def test_quiet_and_verbose_change_what_is_printed(run_yaml: Path, command: Command) -> None:
+    _, shown, _ = command("prepare", run_yaml)
+    _, verbose, _ = command("prepare", run_yaml, "--verbose")
+    _, quiet, _ = command("--quiet", "prepare", run_yaml)
+    assert ("days written" in shown, "nothing to do" in verbose, quiet) == (True, True, "")
+    code, verbose, _ = command("train", run_yaml, "--verbose")
+    assert code == 0
+    assert "training on cpu with 32-true, 1 thread" in verbose
+
+
+def test_warnings_reach_standard_error_in_python_too(capsys: pytest.CaptureFixture[str]) -> None:
+    LOG.info("a step")
+    LOG.warning("a warning\x1b")
+    with reporting():
+        LOG.info("a step of a long task")
+        with silent():
+            LOG.info("a step within another")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("a step of a long task\n", "a warning\\x1b\n")
 
 
 def test_lists_do_not_wait_for_libraries(command: Command, run_yaml: Path, tmp_path: Path) -> None:

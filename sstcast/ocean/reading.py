@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
-from sstcast.log import warn_once
+from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
@@ -116,6 +116,10 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     for part in parts:
         open_files.callback(part.close)
     sst.set_close(open_files.close)
+    LOG.debug(
+        f"{path}: read {parts[0].field.name} as SST: {counted(sst.sizes['time'], 'day')}, "
+        f"{sst.sizes['lat']} x {sst.sizes['lon']} cells, from {counted(len(parts), 'file')}"
+    )
     return sst
 
 

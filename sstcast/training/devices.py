@@ -13,7 +13,7 @@ from rich.console import Console
 from torch import nn
 
 from sstcast.config import TrainingConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.storage.artefacts import CACHE, FIRST_PROCESS
 
@@ -40,6 +40,7 @@ def start(options: TrainingConfig) -> "Fabric":
         accelerator=device.type, strategy=options.strategy, devices=options.devices, precision=precision
     )
     fabric.launch()
+    LOG.debug(f"training on {device.type} with {precision}, {counted(torch.get_num_threads(), 'thread')}")
     return fabric
 
 
