@@ -105,7 +105,7 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
     other, _ = train(linear, training_windows(linear))
     with pytest.raises(SSTCastError, match="was trained on its validation days; combine it with --equal"):
         combine([run, other], tmp_path / "both")
-    assert combine([run, other], tmp_path / "mean", equal=True).best.exists()
+    assert combine([run, other], tmp_path / "mean", equal=True)[0].best.exists()
     with pytest.raises(ValidationError, match="weights cannot be selected on training days; set epochs to 1"):
         TrainingConfig(epochs=2, include_validation=True)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import shapely
 import xarray as xr
+from logged import logged
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.places import Places
@@ -67,8 +68,8 @@ def test_weights_are_areas_times_ocean(tmp_path: Path, name: str) -> None:
     ocean = fraction.values >= 0.5
     ocean[4, 4] = False
     shapes = [shapely.Polygon(part[0], part[1:]) for part in parts]
-    lines: list[str] = []
-    (found,) = written(tmp_path, *parts).weights(fraction, ocean, lines.append)
+    with logged() as lines:
+        (found,) = written(tmp_path, *parts).weights(fraction, ocean)
     np.testing.assert_allclose(found, expected(shapely.MultiPolygon(shapes), fraction, ocean), atol=2e-4)
     assert lines[0].startswith("area: 9")
     assert lines[0].endswith(f"of its area are in {(found > 0).sum()} ocean cells")
@@ -78,7 +79,7 @@ def test_weights_are_areas_times_ocean(tmp_path: Path, name: str) -> None:
 def test_areas_shrink_towards_the_poles(tmp_path: Path, south: float) -> None:
     fraction = grid(south=south)
     corners = [[[x, y + south + 1] for x, y in SQUARE]]
-    found = written(tmp_path, corners).weights(fraction, np.ones(fraction.shape, bool), str)[0]
+    found = written(tmp_path, corners).weights(fraction, np.ones(fraction.shape, bool))[0]
     wanted = expected(shapely.Polygon(corners[0]), fraction, np.ones(fraction.shape, bool))
     np.testing.assert_allclose(found, wanted, atol=2e-4)
 
@@ -114,7 +115,7 @@ def test_areas_cross_the_date_line(tmp_path: Path, west: float, case: str) -> No
     fraction = grid(west=west)
     ocean = np.ones(fraction.shape, bool)
     shape = shapely.Polygon([[178, 0], [182, 0], [182, 3], [178, 3]], [NOTCH])
-    (found,) = written(tmp_path, *ACROSS[case]).weights(fraction, ocean, str)
+    (found,) = written(tmp_path, *ACROSS[case]).weights(fraction, ocean)
     np.testing.assert_allclose(found, expected(shape, fraction, ocean), atol=2e-4)
 
 
@@ -125,9 +126,9 @@ def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:
     ocean = np.ones(fraction.shape, bool)
     ocean[6, 10] = False  # the cell of the shore
     ocean[5:, 12:] = False
-    lines: list[str] = []
     places = Places.read(path)
-    found = places.weights(fraction, ocean, lines.append)
+    with logged() as lines:
+        found = places.weights(fraction, ocean)
     assert places.names == ["a, b", "shore", "inland", "away"]
     assert found[0, 2, 3] == 1
     assert found.sum((1, 2)).tolist() == [1, 1, 0, 0]
@@ -144,13 +145,14 @@ def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:
 
 
 def test_an_area_with_too_little_sea_is_refused_and_one_outside_is_not(tmp_path: Path) -> None:
-    fraction, lines = grid(), []
+    fraction = grid()
     ocean = np.ones(fraction.shape, bool)
     ocean[:, :10] = False
     with pytest.raises(SSTCastError, match=r"areas.geojson: area: only 25% of its area are ocean cells"):
-        written(tmp_path, [SQUARE]).weights(fraction, ocean, str)
+        written(tmp_path, [SQUARE]).weights(fraction, ocean)
     beyond = [[[x + 50, y] for x, y in SQUARE]]
-    assert not written(tmp_path, beyond).weights(fraction, ocean, lines.append).any()
+    with logged() as lines:
+        assert not written(tmp_path, beyond).weights(fraction, ocean).any()
     assert lines == ["area: lies outside the region, -2,6,-1,5, so it has no forecast"]
 
 
