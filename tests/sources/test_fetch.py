@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from logged import logged
 from oisst_server import DAYS, REGION, OisstServer, daily_file, daily_files, daily_path
 from storing import assert_holds, get
 
@@ -27,10 +28,10 @@ def test_all_days_arrive_and_the_second_time_there_is_nothing_to_do(aws, tmp_pat
     assert_holds(tmp_path / "a.zarr", DAYS)
     assert sorted(aws.seen) == sorted(map(daily_path, DAYS))
     aws.seen.clear()
-    said: list[str] = []
     request = FetchRequest(DAYS[0], DAYS[-1], region=REGION, out=tmp_path / "a.zarr")
-    assert fetch(request, said.append).fetched == 0
-    assert said == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are present"]
+    with logged() as lines:
+        assert fetch(request).fetched == 0
+    assert lines == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are present"]
     assert aws.seen == []
 
 
