@@ -119,7 +119,7 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
         raise RuntimeError("no such luck\nat all")
 
     assert compile_model(model, True, torch.device("cpu"), 1, attempt) is model
-    assert "not compiled: RuntimeError: no such luck; training continues without" in capsys.readouterr().out
+    assert "not compiled: RuntimeError: no such luck; training continues without" in capsys.readouterr().err
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.weight.grad is None
 
