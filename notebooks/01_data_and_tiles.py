@@ -19,7 +19,6 @@
 # 1982 to 2016.
 
 # %%
-
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
