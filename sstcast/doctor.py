@@ -15,6 +15,7 @@ from sstcast.workers import cores
 
 PURPOSES = {
     "benchmarks": "OGB's graph data sets and molecules given as SMILES",
+    "cloud": "Zarr stores at a URL",
     "cluster": "`--scheduler` (dask on a cluster)",
     "notebooks": "the notebooks",
     "docs": "`make docs`",
@@ -47,8 +48,9 @@ def examine() -> Iterator[str]:
             yield f"  {need.name} {version}"
             unfit += [] if fits else [f"{need.name}{need.specifier}"]
         elif need.name != "sstcast" and not fits:
-            extra = next(name for name in PURPOSES if need.marker.evaluate({"extra": name}))
-            missing[extra].append(need.name)
+            extras = [name for name in PURPOSES if need.marker.evaluate({"extra": name})]  # none on an older Python
+            if extras:
+                missing[extras[0]].append(need.name)
     for extra, names in missing.items():
         if names:
             yield f"missing for {PURPOSES[extra]}: {', '.join(names)}; run `pip install 'sstcast[{extra}]'`"
