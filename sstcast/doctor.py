@@ -48,7 +48,8 @@ def examine() -> Iterator[str]:
             yield f"  {need.name} {version}"
             unfit += [] if fits else [f"{need.name}{need.specifier}"]
         elif need.name != "sstcast" and not fits:
-            extras = [name for name in PURPOSES if need.marker.evaluate({"extra": name})]  # none on an older Python
+            # A package that only a newer Python needs belongs to no extra here.
+            extras = [name for name in PURPOSES if need.marker.evaluate({"extra": name})]
             if extras:
                 missing[extras[0]].append(need.name)
     for extra, names in missing.items():
