@@ -10,7 +10,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 # Colours at 32 even steps of each half. The dark ends of balance and delta are cropped by 12 % of the map, because
 # black at one end looks like black at the other.
-SAMPLES = {
+MAP_COLOURS = {
     "amp": (
         "f1edecefe8e7ede3e1ebdfdce9dad6e7d5d0e5cfc9e4cbc3e2c6bde1c1b8dfbdb2deb8acdcb4a6dbafa1d9aa9bd8a695"
         "d6a08ed59c88d49782d2927dd18e77d08971ce856ccd8066cb7c61ca775bc87155c66d50c5684ac36346c25e41c0593c"
@@ -46,7 +46,7 @@ PLACES = np.concatenate([np.linspace(0, 127, 32), np.linspace(128, 255, 32)]).ro
 
 
 def colour_map(name: str) -> Colormap:
-    """Return one of the `SAMPLES` as a colour map of 256 colours."""
-    text = SAMPLES[name]
+    """Return one of the `MAP_COLOURS` as a colour map of 256 colours."""
+    text = MAP_COLOURS[name]
     colours = [f"#{text[first : first + 6]}" for first in range(0, len(text), 6)]
     return LinearSegmentedColormap.from_list(name, list(zip(PLACES, colours, strict=True)), 256)

@@ -40,7 +40,7 @@ GAP = 0.5  # inches around a panel for its title, degree labels and part of the 
 TITLE = 12.0  # points of the titles above columns
 PAD = 0.12  # inches above and below a panel, because matplotlib underestimates the height of maps with titles
 NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
-WIDE = 0.6  # largest height / width of a map that counts as wide
+WIDE_RATIO = 0.6  # largest height / width of a map that counts as wide
 
 
 class PanelArea(NamedTuple):
@@ -167,7 +167,7 @@ def draw_forecast(
     xr.align(forecast, truth, join="exact")
     view, leads = View(Box.of(forecast), projection), forecast["lead"].values
     ends = [int(day) for day in leads if day % 7 == 0 or day == leads[-1]]
-    days = ends[-int(area.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
+    days = ends[-int(area.width / (NARROW_PANEL if view.shape > WIDE_RATIO else WIDE_PANEL)) :]
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
     warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
     error = colour_norm((forecast - truth).values, "difference")

@@ -17,7 +17,7 @@ from sstcast.geo import Box
 from sstcast.ocean.places import OUTLINES, Places
 
 WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
-WIDE, HIGH = 150, 40  # of a curve, in units of its drawing
+CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing
 SPACE = 2
 STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
 
@@ -75,14 +75,15 @@ def _curve(fields: xr.Dataset) -> str:
     bottom, top = float(shown.min()), float(shown.max())
 
     def points(values: NDArray[Any]) -> list[str]:
-        x = SPACE + np.arange(len(values)) * (WIDE - 2 * SPACE) / max(1, len(values) - 1)
-        y = HIGH - SPACE - (values - bottom) / max(top - bottom, 0.01) * (HIGH - 2 * SPACE)
+        x = SPACE + np.arange(len(values)) * (CURVE_WIDTH - 2 * SPACE) / max(1, len(values) - 1)
+        y = CURVE_HEIGHT - SPACE - (values - bottom) / max(top - bottom, 0.01) * (CURVE_HEIGHT - 2 * SPACE)
         return [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)]
 
     band = " ".join(points(low) + points(high)[::-1])
     label = f"Mean from {mean[0]:.1f} to {mean[-1]:.1f} °C, with its 80 % interval"
     return (
-        f'<svg viewBox="0 0 {WIDE} {HIGH}" width="{WIDE}" height="{HIGH}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}" width="{CURVE_WIDTH}" height="{CURVE_HEIGHT}" '
+        f'role="img" aria-label="{label}">'
         f'<polygon points="{band}" fill="var(--forecast)" opacity=".3"/>'
         f'<polyline points="{" ".join(points(threshold))}" fill="none" stroke="#d55e00" stroke-dasharray="4 2"/>'
         f'<polyline points="{" ".join(points(mean))}" fill="none" stroke="var(--forecast)" stroke-width="2"/>'

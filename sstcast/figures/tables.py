@@ -20,7 +20,7 @@ from sstcast.names import (
     REGION,
     SEASONS,
     THIRDS,
-    WITHOUT,
+    WITHOUT_PREDICTOR,
 )
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
@@ -228,13 +228,13 @@ def gains(metrics: Scores) -> list[str]:
     """Describe in a line for each predictor of a linear system what it is worth."""
     lines = []
     for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
-        if name.startswith(WITHOUT) and compared["ratio"] is not None:
+        if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
             own, rest = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
-                f"Predictor {name.removeprefix(WITHOUT)}: MSE {own:.4f} °C² with it, {rest:.4f} without, "
-                f"ratio {compared['ratio']:.4f} ({ends})."
+                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {own:.4f} °C² with it, {rest:.4f} "
+                f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
     return lines
 

@@ -27,7 +27,7 @@ from sstcast.forecasting.predictor import (
     not_below_freezing,
     predictor_of,
 )
-from sstcast.forecasting.samples import MOST_CELLS, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
+from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
@@ -359,7 +359,7 @@ class LoadedRun:
         lowest = freezing_point.values[ocean.values]
         of_areas = asked is not None and any(not place.is_point for place in asked.places.places)
         errors = None
-        unasked = samples is None and len(lowest) <= MOST_CELLS and paths.enough(day, SAMPLES)
+        unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
         if samples or of_areas or unasked:
             errors = paths.standard_errors(day, samples or SAMPLES)
         found = fields

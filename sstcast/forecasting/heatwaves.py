@@ -26,7 +26,7 @@ from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 
-SAMPLES = 256
+TRAJECTORIES = 256
 WORD = 64  # trajectories per integer
 CELLS_AT_ONCE = 1024  # the trajectories of this many cells fit in the processor's cache
 
@@ -55,7 +55,7 @@ class Trajectories:
     """
 
     correlation: Array
-    samples: int = SAMPLES
+    samples: int = TRAJECTORIES
 
     @cached_property
     def first(self) -> Bits:

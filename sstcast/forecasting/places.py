@@ -39,8 +39,8 @@ COLUMNS = {  # of the table; levels are added to the last three
     "place_heatwave_share_quantile": "heatwave_share_q",
     "place_share_probability": "probability_of_share_",
 }
-ROUNDING = 1e-6
-DECIMALS = 4  # of numbers in the table
+ROUNDING_SHARE = 1e-6
+TABLE_DECIMALS = 4  # of numbers in the table
 
 
 def parse_shares(text: str) -> tuple[float, ...]:
@@ -116,7 +116,7 @@ def _of_areas(
     threshold = np.where(undefined, np.nan, np.nan_to_num(limits) @ weights.T / weights.sum(1))
     beyond = (means > threshold[..., None]).mean(-1)
     inside = heatwave_shares(*cells_of(fields), errors, weights)[1:]
-    reached = np.stack([(inside >= np.float32(share / 100 - ROUNDING)).mean(-1) for share in shares], axis=1)
+    reached = np.stack([(inside >= np.float32(share / 100 - ROUNDING_SHARE)).mean(-1) for share in shares], axis=1)
     none = np.isnan(inside[..., 0])
     return {
         "place_sst": means.mean(-1),
@@ -166,6 +166,6 @@ def write_table(forecast: xr.Dataset, path: Path) -> None:
     """Write the table of places to a CSV file."""
     table = table_of_places(forecast)
     numbers = table.select_dtypes("float")
-    text = table.assign(**numbers.astype(float).round(DECIMALS)).to_csv(index=False, date_format="%Y-%m-%d")
+    text = table.assign(**numbers.astype(float).round(TABLE_DECIMALS)).to_csv(index=False, date_format="%Y-%m-%d")
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

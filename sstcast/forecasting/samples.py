@@ -27,7 +27,7 @@ from sstcast.ocean.prepared import Prepared
 
 SAMPLES = 100
 MOST_SAMPLES = 1000
-MOST_CELLS = 50_000  # of a region whose samples are made unasked, with 1.5 GB of memory
+MAX_CELLS_UNASKED = 50_000  # of a region whose samples are made unasked, with 1.5 GB of memory
 REACH = 45  # days of the year from the initial date to the first day of a path
 SEASON = 2 * REACH + 1  # days of a year on which a path may begin
 CELLS_AT_ONCE = 1024  # cells whose errors are sorted together

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 REMEDY = "try again later, or check data.source"
 OBJECT = "open the data with xarray in Python and pass the object as source= (docs/own-data.md)"
 METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", ".zarray")
-NETCDF = (".nc", ".nc3", ".nc4", ".cdf", ".h5")
-CONNECT, SILENCE, WHOLE = timedelta(seconds=10), timedelta(seconds=60), timedelta(minutes=10)  # time limits
+FILE_SUFFIXES = (".nc", ".nc3", ".nc4", ".cdf", ".h5")
+CONNECT_TIMEOUT, SILENCE_TIMEOUT = timedelta(seconds=10), timedelta(seconds=60)
+REQUEST_TIMEOUT = timedelta(minutes=10)
 RETRIES = 4
 TOGETHER = 32  # requests
 # Attributes that change the values read from unchanged chunks.
@@ -225,7 +226,7 @@ def _find(path: Path) -> tuple[_Store, Literal[2, 3]]:
         )
     if refused:
         raise refused
-    if path.suffix.lower() in NETCDF:
+    if path.suffix.lower() in FILE_SUFFIXES:
         raise SSTCastError(f"{path}: is no Zarr store; download the file and give its path, or {OBJECT}")
     raise SSTCastError(
         f"{path}: is no Zarr store, as it has neither .zmetadata nor zarr.json; check it, or {OBJECT}"
@@ -244,11 +245,11 @@ def _connections(path: Path) -> Iterator[_Store]:
     options: dict[str, Any] = {
         "client_options": {
             "allow_http": True,
-            "connect_timeout": CONNECT,
-            "read_timeout": SILENCE,
-            "timeout": WHOLE,
+            "connect_timeout": CONNECT_TIMEOUT,
+            "read_timeout": SILENCE_TIMEOUT,
+            "timeout": REQUEST_TIMEOUT,
         },
-        "retry_config": {"max_retries": RETRIES, "retry_timeout": WHOLE},
+        "retry_config": {"max_retries": RETRIES, "retry_timeout": REQUEST_TIMEOUT},
     }
     if scheme.startswith("http"):
         yield _Store(HTTPStore(str(path), **options), path)
@@ -268,7 +269,7 @@ def _region(bucket: str, endpoint: str | None) -> str:
     told = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"
-        answer = requests.head(address, allow_redirects=False, timeout=CONNECT.total_seconds())
+        answer = requests.head(address, allow_redirects=False, timeout=CONNECT_TIMEOUT.total_seconds())
         told = answer.headers.get("x-amz-bucket-region")
     return told or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 

@@ -13,7 +13,7 @@ from sstcast.config import FieldSource, PredictorConfig, parse_box
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, area_weights
 from sstcast.ocean.fields import dates
-from sstcast.ocean.reading import NETCDF, open_dataset, open_sst
+from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
 
 MISSING_VALUES = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
 GIVE = "give a CSV of dates and values, a table with months in columns, or NetCDF (docs/predictors.md)"
@@ -63,7 +63,7 @@ def by_span(values: pd.Series, config: PredictorConfig, where: str) -> xr.DataAr
 
 def read_series(path: Path, variable: str | None = None) -> tuple[pd.Series, str]:
     """Read a series by its dates, and its units, "" if the file states none. Raises SSTCastError if it cannot."""
-    if path.suffix.lower() in (*NETCDF, ".zarr"):
+    if path.suffix.lower() in (*NETCDF_SUFFIXES, ".zarr"):
         with open_dataset(path) as dataset:
             series = {str(key): field for key, field in dataset.data_vars.items() if field.ndim == 1}
             if variable not in series and (variable is not None or len(series) != 1):

@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.storage.artefacts import Address, fingerprint
 
-PREFIX = "object:"
+OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
 
 _held: dict[str, xr.Dataset] = {}
@@ -24,7 +24,7 @@ _held: dict[str, xr.Dataset] = {}
 
 def is_object(path: Path) -> bool:
     """Return whether `path` names an xarray object."""
-    return str(path).startswith(PREFIX)
+    return str(path).startswith(OBJECT_PREFIX)
 
 
 def is_there(path: Path) -> bool:
@@ -52,7 +52,7 @@ def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
                 "labels; give the Dataset that holds it"
             )
         data = data.to_dataset()
-    source = source or f"{PREFIX}{tokenize(data)}"
+    source = source or f"{OBJECT_PREFIX}{tokenize(data)}"
     _held[source] = data
     return source
 

@@ -30,11 +30,11 @@ from sstcast.storage.artefacts import as_text, clear_leftovers, is_up_to_date, n
 from sstcast.storage.cf import describe, write_zarr
 from sstcast.storage.stores import open_written
 
-PREFIX = "predictor_"
+VARIABLE_PREFIX = "predictor_"
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary
 LEAST_SHARE = 0.75  # of the values in a mean that must be known
-LEAST_YEARS = 2  # with values of each calendar month in the base period, for a climatology
+MIN_YEARS = 2  # with values of each calendar month in the base period, for a climatology
 LAYOUT = 1
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 
@@ -72,10 +72,10 @@ def known_index(
     months = series.index.month
     by_month = series[known_in_base].groupby(months[known_in_base])
     years = series.index.year[known_in_base].nunique()
-    if years < LEAST_YEARS or len(by_month) < 12 or by_month.count().min() < LEAST_YEARS:
+    if years < MIN_YEARS or len(by_month) < 12 or by_month.count().min() < MIN_YEARS:
         raise SSTCastError(
             f"data.predictors.{name}: {config.source} has {counted(int(known_in_base.sum()), 'value')} in "
-            f"{base[0]}..{base[1]}, but a climatology needs {LEAST_YEARS} of each calendar month; give more"
+            f"{base[0]}..{base[1]}, but a climatology needs {MIN_YEARS} of each calendar month; give more"
         )
     anomalies = series - by_month.mean().reindex(months).to_numpy()
     deviation = float(anomalies[known_in_base].std(ddof=0))
@@ -152,13 +152,15 @@ def with_predictors(
     found = {}
     for name, config in data.predictors.items():
         values = given[name] if given and name in given else open_values(data, folder, name)
-        found[PREFIX + name] = known_index(values, days, config, data.splits.base, name)
+        found[VARIABLE_PREFIX + name] = known_index(values, days, config, data.splits.base, name)
     return anomalies.assign(found) if found else anomalies
 
 
 def predictors_in(anomalies: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return what is known of the predictors, by the names of the variables in `anomalies`."""
-    return {str(name): field for name, field in anomalies.data_vars.items() if str(name).startswith(PREFIX)}
+    return {
+        str(name): field for name, field in anomalies.data_vars.items() if str(name).startswith(VARIABLE_PREFIX)
+    }
 
 
 def digests_of_predictors(data: DataConfig, folder: Path, last: dt.date | None = None) -> dict[str, str]:
@@ -210,7 +212,7 @@ def check_known(known: xr.Dataset, data: DataConfig) -> dict[str, str]:
     """
     day, absent = known["time"].values[-1], {}
     for name, config in data.predictors.items():
-        if not bool(known[PREFIX + name][-1].isnull().any()):
+        if not bool(known[VARIABLE_PREFIX + name][-1].isnull().any()):
             continue
         wanted = np.datetime_as_string(day - config.delay * np.timedelta64(1, "D"), unit="D")
         reason = f"has no value for the span that ended last by {wanted}"

@@ -30,7 +30,7 @@ from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
-NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
+NETCDF_SUFFIXES = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
@@ -144,7 +144,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
         folders[:] = [entry.name for entry in entries if entry.is_dir() and not _is_zarr(entry)]
         for entry in entries:
             if entry.is_file() or _is_zarr(entry):
-                (paths if entry.is_dir() or entry.suffix.lower() in NETCDF else other_paths).append(entry)
+                (paths if entry.is_dir() or entry.suffix.lower() in NETCDF_SUFFIXES else other_paths).append(entry)
     if not paths:
         hint = f" ({other_paths[0].relative_to(path)}: {_remedy(other_paths[0])})" if other_paths else ""
         raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{hint}")

@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR_DAYS
-from sstcast.ocean.predictors import PREFIX
+from sstcast.ocean.predictors import VARIABLE_PREFIX
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.storage.scratch import parts, release, scratch_array
 
@@ -413,9 +413,9 @@ def windows_of(
 
 def _known(anomalies: xr.Dataset, name: str, absent: int) -> Tensor:
     """Return what is known of a predictor on each day (see `Windows`). Raises SSTCastError if it is not there."""
-    if PREFIX + name not in anomalies:
+    if VARIABLE_PREFIX + name not in anomalies:
         raise SSTCastError(f"predictors: {name} is not among the given ones; add it")
-    known = anomalies[PREFIX + name].values
+    known = anomalies[VARIABLE_PREFIX + name].values
     return torch.from_numpy(np.pad(known, ((absent, 0), (0, 0)), constant_values=np.nan))
 
 

@@ -42,7 +42,7 @@ PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys
     system: {int(days): error for days, error in errors.items()}
     for system, errors in read_config(packaged("configs/benchmarks/papers.yaml"))["mpnn-gt"]["Table 5"].items()
 }
-WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
+WITHOUT_NODE, WITH_NODE = "mpnn", "mpnn-vn"  # the virtual node
 TABLE_BASELINES = ("persistence", "ridge", "multiscale ridge")
 TIMED_STEPS = 3  # measured by a dry run
 
@@ -277,11 +277,11 @@ class ErrorFile:
 
 def gains(results: ErrorsBySystem) -> dict[int, tuple[float | None, float | None]]:
     """Return by horizon the share of MPNN's error that the virtual node saves, in the paper and here."""
-    with_node, without_node = results.get(WITH, {}), results.get(WITHOUT, {})
+    with_node, without_node = results.get(WITH_NODE, {}), results.get(WITHOUT_NODE, {})
     horizons = [*HORIZONS, *(n for n in without_node if n not in HORIZONS)]
     return {
         n: (
-            1 - PUBLISHED[WITH][n] / PUBLISHED[WITHOUT][n] if n in HORIZONS else None,
+            1 - PUBLISHED[WITH_NODE][n] / PUBLISHED[WITHOUT_NODE][n] if n in HORIZONS else None,
             1 - float(np.mean(with_node[n]) / np.mean(without_node[n]))
             if n in with_node and n in without_node
             else None,
@@ -311,7 +311,7 @@ def gain_significance(results: ErrorsBySystem, horizon: int) -> tuple[Interval, 
 
     Both use means over seeds by date. None if a system is missing, or there are fewer than two blocks of dates.
     """
-    with_node, without_node = (results.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
+    with_node, without_node = (results.get(name, {}).get(horizon) for name in (WITH_NODE, WITHOUT_NODE))
     if (
         not with_node
         or not without_node

@@ -30,7 +30,7 @@ SAMPLES = WORD
 EVERY = 30  # days from one scored initial date to the next
 MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memory
 SHARES = (10, 25, 50)  # per cent of an area in a heatwave
-ROUNDING = 1e-6
+ROUNDING_SHARE = 1e-6
 
 Array = NDArray[np.floating]
 
@@ -164,7 +164,7 @@ class AreaTables:
             hot = self.heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
             shares = heatwave_shares(hot, own - below, width, errors, self.weights)[1:]
             for number, share in enumerate(SHARES):
-                least = np.float32(share / 100 - ROUNDING)
+                least = np.float32(share / 100 - ROUNDING_SHARE)
                 missed = np.square((shares >= least).mean(-1) - (came_share >= least))
                 self.brier[number, place, :, date] = np.where(np.isnan(came_share), np.nan, missed).T
 

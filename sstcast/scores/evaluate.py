@@ -11,7 +11,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL, WITHOUT
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
@@ -104,7 +104,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         references = {LINEAR_BASE: System(base, model.spread)} | references
     for name in config.predictors:
         if isinstance(predictor, Models) and (rest := predictor.without(name, days.training)) is not None:
-            references |= {f"{WITHOUT}{name}": System(rest, model.spread)}
+            references |= {f"{WITHOUT_PREDICTOR}{name}": System(rest, model.spread)}
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     attributes[RECIPE] = as_text(recipe)
     with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:

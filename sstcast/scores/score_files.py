@@ -18,7 +18,7 @@ from sstcast.storage.cf import describe, references, write
 from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 12  # version of the layout of metrics.json and scores.nc
-SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
+SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
     *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
@@ -89,7 +89,7 @@ class ScoreFiles:
         """
         dataset = describe(
             tables,
-            summary=SUMMARY,
+            summary=SCORES_SUMMARY,
             source=metrics["source"],
             history=f"sstcast {__version__} {VERBS[metrics['kind']]}",
             **references(metrics["source"], protocol),

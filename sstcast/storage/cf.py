@@ -23,7 +23,7 @@ CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST_REFERENCE = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
 METHOD_REFERENCE = "Cai et al. (2023), arXiv:2301.11956"
 EPOCH = "days since 1970-01-01"
-DECIMALS = 6  # decimals of a degree (0.1 m), so that coordinates stored as float32 and float64 are equal
+COORDINATE_DECIMALS = 6  # of a degree (0.1 m), so that coordinates stored as float32 and float64 are equal
 
 _CELSIUS = {"units": "degree_Celsius", "units_metadata": "temperature: on_scale"}
 _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: difference"}
@@ -173,9 +173,9 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
 
 def rounded(data: Labelled) -> Labelled:
-    """Convert `lat`, `lon` and the edges of rows, if present, to float64 and round them to `DECIMALS` decimals."""
+    """Convert `lat`, `lon` and the edges of rows, if present, to float64 and round them."""
     axes = [axis for axis in ("lat", "lon", SOUTH, NORTH) if axis in data.coords]
-    coordinates = {axis: data[axis].load().astype(np.float64).round(DECIMALS) for axis in axes}
+    coordinates = {axis: data[axis].load().astype(np.float64).round(COORDINATE_DECIMALS) for axis in axes}
     return data.assign_coords(coordinates)
 
 
@@ -197,7 +197,7 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
     for axis in [axis for axis in ("lat", "lon") if axis in dataset.coords]:
         ends = centres = dataset[axis].values
         if len(centres) > 1:
-            ends = bounds(dataset[axis]).round(DECIMALS)
+            ends = bounds(dataset[axis]).round(COORDINATE_DECIMALS)
             dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), ends)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
         coverage |= {f"geospatial_{axis}_min": float(ends.min()), f"geospatial_{axis}_max": float(ends.max())}

@@ -183,7 +183,7 @@ def test_a_server_that_stops_is_slow_or_refuses(
         fails([url], "forecast", run.folder)
     bucket.fault = "slow"
     with monkeypatch.context() as patch:
-        patch.setattr(addresses, "SILENCE", dt.timedelta(seconds=0.3))
+        patch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
         fails([url, "does not answer in time); try again"], "init", url, "--out", "other.yaml")
     assert not Path("other.yaml").exists()
     bucket.fault = "500"
