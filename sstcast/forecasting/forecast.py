@@ -16,17 +16,11 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
+from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
 from sstcast.forecasting.places import SHARES, with_places, write_table
-from sstcast.forecasting.predictor import (
-    Predictor,
-    days_read,
-    described,
-    in_degrees,
-    not_below_freezing,
-    predictor_of,
-)
+from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
@@ -47,7 +41,8 @@ from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
-from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.cf import CONVENTIONS
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data

@@ -18,14 +18,13 @@ from scipy.special import ndtri
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
+from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.predictor import (
     Combination,
     LinearSystemFitter,
     Predictor,
     TrainedRun,
-    in_degrees,
     load_combination,
-    not_below_freezing,
     predictor_of,
 )
 from sstcast.geo import area_weights
@@ -37,7 +36,8 @@ from sstcast.ocean.predictors import digests_of_predictors, predictors_in
 from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
-from sstcast.storage.cf import cached, describe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import FIELD, Array
+from sstcast.forecasting.fields import FIELD
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.anomalies import on_days

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
+from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
-from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box

@@ -17,7 +17,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.predictor import Array, axes
+from sstcast.forecasting.fields import axes
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places

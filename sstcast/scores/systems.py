@@ -10,23 +10,16 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from sstcast.forecasting.predictor import (
-    FIELD,
-    Models,
-    Predictor,
-    axes,
-    described,
-    in_degrees,
-    not_below_freezing,
-    predictor_of,
-)
+from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing
+from sstcast.forecasting.predictor import Models, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated, fitted_baselines
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.heatwaves import FREEZING
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.storage.artefacts import RECIPE, noted
-from sstcast.storage.cf import encoded, zarr_options
+from sstcast.storage.cf import encoded
+from sstcast.storage.dataset_files import zarr_options
 from sstcast.storage.stores import consolidate
 
 Write = Callable[[slice, xr.Dataset], None]
