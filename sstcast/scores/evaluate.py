@@ -129,7 +129,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
 def _describe(run: Run, predictor: "Predictor") -> dict[str, Any]:
     from sstcast.forecasting.fields import trained_elsewhere
     from sstcast.forecasting.predictor import Models
-    from sstcast.scores.summary import json_numbers
+    from sstcast.scores.comparisons import json_numbers
     from sstcast.scores.statistics import week_starts
 
     share = predictor.models[0].share if isinstance(predictor, Models) else None
