@@ -104,8 +104,8 @@ class Models(Predictor):
         model = self.models[0]
         if not isinstance(model, WithPredictors):
             return None
-        other = days.without(model, name)
-        return Models(self.region, self.history, self.horizon, [other], self.device, predictors=self.predictors)
+        reduced = days.without(model, name)
+        return Models(self.region, self.history, self.horizon, [reduced], self.device, predictors=self.predictors)
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast from each day on which `history` days are complete (see `Predictor.predict`)."""
@@ -288,8 +288,8 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
             f"{earlier_count}; give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
-    known = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
-    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **known})
+    predictors = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
+    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **predictors})
 
 
 class Combination(Predictor):

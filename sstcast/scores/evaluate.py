@@ -54,8 +54,8 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (held := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
-        places = Places.from_geojson(json.dumps(held))
+    if places is None and (saved_places := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
+        places = Places.from_geojson(json.dumps(saved_places))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
     if (metrics := _known(run, recipe)) is not None:

@@ -63,8 +63,8 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
     """Describe what each system reads besides SST: the entry `predictors`, if any system has some."""
-    told = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
-    return {"predictors": told} if told else {}
+    described = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
+    return {"predictors": described} if described else {}
 
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
@@ -94,11 +94,11 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
     systems = list(dict.fromkeys([*compared, *references]))
-    places = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
-    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in places]
+    positions = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in positions]
     errors = [by_week.sel(system=system, drop=True) for system in systems]
-    for place, *values in zip(places, *_tests_by_cell(errors, pairs, tables), strict=True):
-        p_value[place], p_fdr[place] = values
+    for position, *values in zip(positions, *_tests_by_cell(errors, pairs, tables), strict=True):
+        p_value[position], p_fdr[position] = values
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -289,11 +289,13 @@ def _areas(tables: xr.Dataset) -> Scores:
         return {}
     brier = tables["area_brier_by_date"].astype(float)
     means = {name: of for name, of in _by_date(tables, "area_").items() if name != "brier"}
-    known = [str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]]
+    scored_systems = [
+        str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]
+    ]
     parts, chances = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
-    found: Scores = {}
+    scores_by_area: Scores = {}
     for area in map(str, tables["area"].values):
-        found[area] = {
+        scores_by_area[area] = {
             name: _numbers(parts, system=name, area=area)
             | {
                 "share": {
@@ -301,9 +303,9 @@ def _areas(tables: xr.Dataset) -> Scores:
                     for share in tables["share"].values.tolist()
                 }
             }
-            for name in known
+            for name in scored_systems
         }
-    return {"areas": found}
+    return {"areas": scores_by_area}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
