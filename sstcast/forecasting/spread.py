@@ -318,14 +318,6 @@ def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 
-def fitted_baselines(days: SpreadCalibrator) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
-    return days.training.baselines(), {
-        name: days.climatological if name == "climatology" else days.spread(predictor)
-        for name, predictor in days.training.baselines(refit=False).items()
-    }
-
-
 def _overlap(region: Region, other_region: Region) -> bool:
     box, other_box = region.bounds, other_region.bounds
     disjoint_lat = box.north <= other_box.south or other_box.north <= box.south

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
+from sstcast.ocean.windows import week_starts
 from sstcast.scores.significance import CONFIDENCE, Bootstrap, Lengths, diebold_mariano, sentence, spacing
-from sstcast.scores.statistics import week_starts
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]

@@ -22,7 +22,7 @@ from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
@@ -186,11 +186,6 @@ class RunningMeans:
                 )
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1, self.weeks)
-
-
-def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
-    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
