@@ -24,17 +24,17 @@ import typer
 import sstcast
 from sstcast._version import __version__
 from sstcast.api.papers import TABLE5
+from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, expand_user, is_full
 from sstcast.storage.memory import keep_memory
-from sstcast.workers import choose_threads
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
-    from sstcast.api.update import Update
     from sstcast.ocean.raw import RawContents
+    from sstcast.reports.update import Update
     from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport
 

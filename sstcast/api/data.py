@@ -173,8 +173,8 @@ def prepare(
     Examples:
         >>> sstcast.prepare(config)
     """
+    from sstcast.dask_schedulers import cluster
     from sstcast.ocean.prepare import prepare_all
-    from sstcast.workers import cluster
 
     oceans = as_config(config, overrides, source).oceans
     with cluster(scheduler):

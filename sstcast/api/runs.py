@@ -15,10 +15,10 @@ from sstcast.storage.artefacts import FIRST_PROCESS, expand_user
 if TYPE_CHECKING:
     import xarray as xr
 
-    from sstcast.api.update import Update
     from sstcast.config import RunConfig
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
+    from sstcast.reports.update import Update
     from sstcast.runs import Run
 
 
@@ -281,6 +281,6 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
         >>> sstcast.update(run).code
         0
     """
-    from sstcast.api.update import update
+    from sstcast.reports.update import update
 
     return update(expand_user(run), str(date), max_size)

@@ -16,17 +16,11 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
+from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
 from sstcast.forecasting.places import SHARES, with_places, write_table
-from sstcast.forecasting.predictor import (
-    Predictor,
-    days_read,
-    described,
-    in_degrees,
-    not_below_freezing,
-    predictor_of,
-)
+from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
@@ -47,7 +41,8 @@ from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
-from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.cf import CONVENTIONS
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
@@ -116,11 +111,11 @@ def forecast(
             if asked is not None:
                 _tabulate(out, asked)
             return out, False
-        found = loaded.forecast(history, members, samples, asked)
-        if samples is None and INTERVAL not in found:
+        fields = loaded.forecast(history, members, samples, asked)
+        if samples is None and INTERVAL not in fields:
             reason = "there are too few training days, or more than 50,000 cells"
             LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
-        write(found, out, grows_along="init_time")
+        write(fields, out, grows_along="init_time")
         if asked is not None:
             _tabulate(out, asked)
         return out, True
@@ -221,17 +216,18 @@ class LoadedRun:
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
-        known = self.data.predictors
-        if others := [name for name in predictors if name not in known]:
+        of_run = self.data.predictors
+        if extra := [name for name in predictors if name not in of_run]:
             raise SSTCastError(
-                f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
+                f"predictors: {self.run.folder} does not read {extra[0]}{suggest(extra[0], of_run)}; leave it out"
             )
-        return {name: given_values(values, name, known[name]) for name, values in predictors.items()}
+        return {name: given_values(values, name, of_run[name]) for name, values in predictors.items()}
 
-    def _check_predictors(self, known: xr.Dataset) -> str:
+    def _check_predictors(self, standard: xr.Dataset) -> str:
         """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
         absent = [
-            f"{name} {reason}, its climatology is read" for name, reason in check_known(known, self.data).items()
+            f"{name} {reason}, its climatology is read"
+            for name, reason in check_known(standard, self.data).items()
         ]
         return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
 
@@ -264,8 +260,8 @@ class LoadedRun:
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
         """Hash what the days of a history know of the predictors."""
         days = xr.Dataset(coords={"time": history["time"]})
-        known = predictors_in(with_predictors(days, self.data, self._folder, given))
-        return hashlib.sha256(b"".join(field.values.tobytes() for field in known.values())).hexdigest()
+        predictors = predictors_in(with_predictors(days, self.data, self._folder, given))
+        return hashlib.sha256(b"".join(field.values.tobytes() for field in predictors.values())).hexdigest()
 
     def forecast(
         self,
@@ -309,7 +305,7 @@ class LoadedRun:
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": told} if (told := self._check_predictors(all_standard)) else {}
+        read = {"predictors": description} if (description := self._check_predictors(all_standard)) else {}
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         anomalies = self.predictor.predict(with_earlier(standard, all_standard))
@@ -362,21 +358,21 @@ class LoadedRun:
         unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
         if samples or of_areas or unasked:
             errors = paths.standard_errors(day, samples or SAMPLES)
-        found = fields
+        extended = fields
         if errors is not None and samples != 0:
-            found = with_interval_of_area(found, errors)
+            extended = with_interval_of_area(extended, errors)
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
-            found = with_places(found, asked.places, weights, asked.shares, errors, lowest)
+            extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
         if not samples or errors is None:
-            return found
+            return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
         values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
         for lead in range(len(mean)):
             values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
         dims = ("init_time", "sample", "lead", "lat", "lon")
         numbers = np.arange(1, samples + 1, dtype=np.int32)
-        return found.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
+        return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:

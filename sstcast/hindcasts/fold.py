@@ -15,7 +15,8 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import described, predictor_of
+from sstcast.forecasting.fields import described
+from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
@@ -29,7 +30,8 @@ from sstcast.scores.score_files import recipe_of_scores
 from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
 from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
-from sstcast.storage.cf import describe, references, write, write_zarr
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows

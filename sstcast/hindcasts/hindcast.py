@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from sstcast.config import DataConfig
+from sstcast.dask_schedulers import cluster
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -32,7 +33,6 @@ from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
 from sstcast.training.train import ensemble
-from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 

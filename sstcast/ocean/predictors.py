@@ -27,7 +27,8 @@ from sstcast.log import LOG
 from sstcast.ocean.index_series import by_span, read_index, read_series
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.storage.artefacts import as_text, clear_leftovers, is_up_to_date, noted, read_recipe
-from sstcast.storage.cf import describe, write_zarr
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.stores import open_written
 
 VARIABLE_PREFIX = "predictor_"

@@ -63,7 +63,9 @@ class Prepared:
     @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
-        predictors = [store_of(self.cube.parent, name, one) for name, one in self.data.predictors.items()]
+        predictors = [
+            store_of(self.cube.parent, name, predictor) for name, predictor in self.data.predictors.items()
+        ]
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *predictors))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
@@ -181,8 +183,8 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
 
 def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:
     """Return which `days` are new, are in chunks that have changed, or are among the last `RECHECKED`."""
-    known = now.to_series().reindex(days) == then.to_series().reindex(days)
-    return ~known.to_numpy() | (days > days[-1] - RECHECKED)
+    unchanged = now.to_series().reindex(days) == then.to_series().reindex(days)
+    return ~unchanged.to_numpy() | (days > days[-1] - RECHECKED)
 
 
 def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False) -> None:

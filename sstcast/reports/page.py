@@ -181,18 +181,18 @@ def _area(forecast: xr.Dataset, whole: bool) -> str:
     """
     if "heatwave_area" not in forecast:
         return ""
-    area, known = forecast["heatwave_area"], whole and "heatwave_area_quantile" in forecast
+    area, has_interval = forecast["heatwave_area"], whole and "heatwave_area_quantile" in forecast
     if not whole:
         area = forecast["heatwave_probability"].weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
-    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if known else []]
-    if known:
+    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if has_interval else []]
+    if has_interval:
         ends = ends.sel(quantile=[0.1, 0.9], method="nearest")
     shares = {"now": float(forecast["heatwave_area_now"])} if whole else {}
     intervals = {"now": ends.get("heatwave_area_now_quantile")}
     for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
         if lead in forecast["lead"]:
             shares[f"in {when}"] = float(area.sel(lead=lead))
-            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if known else None
+            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if has_interval else None
     share_texts = [
         f"{chance(share)} {when}{_interval(intervals[when])}"
         for when, share in shares.items()

@@ -126,7 +126,9 @@ def _sections(results: Results) -> list[Section]:
                 drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
-                (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
+                (wide, dark), (narrow, narrow_dark) = (
+                    in_both_schemes(shown, png_uri) for shown in drawings_of_map
+                )
                 image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(image)
             elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems

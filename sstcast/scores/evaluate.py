@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
@@ -22,9 +21,6 @@ from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, re
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
-
-if TYPE_CHECKING:
-    from sstcast.forecasting.predictor import Predictor
 
 REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
@@ -54,8 +50,8 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (held := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
-        places = Places.from_geojson(json.dumps(held))
+    if places is None and (saved_places := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
+        places = Places.from_geojson(json.dumps(saved_places))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
     if (metrics := _known(run, recipe)) is not None:
@@ -97,7 +93,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.statistics import Statistics, join
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
-    from sstcast.scores.systems import forecast_block, forecast_file, systems_of
+    from sstcast.scores.systems import describe_run, forecast_block, forecast_file, systems_of
 
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
@@ -118,7 +114,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: _describe(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
@@ -126,21 +122,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 
 
-def _describe(run: Run, predictor: "Predictor") -> dict[str, Any]:
-    from sstcast.forecasting.predictor import Models, trained_elsewhere
-    from sstcast.scores.statistics import week_starts
-    from sstcast.scores.summary import json_numbers
-
-    share = predictor.models[0].share if isinstance(predictor, Models) else None
-    weeks = week_starts(1 + np.arange(predictor.horizon))
-    return {
-        "model": run.config.model.name,
-        "members": len(run.members),
-        "trained_on": trained_elsewhere(run.config),
-        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
-    }
-
-
+OCEAN_KEYS = ("region", "protocol", "history", "predictors", "splits.train", "splits.validation", "splits.test")
 BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
 
 

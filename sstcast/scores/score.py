@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
+from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
-from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
@@ -28,7 +29,7 @@ from sstcast.ocean.reading import open_sst
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.evaluate import BASELINE, check_same
+from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
 from sstcast.scores.statistics import Statistics, join
@@ -226,18 +227,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
                 f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
         first_run, *other_runs = against
-        keys = (
-            "source",
-            "region",
-            "protocol",
-            "history",
-            "predictors",
-            "splits.train",
-            "splits.validation",
-            "splits.test",
-        )
         for run in other_runs:
-            check_same(first_run, run, keys, {}, "compare runs of one ocean")
+            check_same(first_run, run, ("source", *OCEAN_KEYS), {}, "compare runs of one ocean")
         run_data = first_run.config.data
         if "source" in settings and truth.path.resolve() == run_data.path.resolve():
             del settings["source"]

@@ -17,11 +17,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.predictor import Array, axes
+from sstcast.forecasting.fields import axes
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
@@ -101,21 +102,18 @@ class Statistics:
         in_degrees = anomalies * observed.scale
         spread_of_block = truth.on_tiles(forecast["sst_spread"]) if "sst_spread" in forecast else None
         for part, present in _equal_members(anomalies, truth.ocean):
-            seen, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
-            dates, mean, spread = (
-                seen.dates,
-                degrees.mean(0),
-                None if spread_of_block is None else spread_of_block[part],
-            )
+            of_part, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
+            spread = None if spread_of_block is None else spread_of_block[part]
+            dates, mean = of_part.dates, degrees.mean(0)
             state = False if self.heatwaves is None else self.heatwaves.state(dates)
             tables = [
-                partial(sums.add_errors, members.mean(0), mean, seen),
-                partial(sums.add_distributions, degrees, mean, spread, present, seen, state),
+                partial(sums.add_errors, members.mean(0), mean, of_part),
+                partial(sums.add_distributions, degrees, mean, spread, present, of_part, state),
             ]
             if self.heatwaves is not None:
-                tables.append(partial(self.heatwaves.add, name, dates, degrees - seen.limit, spread))
+                tables.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
             if self.areas is not None and spread is not None:
-                tables.append(partial(self.areas.add, name, dates, mean, spread, seen.limit, seen.lowest))
+                tables.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
             with ThreadPoolExecutor(THREADS) as threads:
                 for table in [threads.submit(table) for table in tables]:
                     table.result()
@@ -188,11 +186,6 @@ class RunningMeans:
                 )
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1, self.weeks)
-
-
-def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
-    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:

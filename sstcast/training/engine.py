@@ -22,6 +22,7 @@ from sstcast.config import TrainingConfig
 from sstcast.errors import Interrupted, SSTCastError, reading
 from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
+from sstcast.stopping import StopRequest
 from sstcast.storage.artefacts import atomic
 from sstcast.storage.memory import trim
 from sstcast.training.capture import CapturedStep
@@ -35,7 +36,6 @@ from sstcast.training.checkpoint import (
 )
 from sstcast.training.devices import compile_model, peak_memory
 from sstcast.training.task import Task, seed_of
-from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
 RISING_SHARE, FIRST_RATE, LAST_RATE = 0.3, 1 / 25, 1 / 25e4  # of the one-cycle schedule, as in torch

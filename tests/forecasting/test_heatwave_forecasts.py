@@ -12,7 +12,8 @@ from scipy.stats import norm
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import MARGIN_DAYS, categories, events
-from sstcast.storage.cf import describe, write
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write
 
 PAST, LEADS, ROWS, COLS = 12, 20, 4, 30
 INIT = np.datetime64("2003-12-20", "ns")
