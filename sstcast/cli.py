@@ -150,7 +150,7 @@ def options(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only results and warnings.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what is read and chosen.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Printer tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks.")] = False,
 ) -> None:
     """Forecast sea surface temperature with graph networks."""
 

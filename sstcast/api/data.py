@@ -156,7 +156,7 @@ def prepare(
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
@@ -185,7 +185,7 @@ def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
     """Open the stores made by `prepare`, lazily.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
 
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land, and the anomalies, `anomaly(time, lat, lon)` in
@@ -208,7 +208,7 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
     """Cut a split into windows of history and future, T - history - horizon per tile for T days.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         split: `train`, `validation` or `test`.
 
     Returns:
@@ -286,7 +286,7 @@ def benchmark(
         `seconds`.
 
     Raises:
-        SSTCastError: raw files are missing or damaged, or an option is invalid.
+        SSTCastError: raw files are damaged or cannot be downloaded, or an option is invalid.
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])

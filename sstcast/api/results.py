@@ -34,9 +34,9 @@ def evaluate(
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
             run is shown (in Python, in `ratios`), but not saved.
-        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
-            one, they must hold the same days, unless a region is given.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either; in Python also an xarray object,
+            which must hold the same days if the run was made from one and no region is given. Without a region,
+            the run's own region if they contain it, else all of them.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
@@ -104,7 +104,7 @@ def hindcast(
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
         every: days between initial dates.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         combine: name for a combination of all systems, with weights fitted in each fold, which is also scored.
         average: name for a combination with equal weights, which is also scored.
         select: names of systems, separated by commas. In each fold, the one with the lowest error in the two folds
@@ -160,7 +160,7 @@ def score(
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
-        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/runs.md`).
         truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an xarray
             object. By default, the data of the first run in `against`.
         against: runs to score on the same days, or baselines to compare with. The baselines are always scored.

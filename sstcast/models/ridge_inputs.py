@@ -165,7 +165,8 @@ class Inputs:
 
 
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
-    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile.
+    """Return, for each cell of `field [..., H, W]`, the value `rows` rows and `cols` columns further on, 0 outside
+    the tile.
 
     With `wrap`, the first column follows the last.
     """
@@ -183,8 +184,8 @@ def _period_means(windows: Any) -> Tensor:
         return values.new_zeros(windows.starts * len(PERIODS), values.shape[1])
     today = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
     ago = today[:, None] - torch.arange(len(values))
-    share = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
-    return share.flatten(0, 1).to(values) @ values
+    weights = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
+    return weights.flatten(0, 1).to(values) @ values
 
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
@@ -250,22 +251,22 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     The products are summed over all windows and cells.
     """
     count = fields.shape[1]
-    rows = every * max(1, DAYS_AT_ONCE // every)
-    reach = rows + length - 1
-    days = -(-((starts - 1) * every + length) // rows) * rows
+    chunk_days = every * max(1, DAYS_AT_ONCE // every)
+    reach = chunk_days + length - 1
+    days = -(-((starts - 1) * every + length) // chunk_days) * chunk_days
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
-    for day in range(0, days, rows):
+    for day in range(0, days, chunk_days):
         chunk = fields[day : day + reach].flatten(0, 1)
-        product = fields.new_zeros(rows * count, reach * count)  # 0 for days after the last one
-        product[: len(chunk), : len(chunk)] = chunk[: rows * count] @ chunk.T
-        row = count * reach * count
+        product = fields.new_zeros(chunk_days * count, reach * count)  # 0 for days after the last one
+        product[: len(chunk), : len(chunk)] = chunk[: chunk_days * count] @ chunk.T
+        row_stride = count * reach * count
         band = product.as_strided(
-            (rows // every, every, length, count, count),
-            (every * (row + count), row + count, count, reach * count, 1),
+            (chunk_days // every, every, length, count, count),
+            (every * (row_stride + count), row_stride + count, count, reach * count, 1),
         )
         band_sums: dict[tuple[int, int], Tensor] = {}
         for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
-            ends = max(0, step - day // every), min(rows // every, starts + step - day // every)
+            ends = max(0, step - day // every), min(chunk_days // every, starts + step - day // every)
             if ends[0] < ends[1]:
                 if ends not in band_sums:
                     band_sums[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)
