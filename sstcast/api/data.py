@@ -342,6 +342,23 @@ def as_config(
     return config.model_copy(update={"data": data, "also": tuple(oceans)})
 
 
+def trainable(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+) -> RunConfig:
+    """Return the configuration as `as_config` does. Raises SSTCastError also if its model cannot be built."""
+    from sstcast.training.train import check_model
+
+    run_config = as_config(config, overrides, source)
+    try:
+        check_model(run_config)
+    except SSTCastError as error:
+        name = config if isinstance(config, (str, Path)) else run_config.name
+        raise SSTCastError(f"{name}: {error}") from None
+    return run_config
+
+
 def listed(values: Any) -> list[Any]:
     """Return one text, path or run as a list of one, and several as a list."""
     return [values] if isinstance(values, (str, PathLike)) else list(values)

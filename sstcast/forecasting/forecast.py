@@ -45,6 +45,7 @@ from sstcast.ocean.predictors import (
 from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.windows import with_earlier
+from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS, write
@@ -208,12 +209,14 @@ class LoadedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The predictor of the run for the region."""
-        return predictor_of(self.run, self.data)
+        with waiting(f"{self.run.folder}: fitting its linear parts"):
+            return predictor_of(self.run, self.data)
 
     @cached_property
     def spread(self) -> Spread:
         """The spread model of the run's forecasts."""
-        return calibrated(self.run, self.data)
+        with waiting(f"{self.run.folder}: estimating the spread from forecasts of the validation days"):
+            return calibrated(self.run, self.data)
 
     @property
     def _folder(self) -> Path:

@@ -18,7 +18,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import described, predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.names import BASELINES, REFERENCES
+from sstcast.names import REFERENCES
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
@@ -177,13 +177,13 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     for run in runs.values():
         tables.append(_open(path := statistics_file(run)))
         days[path] = read_recipe(path)["data"]["test"]
-    baselines = [name for name in BASELINES if name not in {name.replace("-", " ") for name in runs}]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
         # The references do not depend on the data of systems, so they are read only once.
         references = [] if len(tables) > len(runs) else list(REFERENCES)
+        labels_by_baseline = plan.baseline_names[name]
+        baselines, labels = list(labels_by_baseline), list(labels_by_baseline.values())
         opened = _open(path).sel(system=baselines, warning=[*baselines, *references])
-        labels = baselines if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in baselines]
         tables.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
         days[path] = read_recipe(path)["data"]["test"]
     (first_path, first_days), *other_days = days.items()

@@ -28,7 +28,7 @@ from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.scores.verify import join
-from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
+from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
@@ -81,6 +81,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
         tell_weights(plan.places, needed[0])
     tasks: list[Task] = []
     for run in plan.trained:
+        for member in plan.dropped(run):
+            remove(member.folder)
         members = plan.members(run)
         if members != [run]:
             ensemble(run, plan.seeds)

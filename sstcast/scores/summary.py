@@ -153,12 +153,21 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
     }
 
 
-def split_by_index(scored: ScoreFiles, metrics: Scores, index: str) -> Scores:
-    """Add `by_index`: separate scores for the initial dates in each third of an `index` (see `indices.thirds`)."""
+def summarise_again(
+    scored: ScoreFiles, metrics: Scores, reference: str | None = None, index: str | None = None
+) -> Scores:
+    """Compare all systems with another `reference`, or add separate scores by third of an `index`.
+
+    The scores `by_index` are of the initial dates in each third (see `indices.thirds`).
+    """
+    if index is None and reference in (None, metrics["reference"]):
+        return metrics
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
-    tables = tables.assign_coords(third=thirds(tables, index))
-    return metrics | {"index": index} | summarise(tables, metrics["reference"])
+    if index is not None:
+        tables = tables.assign_coords(third=thirds(tables, index))
+        metrics = metrics | {"index": index}
+    return metrics | summarise(tables, reference or metrics["reference"])
 
 
 class LossComparison:
