@@ -24,8 +24,8 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.comparison import over_folds
 from sstcast.scores.distributions import Gaussian, crps
-from sstcast.scores.summary import over_folds
 
 Array = NDArray[np.floating]
 DAY, EVERY_CELL = 14, 4

@@ -342,7 +342,8 @@ def _hindcast(result: Result[dict[str, Any]], _: Arguments) -> None:
 
 @verb("combine", "Train", "runs")
 def _weights(run: Run, _: Arguments) -> None:
-    from sstcast.figures.tables import print_sheets, weights
+    from sstcast.figures.tables import print_sheets
+    from sstcast.figures.weights import weights
 
     print_sheets([weights(run)])
 

@@ -29,6 +29,7 @@ from sstcast.forecasting.predictor import (
 )
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
+from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
@@ -44,6 +45,8 @@ from sstcast.ocean.predictors import (
 )
 from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
+from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
+from sstcast.ocean.terciles import terciles_of
 from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
@@ -257,6 +260,7 @@ class LoadedRun:
             "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
             "limits": LAYOUT,
+            "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),
             "members": members,
             "samples": samples,
@@ -320,6 +324,7 @@ class LoadedRun:
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
+        fields = with_terciles(fields, self.spread, terciles_of(self.data))
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             member_sst = [

@@ -26,6 +26,7 @@ from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis, forecast_file
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.score_files import recipe_of_scores
+from sstcast.scores.terciles import WEEK
 from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references, write, write_zarr
@@ -192,6 +193,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
+    if not all(WEEK in table.dims for table in tables):  # of an earlier version
+        tables = [table.drop_dims(WEEK, errors="ignore") for table in tables]
     systems, warnings = (
         xr.concat(
             [table.drop_dims(absent_dim) for table in tables],

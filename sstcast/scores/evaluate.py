@@ -92,7 +92,8 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import SpreadCalibrator, calibrated
     from sstcast.scores.analysis import Analysis, forecast_file
-    from sstcast.scores.summary import finish, json_numbers, metadata, predictors_of, summarise
+    from sstcast.scores.comparison import json_numbers
+    from sstcast.scores.summary import finish, metadata, predictors_of, summarise
     from sstcast.scores.verify import System, baselines, join, verify, week_starts
 
     config, truth = run.config.data, Analysis.of(run)

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.config import DataConfig
 from sstcast.names import (
@@ -20,40 +19,35 @@ from sstcast.names import (
     HEATWAVE_KINDS,
     INIT_TIME,
     MODEL,
-    SEASONS,
     STANDARDISED,
+    TERCILE_REFERENCES,
     THIRDS,
     UNITS,
 )
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves
+from sstcast.scores import areas, heatwaves, terciles
+from sstcast.scores.comparison import LossComparison, dates_by_fold, groups, json_numbers, lengths_of, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
-from sstcast.scores.verify import FOLD, compare_cells, week_starts
+from sstcast.scores.significance import spacing
+from sstcast.scores.verify import FOLD, compare_cells
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 Array = NDArray[np.floating]
 LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean squared error", "crps": "CRPS"}
+LOSSES |= {"rps": "ranked probability score"}
 LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
-
-
-def json_numbers(values: Any) -> Any:
-    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
-    if np.ndim(values):
-        return [json_numbers(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None
 
 
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
     """Describe the verified forecasts: the entries at the head of `metrics.json`."""
     every = spacing(tables[INIT_TIME].values)
-    block = _lengths(tables).block
+    block = lengths_of(tables).block
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
@@ -124,7 +118,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        areas were verified, `areas`.
+        there are whole weeks, `terciles` and, if areas were verified, `areas`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
@@ -149,6 +143,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate),
+        **_terciles(tables),
         **_areas(tables),
     }
 
@@ -170,119 +165,6 @@ def summarise_again(
     return metrics | summarise(tables, reference or metrics["reference"])
 
 
-class LossComparison:
-    """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
-
-    def __init__(self, losses: xr.DataArray) -> None:
-        """Take the dates, leads and parts of `losses(..., init_time, lead)`.
-
-        They have the coordinates `season` and `fold`.
-        """
-        self.block, self.lags = _lengths(losses)
-        self.folds = dates_by_fold(losses)
-        self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
-        self.parts = {
-            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
-            for part, masks in groups(losses).items()
-        }
-
-    def compare(self, loss: Array, reference_loss: Array, names: tuple[str, str, str]) -> Scores:
-        """Compare two losses `[dates, leads]`, which are not negative.
-
-        Args:
-            loss: the loss of a system.
-            reference_loss: the loss of the system that it is compared with.
-            names: the names of both systems and of the loss, for the sentence.
-
-        Returns:
-            The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
-            `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
-            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
-            dates than two bootstrap blocks.
-        """
-        pair = (loss, reference_loss)
-        scored = np.isfinite(loss).any(0)  # a file may omit some leads
-        masked_losses = [np.ma.masked_invalid(values) for values in pair]
-        by_week = [
-            np.stack([values[:, week].mean(1).filled(np.nan) for week in self.weeks], 1)
-            for values in masked_losses
-        ]
-
-        def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
-            estimates, ends = ratio(losses[0], losses[1], self.block, folds)
-            return {"ratio": json_numbers(estimates), "interval": json_numbers(ends)}
-
-        def tested(losses: Sequence[Array]) -> Scores:
-            p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
-            enough = len(losses[0]) >= 2 * self.block
-            return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
-
-        def of_part(mask: NDArray[np.bool_]) -> Scores:
-            return scores([np.where(mask & scored, values, 0).sum(1) for values in pair])
-
-        def of_fold(mask: NDArray[np.bool_]) -> Scores:
-            dates = mask[:, 0]
-            return scores([values[dates][:, scored].mean(1) for values in pair], (int(dates.sum()),))
-
-        estimates = {
-            **tested([values[:, scored].mean(1) for values in pair]),
-            "by_lead": tested(pair),
-            "by_week": tested(by_week),
-        }
-        for part, masks in self.parts.items():
-            part_scores = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
-            estimates[part] = {
-                key: {name: values[key] for name, values in part_scores.items()} for key in ("ratio", "interval")
-            }
-        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
-        return estimates | {"sentence": sentence(estimates, *names)}
-
-
-def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
-    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
-
-    The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
-    """
-    masks = {
-        "by_season": {season: tables["season"] == season for season in SEASONS},
-        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
-    }
-    if "third" in tables.coords:
-        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
-    return masks
-
-
-def over_folds(ratios: Sequence[float | None]) -> Scores | None:
-    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
-
-    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
-    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
-    """
-    count = len(ratios)
-    if count < 2 or None in ratios:
-        return None
-    values = np.array(ratios, float)
-    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
-    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
-    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
-
-
-def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
-    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
-
-    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
-    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
-    """
-    cells = ["lat", "lon"]
-    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
-    significant = p_fdr <= FDR
-    return {
-        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
-        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
-    }
-
-
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
     """Compare the squared errors of two runs over the dates that both of their tables have."""
     errors = (_degrees(dataset, "mse").sel(system=MODEL, drop=True) for dataset in (tables, other_tables))
@@ -296,19 +178,10 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
 
 def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
-    block, lags = _lengths(tables)
+    block, lags = lengths_of(tables)
     p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
-
-
-def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
-    """Return the number of initial dates in each fold."""
-    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
-
-
-def _lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
-    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
 
 
 def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
@@ -404,6 +277,27 @@ def _warnings(tables: xr.Dataset) -> Scores:
     }
 
 
+def _terciles(tables: xr.Dataset) -> Scores:
+    """Return how often each third came, and the scores of their probabilities for each system and reference."""
+    if terciles.WEEK not in tables.dims:
+        return {}
+    parts, by_third = _parts(terciles.by_date(tables), terciles.RPS), terciles.scores(tables)
+    parts.pop("by_lead")
+    by_system = {str(name): _numbers(parts, system=name) for name in parts["all"]["rps"]["system"].values}
+    for name in map(str, tables["system"].values):
+        for third in THIRDS:
+            of = {key: json_numbers(field.sel(system=name, tercile=third)) for key, field in by_third.items()}
+            by_week = {"roc_area": of.pop("roc_area_by_week")}
+            roc_area = of.pop("roc_area")
+            by_system[name][third] = {"roc_area": roc_area, "by_week": by_week, "reliability": of}
+    observed, defined = (
+        tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
+    )
+    rates = {"all": observed.sum(terciles.WEEK) / defined.sum(terciles.WEEK), "by_week": observed / defined}
+    came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
+    return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
+
+
 def _areas(tables: xr.Dataset) -> Scores:
     """Return the scores of the means of areas, and of their shares in a heatwave, by area and system."""
     if "area" not in tables.dims:
@@ -449,6 +343,12 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
+    if terciles.WEEK in tables.dims:
+        losses["rps"] = (
+            terciles.by_date(tables)["rps"]
+            .reindex(lead=tables["lead"])
+            .assign_coords({name: tables[name] for name in ("valid_time", "season")})
+        )
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
@@ -458,6 +358,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
             dict(zip(field["system"].values.tolist(), field.values, strict=True)),
         )
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
+        bases |= set(TERCILE_REFERENCES)
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):

@@ -26,6 +26,7 @@ from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.places import Places
+from sstcast.ocean.terciles import whole_weeks
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.scores.analysis import Analysis, Write, sum_to_one
@@ -35,6 +36,7 @@ from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, diebold_mariano
+from sstcast.scores.terciles import WEEK, TercileTables
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each works on a block of one system; NumPy releases the interpreter lock during array operations
@@ -142,6 +144,9 @@ def verify(
     areas = None
     if heatwaves is not None and correlations and verifies_areas(truth):
         areas = AreaTables(truth, heatwaves, list(correlations), places)
+    terciles = None
+    if truth.daily and whole_weeks(horizon):
+        terciles = TercileTables(truth, thresholds or truth.data, list(systems), correlations)
     boxes, shape = _boxes(truth), (truth.windows.starts, truth.leads)
     observations = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
     sums = {name: _Sums(truth, boxes, system.members) for name, system in systems.items()}
@@ -164,6 +169,8 @@ def verify(
             )
             if heatwaves is not None:
                 heatwaves.add(name, block, degrees_of_part - observed_of_part.limit, width_of_part)
+            if terciles is not None:
+                terciles.add(name, block, degrees_of_part, width_of_part)
             if areas is not None and width_of_part is not None:
                 areas.add(
                     name,
@@ -197,6 +204,8 @@ def verify(
                 means.add(dates, [(TRUTH, degrees)])
             if heatwaves is not None:
                 heatwaves.add_references(dates)
+            if terciles is not None:
+                terciles.begin(dates, degrees)
             if areas is not None:
                 areas.begin(dates, degrees, limit)
             for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
@@ -209,6 +218,8 @@ def verify(
     tables = tables.assign(observed_index=(("box", *DATE), index))
     if heatwaves is not None:
         tables = tables.merge(heatwaves.dataset(), compat="no_conflicts")
+    if terciles is not None:
+        tables = tables.merge(terciles.dataset())
     if areas is not None:
         tables = tables.merge(areas.dataset().reindex(system=tables["system"]))
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
@@ -393,8 +404,10 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Statistics by date are concatenated. Means over dates are averaged with the numbers of dates as weights. Counts
     are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
-    if not all("area" in fold.dims for fold in folds):  # too few training days for samples
-        folds = [fold.drop_dims("area", errors="ignore") for fold in folds]
+    # An area has none with too few training days for samples, and weeks are not in files of earlier versions.
+    for dim in ("area", WEEK):
+        if not all(dim in fold.dims for fold in folds):
+            folds = [fold.drop_dims(dim, errors="ignore") for fold in folds]
     by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]

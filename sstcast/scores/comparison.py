@@ -1,0 +1,145 @@
+"""Compares losses of two systems over the same dates: ratios with intervals and tests, and shares of cells."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
+
+from sstcast.names import INIT_TIME, SEASONS, THIRDS
+from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
+from sstcast.scores.verify import week_starts
+
+Scores = dict[str, Any]
+Array = NDArray[np.floating]
+
+
+def json_numbers(values: Any) -> Any:
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
+    if np.ndim(values):
+        return [json_numbers(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None
+
+
+class LossComparison:
+    """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
+
+    def __init__(self, losses: xr.DataArray) -> None:
+        """Take the dates, leads and parts of `losses(..., init_time, lead)`.
+
+        They have the coordinates `season` and `fold`.
+        """
+        self.block, self.lags = lengths_of(losses)
+        self.folds = dates_by_fold(losses)
+        self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
+        self.parts = {
+            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
+            for part, masks in groups(losses).items()
+        }
+
+    def compare(self, loss: Array, reference_loss: Array, names: tuple[str, str, str]) -> Scores:
+        """Compare two losses `[dates, leads]`, which are not negative.
+
+        Args:
+            loss: the loss of a system.
+            reference_loss: the loss of the system that it is compared with.
+            names: the names of both systems and of the loss, for the sentence.
+
+        Returns:
+            The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
+            `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
+            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
+            dates than two bootstrap blocks.
+        """
+        pair = (loss, reference_loss)
+        scored = np.isfinite(loss).any(0)  # a file may omit some leads
+        masked_losses = [np.ma.masked_invalid(values) for values in pair]
+        by_week = [
+            np.stack([values[:, week].mean(1).filled(np.nan) for week in self.weeks], 1)
+            for values in masked_losses
+        ]
+
+        def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
+            estimates, ends = ratio(losses[0], losses[1], self.block, folds)
+            return {"ratio": json_numbers(estimates), "interval": json_numbers(ends)}
+
+        def tested(losses: Sequence[Array]) -> Scores:
+            p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
+            enough = len(losses[0]) >= 2 * self.block
+            return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
+
+        def of_part(mask: NDArray[np.bool_]) -> Scores:
+            return scores([np.where(mask & scored, values, 0).sum(1) for values in pair])
+
+        def of_fold(mask: NDArray[np.bool_]) -> Scores:
+            dates = mask[:, 0]
+            return scores([values[dates][:, scored].mean(1) for values in pair], (int(dates.sum()),))
+
+        estimates = {
+            **tested([values[:, scored].mean(1) for values in pair]),
+            "by_lead": tested(pair),
+            "by_week": tested(by_week),
+        }
+        for part, masks in self.parts.items():
+            part_scores = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
+            estimates[part] = {
+                key: {name: values[key] for name, values in part_scores.items()} for key in ("ratio", "interval")
+            }
+        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
+        return estimates | {"sentence": sentence(estimates, *names)}
+
+
+def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
+    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
+
+    The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
+    """
+    masks = {
+        "by_season": {season: tables["season"] == season for season in SEASONS},
+        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
+    }
+    if "third" in tables.coords:
+        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
+    return masks
+
+
+def over_folds(ratios: Sequence[float | None]) -> Scores | None:
+    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
+
+    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
+    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
+    """
+    count = len(ratios)
+    if count < 2 or None in ratios:
+        return None
+    values = np.array(ratios, float)
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
+    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
+    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
+
+
+def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
+    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
+
+    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
+    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
+    """
+    cells = ["lat", "lon"]
+    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
+    significant = p_fdr <= FDR
+    return {
+        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
+        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
+    }
+
+
+def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
+    """Return the number of initial dates in each fold."""
+    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+
+
+def lengths_of(tables: xr.Dataset | xr.DataArray) -> Lengths:
+    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
