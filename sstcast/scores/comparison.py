@@ -10,7 +10,7 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take 
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
 from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
-from sstcast.scores.verify import week_starts
+from sstcast.scores.statistics import week_starts
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]

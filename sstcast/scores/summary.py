@@ -33,8 +33,8 @@ from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import spacing
-from sstcast.scores.verify import FOLD, compare_cells
+from sstcast.scores.significance import compare_cells, spacing
+from sstcast.scores.statistics import FOLD
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]

@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig
 from sstcast.forecasting.heatwaves import probability
 from sstcast.names import EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
 from sstcast.ocean.anomalies import on_days
@@ -76,24 +75,22 @@ class TercileTables:
     def __init__(
         self,
         truth: Analysis,
-        base: DataConfig,
         systems: Sequence[str],
         correlations: Mapping[str, Array],
     ) -> None:
         """Prepare empty tables.
 
         Args:
-            truth: the days to verify.
-            base: the data whose base period defines the thirds.
+            truth: the days to verify. The base period of its `base` defines the thirds.
             systems: the names of the systems.
             correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
         """
         self.truth, self.systems, self.correlations = truth, list(systems), correlations
         self.weeks = whole_weeks(truth.windows.horizon)
-        self.bounds = terciles_of(base)
+        self.bounds = terciles_of(truth.base)
         self.moved = None
-        if Prepared.of(base).statistics != Prepared.of(truth.data).statistics:
-            climatology = Prepared.of(base).open_anomalies()["climatology"].load()
+        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
+            climatology = Prepared.of(truth.base).open_anomalies()["climatology"].load()
             self.moved = climatology - truth.statistics["climatology"]
         starts = truth.windows.starts
         self.rps = np.full((len(self.systems), starts, self.weeks), np.nan, np.float32)

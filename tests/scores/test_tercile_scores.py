@@ -27,7 +27,7 @@ def test_rps_of_known_forecasts() -> None:
 
 def test_scores_equal_plain_numpy(scored: Run) -> None:
     truth = Analysis.of(scored)
-    tables = TercileTables(truth, truth.data, ["gaussian", "members"], {"gaussian": CORRELATION})
+    tables = TercileTables(truth, ["gaussian", "members"], {"gaussian": CORRELATION})
     random = np.random.default_rng(0)
     observed, forecasts, blocks = [], [], []
     for dates in truth.blocks()[:2]:
@@ -133,7 +133,7 @@ def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
 def test_no_cell_without_thirds_takes_part(scored: Run) -> None:
     truth = Analysis.of(scored)
     dates = truth.blocks()[0]
-    tables = TercileTables(truth, truth.data, ["x"], {})
+    tables = TercileTables(truth, ["x"], {})
     tables.bounds = tables.bounds.where(tables.bounds["lat"] > -11)
     anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
     tables.begin(dates, anomaly)
