@@ -159,6 +159,7 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
+    remove_bias: bool = False,
     index: str | Path | None = None,
 ) -> Result[dict[str, Any]]:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
@@ -173,6 +174,7 @@ def score(
         out: the folder for the scores, by default beside the file.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
+        remove_bias: also score all systems minus their mean errors in other years, by cell, lead and season.
         leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
@@ -193,7 +195,9 @@ def score(
 
     runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
     days = field_source(truth, region=region)
-    metrics, scored, new = score(expand_user(file), days, runs, expand_path(out), variable, units, leads)
+    metrics, scored, new = score(
+        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias
+    )
     return Result(_again(scored.folder, metrics, index), scored.metrics, new)
 
 

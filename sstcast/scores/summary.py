@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.names import (
     BASE_RATE,
+    BIAS_REMOVED,
     CLIMATE,
     DEGREES,
     HEATWAVE_KINDS,
@@ -121,7 +122,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         there are whole weeks, `terciles` and, if areas were verified, `areas`.
     """
     names = [str(name) for name in tables["system"].values]
-    climates = [name for name in names if CLIMATE in name] or [reference]
+    climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
     mean = loss.sel(system=climates).mean((INIT_TIME, "lead"))
@@ -358,7 +359,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
             dict(zip(field["system"].values.tolist(), field.values, strict=True)),
         )
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
-        bases |= set(TERCILE_REFERENCES)
+        bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
