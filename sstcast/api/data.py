@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.places import Places
+    from sstcast.ocean.point_observations import PointObservations
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -397,3 +399,24 @@ def read_places(file: Path | str | None) -> Places | None:
     from sstcast.ocean.places import Places
 
     return None if file is None else Places.read(expand_user(file))
+
+
+def read_observations(
+    file: Path | str | None,
+    error: float,
+    platforms: str | None = None,
+    hours: str | None = None,
+    units: str | None = None,
+) -> PointObservations | None:
+    """Read observations at points, and log what is left out. Return None without a file."""
+    if file is None:
+        return None
+    from sstcast.ocean.point_observations import PointObservations, parse_hours
+
+    if not 0 <= error < math.inf:
+        raise SSTCastError(f"--observation-error {error}: give a standard deviation in degC, for instance 0.3")
+    names = [name.strip() for name in platforms.split(",")] if platforms else []
+    span = None if hours is None else parse_hours(hours)
+    found = PointObservations.read(expand_user(file), names, span, units, error)
+    found.tell()
+    return found

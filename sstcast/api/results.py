@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Seeds, expand_path, field_source, listed, read_places, seeds_of, trainable
+from sstcast.api.data import (
+    Result,
+    Seeds,
+    expand_path,
+    field_source,
+    listed,
+    read_observations,
+    read_places,
+    seeds_of,
+    trainable,
+)
 from sstcast.errors import SSTCastError
 from sstcast.log import reporting
 from sstcast.storage.artefacts import expand_user
@@ -27,6 +37,11 @@ def evaluate(
     region: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -42,6 +57,12 @@ def evaluate(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -68,7 +89,8 @@ def evaluate(
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run, read_places(places))
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
+    metrics, new = evaluate(run, read_places(places), points)
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -91,6 +113,11 @@ def hindcast(
     against: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -116,6 +143,12 @@ def hindcast(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
@@ -144,7 +177,9 @@ def hindcast(
     systems = [trainable(config, overrides, source) for config in configs]
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, candidates, areas)
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
+    numbers = seeds_of(seeds) or []
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
@@ -161,6 +196,11 @@ def score(
     leads: int | None = None,
     remove_bias: bool = False,
     index: str | Path | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
 ) -> Result[dict[str, Any]]:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
@@ -178,6 +218,12 @@ def score(
         leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -195,8 +241,9 @@ def score(
 
     runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
     days = field_source(truth, region=region)
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
     metrics, scored, new = score(
-        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias
+        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias, points
     )
     return Result(_again(scored.folder, metrics, index), scored.metrics, new)
 

@@ -18,8 +18,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import described, predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
+from sstcast.log import silent
 from sstcast.names import REFERENCES
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
@@ -76,7 +78,12 @@ def _squared_error(run: Run, every: int) -> float:
 
 
 def score_run(
-    config: RunConfig, every: int, joined: bool, thresholds: DataConfig, places: Places | None = None
+    config: RunConfig,
+    every: int,
+    joined: bool,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
 ) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
@@ -86,7 +93,7 @@ def score_run(
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        score_recipe = recipe | _base(thresholds) | _areas(places)
+        score_recipe = recipe | _base(thresholds) | _areas(places) | _points(observations)
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -98,7 +105,8 @@ def score_run(
             RECIPE: as_text(recipe),
         }
         systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
-        statistics = Statistics(truth, systems, references=False, places=places)
+        with silent():  # the baselines tell of the observations
+            statistics = Statistics(truth, systems, False, places, observations)
         with forecast_file(part_file(run), run, truth, **attributes) as add:
             for observed in truth.observe(len(run.members), name):
                 statistics.add_observed(observed)
@@ -110,17 +118,22 @@ def score_run(
 
 
 def score_baselines(
-    data: DataConfig, every: int, path: Path, thresholds: DataConfig, places: Places | None = None
+    data: DataConfig,
+    every: int,
+    path: Path,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
 ) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | _areas(places)
+        recipe |= _base(thresholds) | _areas(places) | _points(observations)
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
         truth = Analysis.open(data, every=every, base=thresholds)
         systems = baselines(SpreadCalibrator(data))
-        statistics = Statistics(truth, systems, places=places)
+        statistics = Statistics(truth, systems, places=places, observations=observations)
         for observed in truth.observe(label="baselines"):
             statistics.add_observed(observed)
             for name, forecast in forecast_block(systems, truth, observed.dates):
@@ -223,6 +236,10 @@ def _open(path: Any) -> xr.Dataset:
 
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
+
+
+def _points(observations: PointObservations | None) -> Recipe:
+    return {} if observations is None else {"observations": observations.recipe}
 
 
 def _areas(places: Places | None) -> Recipe:

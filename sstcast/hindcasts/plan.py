@@ -14,6 +14,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
@@ -128,6 +129,7 @@ class Plan:
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
     places: Places | None = None  # verified beside the region
+    observations: PointObservations | None = None  # at points, against which systems are also verified
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -254,6 +256,8 @@ class Plan:
             for system in self.scored
         }
         recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
+        if self.observations is not None:
+            recipe |= {"observations": self.observations.recipe}
         return recipe if self.places is None else recipe | {"places": json.loads(self.places.geojson)}
 
     def check(self) -> None:

@@ -13,6 +13,7 @@ from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import areas, draw_outlines
+from sstcast.figures.points import points
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.tables import Sheet
@@ -34,6 +35,7 @@ SECTIONS = {
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
     "terciles": "Thirds of weekly means",
+    "points": "Observations at points",
     "indices": "Box means",
     "ensemble": "Ensemble",
     "scores": "Tables of scores",
@@ -167,6 +169,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
         "heatwaves": tables.heatwaves(metrics, label),
+        "points": points(metrics, label),
         "terciles": tables.terciles(metrics, label),
         "ensemble": tables.ensembles(metrics, label),
         "data": [_data(results)],

@@ -9,18 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
+from sstcast.scores.score_files import json_numbers
 from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
 from sstcast.scores.statistics import week_starts
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]
-
-
-def json_numbers(values: Any) -> Any:
-    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
-    if np.ndim(values):
-        return [json_numbers(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None
 
 
 class LossComparison:

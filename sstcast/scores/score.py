@@ -22,6 +22,7 @@ from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.objects import is_object, is_there
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
@@ -58,6 +59,7 @@ def score(
     units: str | None = None,
     leads: int | None = None,
     remove_bias: bool = False,
+    observations: PointObservations | None = None,
 ) -> tuple[dict[str, Any], ScoreFiles, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
@@ -71,6 +73,7 @@ def score(
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
         remove_bias: also score all systems minus their mean errors in other years (see `scores.bias`).
+        observations: observations at points, against which all systems are also scored.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -108,12 +111,13 @@ def score(
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
         **({"remove_bias": True} if remove_bias else {}),
+        **({} if observations is None else {"observations": observations.recipe}),
     }
     with locked(scored.folder):
         if (metrics := scored.known(recipe)) is not None:
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
-        return _score(forecasts, data, against, scored, recipe), scored, True
+        return _score(forecasts, data, against, scored, recipe, observations), scored, True
 
 
 def _score(
@@ -122,6 +126,7 @@ def _score(
     against: Sequence[Run],
     scored: ScoreFiles,
     recipe: dict[str, Any],
+    observations: PointObservations | None,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
@@ -181,7 +186,7 @@ def _score(
     if corrected:
         notes.append(note_of(truth))
         LOG.info(f"{path}: {notes[-1]}")
-    statistics = Statistics(truth, systems)
+    statistics = Statistics(truth, systems, observations=observations)
     for observed in truth.observe(max(system.members for system in systems.values()), path.name):
         statistics.add_observed(observed)
         for name, forecast in forecast_block(systems, truth, observed.dates):
@@ -204,6 +209,8 @@ def _score(
         "systems": {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
         **summarise(tables, DEFAULT_REFERENCE),
     }
+    if observations is not None:
+        metrics["points"] |= observations.described
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
@@ -115,3 +116,10 @@ def recipe_of_scores() -> dict[str, Any]:
 
 def _form() -> dict[str, Any]:
     return {"layout": LAYOUT, "metrics": sorted(METRICS)}
+
+
+def json_numbers(values: Any) -> Any:
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
+    if np.ndim(values):
+        return [json_numbers(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None

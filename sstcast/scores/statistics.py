@@ -21,6 +21,7 @@ from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.terciles import whole_weeks
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
@@ -29,6 +30,7 @@ from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
+from sstcast.scores.points import BLOCK, PointTables
 from sstcast.scores.systems import System
 from sstcast.scores.terciles import WEEK, TercileTables
 from sstcast.storage.scratch import scratch_array
@@ -63,6 +65,7 @@ class Statistics:
         systems: Mapping[str, System],
         references: bool = True,
         places: Places | None = None,
+        observations: PointObservations | None = None,
     ) -> None:
         """Prepare empty statistics.
 
@@ -72,6 +75,7 @@ class Statistics:
             references: whether the base rate and the persistence of state are also verified, as forecasts of
                 heatwaves.
             places: areas to verify besides the whole region.
+            observations: observations at points, against which the systems are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -88,6 +92,7 @@ class Statistics:
         self.areas = None
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
+        self.points = None if observations is None else PointTables(truth, observations, list(systems))
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -102,6 +107,8 @@ class Statistics:
             self.heatwaves.add_references(observed.dates)
         if self.terciles is not None:
             self.terciles.begin(observed.dates, observed.anomaly[DEGREES])
+        if self.points is not None:
+            self.points.begin(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
@@ -127,6 +134,8 @@ class Statistics:
                 tables.append(partial(self.heatwaves.add, name, dates, degrees - seen.limit, spread))
             if self.terciles is not None:
                 tables.append(partial(self.terciles.add, name, dates, degrees, spread))
+            if self.points is not None:
+                tables.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
                 tables.append(partial(self.areas.add, name, dates, mean, spread, seen.limit, seen.lowest))
             with ThreadPoolExecutor(THREADS) as threads:
@@ -149,10 +158,12 @@ class Statistics:
             tables = tables.merge(self.heatwaves.dataset(), compat="no_conflicts")
         if self.terciles is not None:
             tables = tables.merge(self.terciles.dataset())
+        if self.points is not None:
+            tables = tables.merge(self.points.dataset())
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-        over_dates = [name for name, field in tables.data_vars.items() if INIT_TIME not in field.dims]
+        over_dates = [name for name, field in tables.data_vars.items() if not {INIT_TIME, BLOCK} & {*field.dims}]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
         grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
         if not truth.daily:
@@ -339,7 +350,12 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     for dim in ("area", WEEK):
         if not all(dim in fold.dims for fold in folds):
             folds = [fold.drop_dims(dim, errors="ignore") for fold in folds]
-    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
+    by_date = xr.concat(
+        [fold.drop_dims([FOLD, BLOCK], errors="ignore") for fold in folds],
+        INIT_TIME,
+        data_vars="minimal",
+        **CONCAT_OPTIONS,
+    )
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
     dates = np.array([fold.sizes[INIT_TIME] for fold in folds])
@@ -352,4 +368,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         over_folds[name] = over_folds[name].astype(field.dtype)
     if "heatwave_cases_by_lead" in over_dates:
         over_folds["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    if all(BLOCK in fold.dims for fold in folds):
+        blocks = [fold[[name for name, field in fold.data_vars.items() if BLOCK in field.dims]] for fold in folds]
+        over_folds |= dict(xr.concat(blocks, BLOCK, **CONCAT_OPTIONS).load().data_vars)
     return by_date.assign(over_folds)

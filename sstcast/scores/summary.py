@@ -29,11 +29,12 @@ from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import areas, heatwaves, terciles
-from sstcast.scores.comparison import LossComparison, dates_by_fold, groups, json_numbers, lengths_of, shares
+from sstcast.scores.comparison import LossComparison, dates_by_fold, groups, lengths_of, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.points import summarise_points
+from sstcast.scores.score_files import ScoreFiles, json_numbers
 from sstcast.scores.significance import compare_cells, spacing
 from sstcast.scores.statistics import FOLD
 
@@ -146,6 +147,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "ratios": _ratios(tables, reference, climate),
         **_terciles(tables),
         **_areas(tables),
+        **summarise_points(tables, reference),
     }
 
 

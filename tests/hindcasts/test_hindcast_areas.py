@@ -13,7 +13,7 @@ from sstcast.figures.places import areas
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.places import Place, Places
 from sstcast.scores.areas import EVERY
-from sstcast.scores.comparison import json_numbers
+from sstcast.scores.score_files import json_numbers
 
 PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
 PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
