@@ -48,41 +48,42 @@ class LossComparison:
             dates than two bootstrap blocks.
         """
         pair = (loss, reference_loss)
-        scored = np.isfinite(loss).any(0)  # a file may omit some leads
-        masked_losses = [np.ma.masked_invalid(values) for values in pair]
-        by_week = [
-            np.stack([values[:, week].mean(1).filled(np.nan) for week in self.weeks], 1)
-            for values in masked_losses
-        ]
-
-        def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
-            estimates, ends = ratio(losses[0], losses[1], self.block, folds)
-            return {"ratio": json_numbers(estimates), "interval": json_numbers(ends)}
-
-        def tested(losses: Sequence[Array]) -> Scores:
-            p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
-            enough = len(losses[0]) >= 2 * self.block
-            return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
-
-        def of_part(mask: NDArray[np.bool_]) -> Scores:
-            return scores([np.where(mask & scored, values, 0).sum(1) for values in pair])
-
-        def of_fold(mask: NDArray[np.bool_]) -> Scores:
-            dates = mask[:, 0]
-            return scores([values[dates][:, scored].mean(1) for values in pair], (int(dates.sum()),))
-
-        estimates = {
-            **tested([values[:, scored].mean(1) for values in pair]),
-            "by_lead": tested(pair),
-            "by_week": tested(by_week),
+        scored = np.asarray(np.isfinite(loss).any(0))  # a file may omit some leads
+        enough = len(loss) >= 2 * self.block
+        losses, reference_losses = (self._columns(values, scored) for values in pair)
+        ends = np.cumsum([values.shape[1] for values in losses.values()])[:-1]
+        # A bootstrap of all columns takes hardly longer than one of a single column.
+        column, reference_column = (np.concatenate([*of.values()], axis=1) for of in (losses, reference_losses))
+        compared = (np.split(of, ends) for of in ratio(column, reference_column, self.block, self.folds))
+        estimates: Scores = {}
+        for part, ratios, intervals in zip(losses, *compared, strict=True):
+            scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
+            if part in self.parts:
+                estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
+                continue
+            p_value = diebold_mariano(losses[part] - reference_losses[part], self.lags, self.folds)
+            scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
+            estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
+        of_folds = []
+        for mask in self.parts["by_fold"].values():
+            in_fold, in_reference = (values[mask[:, 0]][:, scored].mean(1) for values in pair)
+            of_folds.append(ratio(in_fold, in_reference, self.block, (len(in_fold),)))
+        estimates["by_fold"] = {
+            key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
+            for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
         }
-        for part, masks in self.parts.items():
-            part_scores = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
-            estimates[part] = {
-                key: {name: values[key] for name, values in part_scores.items()} for key in ("ratio", "interval")
-            }
         estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
         return estimates | {"sentence": sentence(estimates, *names)}
+
+    def _columns(self, loss: Array, scored: NDArray[np.bool_]) -> dict[str, Array]:
+        """Return the losses `[dates, column]` over all leads, by lead, by week, and in each part but the folds."""
+        masked = np.ma.masked_invalid(loss)
+        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
+        columns = {"all": loss[:, scored].mean(1)[:, None], "by_lead": loss, "by_week": np.stack(by_week, 1)}
+        for part, masks in self.parts.items():
+            if part != "by_fold":
+                columns[part] = np.stack([np.where(mask & scored, loss, 0).sum(1) for mask in masks.values()], 1)
+        return columns
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:

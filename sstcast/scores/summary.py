@@ -98,11 +98,12 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     by_week = tables["squared_error_by_week"]
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
-    for row, name in enumerate(compared):
-        for column, reference in enumerate(references):
-            if name != reference:
-                pair = (by_week.sel(system=system, drop=True) for system in (name, reference))
-                p_value[row, column], p_fdr[row, column] = _tests_by_cell((*pair,), tables)
+    systems = list(dict.fromkeys([*compared, *references]))
+    places = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in places]
+    errors = [by_week.sel(system=system, drop=True) for system in systems]
+    for place, *values in zip(places, *_tests_by_cell(errors, pairs, tables), strict=True):
+        p_value[place], p_fdr[place] = values
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -173,16 +174,18 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     errors = (_degrees(dataset, "mse").sel(system=MODEL, drop=True) for dataset in (tables, other_tables))
     error, other_error = xr.align(*errors, join="inner", exclude={"lead"})
     cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
-    _, p_fdr = _tests_by_cell(cells, error)
+    _, (p_fdr,) = _tests_by_cell(cells, [(0, 1)], error)
     difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
     comparison = LossComparison(error).compare(error.values, other_error.values, (*names, LOSSES["mse"]))
     return comparison | shares(difference.copy(data=p_fdr), difference)
 
 
-def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
+def _tests_by_cell(
+    errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
+) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
     block, lags = lengths_of(tables)
-    p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
+    p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
 

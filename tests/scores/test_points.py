@@ -68,7 +68,7 @@ def test_sums_equal_plain_numpy(truth: Analysis, read: PointObservations, scored
     table["row"] = ((table["lat"] - forecast["lat"].values[0]) / 0.25).round().astype(int)
     table["column"] = ((table["lon"] + 360 - forecast["lon"].values[0]) / 0.25).round().astype(int)
     merged = table.groupby(["day", "row", "column", "platform"], as_index=False)["sst"].mean()
-    by_day = {day: rows for day, rows in merged.groupby("day")}
+    by_day = dict(merged.groupby("day"))
     for date in (0, 100, 300):
         for lead in (1, 8):
             rows = by_day[pd.Timestamp(forecast["valid_time"].values[date, lead - 1])]
@@ -159,7 +159,7 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     assert json.loads((folder / "metrics.json").read_text())["recipe"]["observations"]["file"] == str(file)
     assert "nothing to do" in command("evaluate", folder)[1]  # keeps them
     [sheet] = points(metrics, "small")
-    assert [name for name, _ in sheet.rows][0] == "small"
+    assert next(name for name, _ in sheet.rows) == "small"
 
 
 def test_what_is_left_out_is_told(tmp_path: Path) -> None:
