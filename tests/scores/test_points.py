@@ -68,7 +68,7 @@ def test_sums_equal_plain_numpy(truth: Analysis, read: PointObservations, scored
     table["row"] = ((table["lat"] - forecast["lat"].values[0]) / 0.25).round().astype(int)
     table["column"] = ((table["lon"] + 360 - forecast["lon"].values[0]) / 0.25).round().astype(int)
     merged = table.groupby(["day", "row", "column", "platform"], as_index=False)["sst"].mean()
-    by_day = dict(merged.groupby("day"))
+    by_day = dict(iter(merged.groupby("day")))
     for date in (0, 100, 300):
         for lead in (1, 8):
             rows = by_day[pd.Timestamp(forecast["valid_time"].values[date, lead - 1])]
