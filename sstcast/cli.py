@@ -53,8 +53,11 @@ METAVARS = {  # the default is the argument's name in capitals
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
     "places": "CSV|GEOJSON",
+    "observations": "FILE",
+    "observation_error": "DEGREES",
+    "hours": "FIRST..LAST",
     "share": "PER CENT",
-    **dict.fromkeys(("select", "datasets", "models"), "NAMES"),
+    **dict.fromkeys(("select", "platforms", "datasets", "models"), "NAMES"),
     "base": "none|persistence|linear",
     "name": "PAPER:TABLE",
 }
@@ -280,11 +283,13 @@ def print_nothing(*_: object) -> None:
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
     from sstcast.figures.places import areas
+    from sstcast.figures.points import points
     from sstcast.figures.tables import print_scores, print_sheets
 
     print_scores(result.value, label, against)
     if "places" in result.value:
         print_sheets(areas(result.value, label))
+    print_sheets(points(result.value, label))
     _file(result)
 
 
@@ -342,7 +347,8 @@ def _hindcast(result: Result[dict[str, Any]], _: Arguments) -> None:
 
 @verb("combine", "Train", "runs")
 def _weights(run: Run, _: Arguments) -> None:
-    from sstcast.figures.tables import print_sheets, weights
+    from sstcast.figures.tables import print_sheets
+    from sstcast.figures.weights import weights
 
     print_sheets([weights(run)])
 

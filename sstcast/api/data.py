@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.places import Places
+    from sstcast.ocean.point_observations import PointObservations
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -342,6 +344,23 @@ def as_config(
     return config.model_copy(update={"data": data, "also": tuple(oceans)})
 
 
+def trainable(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+) -> RunConfig:
+    """Return the configuration as `as_config` does. Raises SSTCastError also if its model cannot be built."""
+    from sstcast.training.train import check_model
+
+    run_config = as_config(config, overrides, source)
+    try:
+        check_model(run_config)
+    except SSTCastError as error:
+        name = config if isinstance(config, (str, Path)) else run_config.name
+        raise SSTCastError(f"{name}: {error}") from None
+    return run_config
+
+
 def listed(values: Any) -> list[Any]:
     """Return one text, path or run as a list of one, and several as a list."""
     return [values] if isinstance(values, (str, PathLike)) else list(values)
@@ -380,3 +399,24 @@ def read_places(file: Path | str | None) -> Places | None:
     from sstcast.ocean.places import Places
 
     return None if file is None else Places.read(expand_user(file))
+
+
+def read_observations(
+    file: Path | str | None,
+    error: float,
+    platforms: str | None = None,
+    hours: str | None = None,
+    units: str | None = None,
+) -> PointObservations | None:
+    """Read observations at points, and log what is left out. Return None without a file."""
+    if file is None:
+        return None
+    from sstcast.ocean.point_observations import PointObservations, parse_hours
+
+    if not 0 <= error < math.inf:
+        raise SSTCastError(f"--observation-error {error}: give a standard deviation in degC, for instance 0.3")
+    names = [name.strip() for name in platforms.split(",")] if platforms else []
+    span = None if hours is None else parse_hours(hours)
+    found = PointObservations.read(expand_user(file), names, span, units, error)
+    found.tell()
+    return found

@@ -7,7 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Seeds, as_config, expand_path, field_source, listed, read_places, seeds_of
+from sstcast.api.data import (
+    Result,
+    Seeds,
+    expand_path,
+    field_source,
+    listed,
+    read_places,
+    seeds_of,
+    trainable,
+)
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.storage.artefacts import FIRST_PROCESS, expand_user
@@ -106,7 +115,7 @@ def train(
     ]
     if source is not None and config is None:
         raise SSTCastError("source: a resumed run goes on with its own days; leave it out")
-    run_config = None if config is None else as_config(config, changes, source)
+    run_config = None if config is None else trainable(config, changes, source)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):

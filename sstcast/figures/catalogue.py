@@ -14,7 +14,19 @@ from sstcast.figures.heatwave_case import heatwave_case
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
 from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
-from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
+from sstcast.names import (
+    BASE_RATE,
+    CLIMATE,
+    COVERED,
+    DEGREES,
+    EVENT,
+    LEVELS,
+    LINEAR_BASE,
+    SEASONS,
+    STATE,
+    THIRDS,
+    TRUTH,
+)
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.run_list import read_history, read_losses
@@ -227,22 +239,31 @@ def heatwaves(results: Results) -> Iterator[Chart]:
 def reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each kind of heatwave probability."""
     for kind, scores in results.metrics["heatwaves"].items():
-        if results.system not in scores:
-            continue
-        diagram = scores[results.system]["reliability"]
-        rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
-        bins = [row for row in rows if None not in row]
-        if not bins:  # no event is defined in a frozen sea
-            continue
-        probability, observed, share = np.array(bins, float).T
-        curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
-        figure, alt = draw_curves(
-            curves, "Observed frequency", across=across, x=probability, styles=results.styles
-        )
-        colour = results.styles[results.system]["color"]
-        figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
-        caption = f"{HEATWAVES[kind]}: observed frequency by forecast probability. Larger points have more cases."
-        yield Chart(figure, alt, caption)
+        if results.system in scores:
+            yield from _reliability(results, scores[results.system]["reliability"], kind, HEATWAVES[kind])
+
+
+def tercile_reliability(results: Results) -> Iterator[Chart]:
+    """Draw the reliability diagram of the first system for each third of weekly means."""
+    scores = results.metrics.get("terciles", {"scores": {}})["scores"].get(results.system, {})
+    for third in THIRDS if scores else ():
+        title = f"Weekly means in the {third} third of the base period"
+        yield from _reliability(results, scores[third]["reliability"], f"{third} third", title)
+
+
+def _reliability(results: Results, diagram: dict[str, Any], event: str, title: str) -> Iterator[Chart]:
+    rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
+    bins = [row for row in rows if None not in row]
+    if not bins:  # no event is defined in a frozen sea
+        return
+    probability, observed, share = np.array(bins, float).T
+    curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {event}"
+    figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability, styles=results.styles)
+    colour = results.styles[results.system]["color"]
+    figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
+    yield Chart(
+        figure, alt, f"{title}: observed frequency by forecast probability. Larger points have more cases."
+    )
 
 
 def spread(results: Results) -> Iterator[Chart]:
@@ -345,6 +366,7 @@ FIGURES: dict[str, list[Draw]] = {
     "indices": [indices],
     "probabilities": [crps_skill, coverage, pit],
     "heatwaves": [heatwaves, reliability],
+    "terciles": [tercile_reliability],
     "ensemble": [spread, rank_histogram],
     "training": [training],
 }

@@ -23,6 +23,7 @@ from sstcast.forecasting.places import SHARES, with_places, write_table
 from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
+from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
@@ -38,7 +39,10 @@ from sstcast.ocean.predictors import (
 )
 from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
+from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
+from sstcast.ocean.terciles import terciles_of
 from sstcast.ocean.windows import with_earlier
+from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS
@@ -203,12 +207,14 @@ class LoadedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The predictor of the run for the region."""
-        return predictor_of(self.run, self.data)
+        with waiting(f"{self.run.folder}: fitting its linear parts"):
+            return predictor_of(self.run, self.data)
 
     @cached_property
     def spread(self) -> Spread:
         """The spread model of the run's forecasts."""
-        return calibrated(self.run, self.data)
+        with waiting(f"{self.run.folder}: estimating the spread from forecasts of the validation days"):
+            return calibrated(self.run, self.data)
 
     @property
     def _folder(self) -> Path:
@@ -250,6 +256,7 @@ class LoadedRun:
             "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
             "limits": LAYOUT,
+            "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),
             "members": members,
             "samples": samples,
@@ -313,6 +320,7 @@ class LoadedRun:
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
+        fields = with_terciles(fields, self.spread, terciles_of(self.data))
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             member_sst = [

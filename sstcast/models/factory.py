@@ -15,7 +15,8 @@ Args:
     edge_dim: the number of edge features of the graphs, 0 for none.
     attention_options: further arguments of the attention's class, such as `features` of `performer`.
     memory: whether to read means over three periods of the last year (see `ridge_inputs.Inputs`).
-    stencil: whether to read 3 x 3 means around the cell on five days (see `ridge_inputs.Inputs`).
+    stencil: whether to read 3 x 3 means two and four cells to the north, south, east and west on up to five days
+        (see `ridge_inputs.Inputs`).
 """
 
 import inspect

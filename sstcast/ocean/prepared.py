@@ -61,6 +61,11 @@ class Prepared:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
 
     @property
+    def terciles(self) -> Path:
+        """The file of the thirds of weekly means, which is written on first use."""
+        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".terciles.nc"))
+
+    @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
         predictors = [

@@ -10,7 +10,7 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take 
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
 from sstcast.ocean.windows import week_starts
-from sstcast.scores.significance import CONFIDENCE, Bootstrap, Lengths, diebold_mariano, sentence, spacing
+from sstcast.scores.significance import CONFIDENCE, FDR, Bootstrap, Lengths, diebold_mariano, sentence, spacing
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]
@@ -137,6 +137,21 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
 def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
     """Return the number of initial dates in each fold."""
     return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+
+
+def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
+    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
+
+    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
+    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
+    """
+    cells = ["lat", "lon"]
+    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
+    significant = p_fdr <= FDR
+    return {
+        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
+        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
+    }
 
 
 def lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:

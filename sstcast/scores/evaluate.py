@@ -13,6 +13,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
@@ -30,11 +31,13 @@ def open_forecasts(run: Run) -> xr.Dataset:
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
-def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bool]:
+def evaluate(
+    run: Run, places: Places | None = None, observations: PointObservations | None = None
+) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region. Without,
-    those of an earlier evaluation are kept.
+    With `places`, their means are scored beside that of the region, and with `observations`, forecasts are also
+    scored at points. Without, those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -50,16 +53,23 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (saved_places := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
+    saved_recipe = read_recipe(ScoreFiles(run.folder).metrics) or {}
+    if places is None and (saved_places := saved_recipe.get("places")):
         places = Places.from_geojson(json.dumps(saved_places))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
+    points_recipe = saved_recipe.get("observations") if observations is None else observations.recipe
+    if points_recipe is not None:
+        recipe |= {"observations": points_recipe}
     if (metrics := _known(run, recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
         if (metrics := _known(run, recipe)) is not None:
             return metrics, False
-        return _evaluate(run, recipe, places), True
+        if observations is None and points_recipe is not None:
+            observations = PointObservations.again(points_recipe)
+            recipe |= {"observations": observations.recipe}
+        return _evaluate(run, recipe, places, observations), True
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
@@ -87,7 +97,9 @@ def tell_weights(places: Places, data: DataConfig) -> None:
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
 
 
-def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[str, Any]:
+def _evaluate(
+    run: Run, recipe: dict[str, Any], places: Places | None, observations: PointObservations | None
+) -> dict[str, Any]:
     """Evaluate a run in five stages, the first three with one block of initial dates in memory at a time."""
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.scores.analysis import Analysis
@@ -98,7 +110,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, places=places)
+    statistics = Statistics(truth, systems, places=places, observations=observations)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         for observed in truth.observe(len(run.members), label):  # stage 1, the analysis
@@ -118,6 +130,8 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
+    if observations is not None:
+        metrics["points"] |= observations.described
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 

@@ -247,14 +247,21 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     non_event_cases, event_cases = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
     dim = "probability"
     non_event_count, event_count = non_event_cases.sum(dim), event_cases.sum(dim)
-    total, level = non_event_count + event_count, cases["probability"]
+    total, level = non_event_count + event_count, cases[dim]
     return {
         "observed": event_count / total,
         "probability": ((non_event_cases + event_cases) * level).sum(dim) / total,
-        "roc_area": (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
-        / (non_event_count * event_count).where(non_event_count * event_count > 0),
+        "roc_area": roc_area(non_event_cases, event_cases),
         "sedi": _sedi(non_event_cases, event_cases),
     }
+
+
+def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
+    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event."""
+    dim = "probability"
+    pairs = non_event_cases.sum(dim) * event_cases.sum(dim)
+    ordered = (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
+    return ordered / pairs.where(pairs > 0)
 
 
 def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:

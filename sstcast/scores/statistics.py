@@ -22,6 +22,8 @@ from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.terciles import whole_weeks
 from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
@@ -29,7 +31,9 @@ from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
+from sstcast.scores.points import BLOCK, PointTables
 from sstcast.scores.systems import System
+from sstcast.scores.terciles import WEEK, TercileTables
 from sstcast.storage.scratch import scratch_array
 
 THREADS = 2  # each adds to tables of its own; NumPy releases the interpreter lock during array operations
@@ -57,7 +61,12 @@ class Statistics:
     """Accumulates the statistics behind every score of some systems, from blocks of initial dates."""
 
     def __init__(
-        self, truth: Analysis, systems: Mapping[str, System], references: bool = True, places: Places | None = None
+        self,
+        truth: Analysis,
+        systems: Mapping[str, System],
+        references: bool = True,
+        places: Places | None = None,
+        observations: PointObservations | None = None,
     ) -> None:
         """Prepare empty statistics.
 
@@ -67,6 +76,7 @@ class Statistics:
             references: whether the base rate and the persistence of state are also verified, as forecasts of
                 heatwaves.
             places: areas to verify besides the whole region.
+            observations: observations at points, against which the systems are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -77,9 +87,13 @@ class Statistics:
         self.heatwaves = (
             HeatwaveTables(truth, truth.limits, list(systems), correlations, references) if truth.daily else None
         )
+        self.terciles = None
+        if truth.daily and whole_weeks(horizon):
+            self.terciles = TercileTables(truth, list(systems), correlations)
         self.areas = None
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
+        self.points = None if observations is None else PointTables(truth, observations, list(systems))
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -92,6 +106,10 @@ class Statistics:
             means.add(observed.dates, [(TRUTH, observed.anomaly[DEGREES])])
         if self.heatwaves is not None:
             self.heatwaves.add_references(observed.dates)
+        if self.terciles is not None:
+            self.terciles.begin(observed.dates, observed.anomaly[DEGREES])
+        if self.points is not None:
+            self.points.begin(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
@@ -112,6 +130,10 @@ class Statistics:
             ]
             if self.heatwaves is not None:
                 tables.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
+            if self.terciles is not None:
+                tables.append(partial(self.terciles.add, name, dates, degrees, spread))
+            if self.points is not None:
+                tables.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
                 tables.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
             with ThreadPoolExecutor(THREADS) as threads:
@@ -132,10 +154,14 @@ class Statistics:
         tables = tables.assign(observed_index=(("box", *DATE), index))
         if self.heatwaves is not None:
             tables = tables.merge(self.heatwaves.dataset(), compat="no_conflicts")
+        if self.terciles is not None:
+            tables = tables.merge(self.terciles.dataset())
+        if self.points is not None:
+            tables = tables.merge(self.points.dataset())
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-        over_dates = [name for name, field in tables.data_vars.items() if INIT_TIME not in field.dims]
+        over_dates = [name for name, field in tables.data_vars.items() if not {INIT_TIME, BLOCK} & {*field.dims}]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
         grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
         if not truth.daily:
@@ -314,9 +340,16 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Statistics by date are concatenated. Means over dates are averaged with the numbers of dates as weights. Counts
     are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
-    if not all("area" in fold.dims for fold in folds):  # too few training days for samples
-        folds = [fold.drop_dims("area", errors="ignore") for fold in folds]
-    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
+    # An area has none with too few training days for samples, and weeks are not in files of earlier versions.
+    for dim in ("area", WEEK):
+        if not all(dim in fold.dims for fold in folds):
+            folds = [fold.drop_dims(dim, errors="ignore") for fold in folds]
+    by_date = xr.concat(
+        [fold.drop_dims([FOLD, BLOCK], errors="ignore") for fold in folds],
+        INIT_TIME,
+        data_vars="minimal",
+        **CONCAT_OPTIONS,
+    )
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
     dates = np.array([fold.sizes[INIT_TIME] for fold in folds])
@@ -329,4 +362,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         over_folds[name] = over_folds[name].astype(field.dtype)
     if "heatwave_cases_by_lead" in over_dates:
         over_folds["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    if all(BLOCK in fold.dims for fold in folds):
+        blocks = [fold[[name for name, field in fold.data_vars.items() if BLOCK in field.dims]] for fold in folds]
+        over_folds |= dict(xr.concat(blocks, BLOCK, **CONCAT_OPTIONS).load().data_vars)
     return by_date.assign(over_folds)

@@ -14,30 +14,35 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.names import (
     BASE_RATE,
+    BIAS_REMOVED,
     CLIMATE,
     DEGREES,
     HEATWAVE_KINDS,
     INIT_TIME,
     MODEL,
     STANDARDISED,
+    TERCILE_REFERENCES,
+    THIRDS,
     UNITS,
 )
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves
-from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths
+from sstcast.scores import areas, heatwaves, terciles
+from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
+from sstcast.scores.points import summarise_points
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import FDR, compare_cells, spacing
+from sstcast.scores.significance import compare_cells, spacing
 from sstcast.scores.statistics import FOLD
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 Array = NDArray[np.floating]
 LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean squared error", "crps": "CRPS"}
+LOSSES |= {"rps": "ranked probability score"}
 LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
 
 
@@ -116,10 +121,10 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        areas were verified, `areas`.
+        there are whole weeks, `terciles` and, if areas were verified, `areas`.
     """
     names = [str(name) for name in tables["system"].values]
-    climates = [name for name in names if CLIMATE in name] or [reference]
+    climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
     mean = loss.sel(system=climates).mean((INIT_TIME, "lead"))
@@ -141,31 +146,27 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate),
+        **_terciles(tables),
         **_areas(tables),
+        **summarise_points(tables, reference),
     }
 
 
-def split_by_index(scored: ScoreFiles, metrics: Scores, index: str) -> Scores:
-    """Add `by_index`: separate scores for the initial dates in each third of an `index` (see `indices.thirds`)."""
+def summarise_again(
+    scored: ScoreFiles, metrics: Scores, reference: str | None = None, index: str | None = None
+) -> Scores:
+    """Compare all systems with another `reference`, or add separate scores by third of an `index`.
+
+    The scores `by_index` are of the initial dates in each third (see `indices.thirds`).
+    """
+    if index is None and reference in (None, metrics["reference"]):
+        return metrics
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
-    tables = tables.assign_coords(third=thirds(tables, index))
-    return metrics | {"index": index} | summarise(tables, metrics["reference"])
-
-
-def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
-    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
-
-    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
-    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
-    """
-    cells = ["lat", "lon"]
-    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
-    significant = p_fdr <= FDR
-    return {
-        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
-        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
-    }
+    if index is not None:
+        tables = tables.assign_coords(third=thirds(tables, index))
+        metrics = metrics | {"index": index}
+    return metrics | summarise(tables, reference or metrics["reference"])
 
 
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
@@ -283,6 +284,27 @@ def _warnings(tables: xr.Dataset) -> Scores:
     }
 
 
+def _terciles(tables: xr.Dataset) -> Scores:
+    """Return how often each third came, and the scores of their probabilities for each system and reference."""
+    if terciles.WEEK not in tables.dims:
+        return {}
+    parts, by_third = _parts(terciles.by_date(tables), terciles.RPS), terciles.scores(tables)
+    parts.pop("by_lead")
+    by_system = {str(name): _numbers(parts, system=name) for name in parts["all"]["rps"]["system"].values}
+    for name in map(str, tables["system"].values):
+        for third in THIRDS:
+            of = {key: json_numbers(field.sel(system=name, tercile=third)) for key, field in by_third.items()}
+            by_week = {"roc_area": of.pop("roc_area_by_week")}
+            roc_area = of.pop("roc_area")
+            by_system[name][third] = {"roc_area": roc_area, "by_week": by_week, "reliability": of}
+    observed, defined = (
+        tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
+    )
+    rates = {"all": observed.sum(terciles.WEEK) / defined.sum(terciles.WEEK), "by_week": observed / defined}
+    came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
+    return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
+
+
 def _areas(tables: xr.Dataset) -> Scores:
     """Return the scores of the means of areas, and of their shares in a heatwave, by area and system."""
     if "area" not in tables.dims:
@@ -330,6 +352,12 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
+    if terciles.WEEK in tables.dims:
+        losses["rps"] = (
+            terciles.by_date(tables)["rps"]
+            .reindex(lead=tables["lead"])
+            .assign_coords({name: tables[name] for name in ("valid_time", "season")})
+        )
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
@@ -337,6 +365,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
         dates = LossComparison(field)
         values = {name: dates.loss(field.sel(system=name).values) for name in names}
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
+        bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):

@@ -135,6 +135,13 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "long_name": "probability that at least this share of an area is in a marine heatwave",
         "units": "1",
     },
+    "week": {"long_name": "week ahead; the first is days 1 to 7", "units": "1"},
+    "tercile": {"long_name": "third of the weekly means of the base period"},
+    "tercile_probability": {
+        "long_name": "probability that the mean anomaly of the week is in this third of those in the base period",
+        "comment": "of weeks within 45 days of the day of the year; missing where the bounds coincide",
+        "units": "1",
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
