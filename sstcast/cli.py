@@ -49,6 +49,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
     "against": "RUN|BASELINE",
+    "data": "SOURCE|RUN",
+    "baseline": "fixed|moving|detrended",
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
@@ -304,6 +306,7 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
         print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
+verb("heatwaves", "Data", "data")(_file)
 verb("init", "Data", "source")(_lines)
 
 

@@ -151,6 +151,51 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "digest": {"long_name": "hash of the day's values", "units": "1"},
     "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
 }
+_RATE = {"units": "degree_Celsius day-1", "units_metadata": "temperature: difference"}
+_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: difference"}
+_ABSOLUTE_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: on_scale"}
+VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are in the title of a file
+    "year": {"long_name": "calendar year", "units": "1"},
+    "event_days": {"long_name": "days in events in the year", "units": "day"},
+    "event_count": {"long_name": "events that begin in the year", "units": "1"},
+    "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
+    "cell_lat": {"standard_name": "latitude", "long_name": "latitude of the cell", "units": "degrees_north"},
+    "cell_lon": {"standard_name": "longitude", "long_name": "longitude of the cell", "units": "degrees_east"},
+    "cell_events": {"long_name": "number of events of the cell", "units": "1", "sample_dimension": "event"},
+    "event_start": {"long_name": "first day of the event", **_DAY},
+    "event_peak": {"long_name": "day of the largest intensity", **_DAY},
+    "event_end": {"long_name": "last day of the event", **_DAY},
+    "event_duration": {"long_name": "days from start to end, both included", "units": "day"},
+    "event_onset_rate": {"long_name": "rise of the intensity a day, from half a day before the start", **_RATE},
+    "event_decline_rate": {"long_name": "fall of the intensity a day, to half a day after the end", **_RATE},
+    "event_category": {
+        "long_name": "category of the most severe day",
+        "units": "1",
+        "flag_values": np.arange(1, 5, dtype=np.int8),
+        "flag_meanings": "moderate strong severe extreme",
+    },
+    **{
+        f"event_days_{category}": {"long_name": f"days of the event in the category {category}", "units": "day"}
+        for category in ("moderate", "strong", "severe", "extreme")
+    },
+    **{
+        f"event_intensity_{name}{suffix}": {
+            "long_name": f"{words} {of}",
+            **(total if name == "cumulative" else units),
+        }
+        for suffix, of, units, total in (
+            ("", "of the departure from the climatology", _DIFFERENCE, _SUM),
+            ("_threshold", "of the departure from the threshold", _DIFFERENCE, _SUM),
+            ("_absolute", "of the temperature", _CELSIUS, _ABSOLUTE_SUM),
+        )
+        for name, words in (
+            ("mean", "mean"),
+            ("max", "most extreme value"),
+            ("variability", "standard deviation"),
+            ("cumulative", "sum over the days"),
+        )
+    },
+}
 _SAMPLES = "sst_sample"  # packed, because it is the largest field
 _INT16: dict[str, Any] = {
     "dtype": "int16",

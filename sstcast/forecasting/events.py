@@ -1,0 +1,131 @@
+"""The command `heatwaves`: events in a source or in a run's days, of cells as a file or of places as a table."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sstcast.config import FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.ocean.baselines import FIXED, Baseline
+from sstcast.ocean.heatwave_record import (
+    described,
+    events_of_cells,
+    events_of_series,
+    open_record,
+    series_of_places,
+)
+from sstcast.ocean.places import Places
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import PRETRAINED, Run, file_name
+from sstcast.storage.artefacts import atomic, locked, read_recipe
+from sstcast.storage.cf import write
+from sstcast.storage.stores import open_netcdf
+
+TABLE_DECIMALS = 6  # of numbers in a CSV
+
+
+class Question(NamedTuple):
+    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years."""
+
+    places: Places | None = None
+    cold: bool = False
+    kind: str = FIXED
+    years: str | None = None
+
+
+def is_run(source: Path) -> bool:
+    """Return whether a path names a run."""
+    return (source / "config.yaml").exists() or (str(source) == PRETRAINED and not source.exists())
+
+
+def find_heatwaves(
+    days: FieldSource, question: Question, out: Path | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Find the events in all days of a source, or of a run, and write them to `out`.
+
+    The events of cells go to a `.nc`, by default `NAME-heatwaves.nc` in the current folder or `RUN/heatwaves.nc`.
+    Those of places go to a `.csv`, named after both. Returns the events and the file.
+
+    Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
+    """
+    event = "cold-spells" if question.cold else "heatwaves"
+    run = Run.open(days.path) if is_run(days.path) else None
+    name = Path(f"{file_name(days.path.stem)}-{event}") if run is None else run.folder / event
+    if question.places is not None:
+        name = name.with_name(f"{name.name}-{question.places.path.stem}")
+    out = checked_out(
+        out or name.with_name(f"{name.name}{'.nc' if question.places is None else '.csv'}"), question
+    )
+    with _record(days, run) as (sst, fraction), locked(out):
+        first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
+        if run is None:
+            baseline = Baseline.of(question.kind, question.years, first, last, days.path)
+        else:
+            baseline = _of_run(run, question)
+        if question.places is not None:
+            weights = question.places.weights(fraction, sst[0].notnull().values)
+            series = series_of_places(sst, question.places, weights)
+            table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+            table = table.assign(baseline=str(baseline))
+            write_events(table, out)
+            return table, out
+        events = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+        write(described(events, str(sst.attrs["title"]), str(baseline), question.cold), out)
+    return open_netcdf(out, "delete it"), out
+
+
+@contextmanager
+def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
+    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells."""
+    if run is None:
+        with open_record(days) as sst:
+            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load()
+        return
+    if given := [key for key in days.given if key != "source"]:
+        raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
+    data = run.config.data
+    if not Prepared.of(data).exist:
+        prepare(data)
+    cube = Prepared.of(data).open_cube()
+    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()
+
+
+def _of_run(run: Run, question: Question) -> Baseline:
+    """Return the baseline of a run, which is its base period. Raises SSTCastError if another is asked for."""
+    for option, differs in (("baseline", question.kind != FIXED), ("years", question.years is not None)):
+        if differs:
+            raise SSTCastError(
+                f"--{option}: the baseline of {run.folder} is its data.splits.base_period; leave it out, or give "
+                "the source of its days"
+            )
+    return Baseline(FIXED, *run.config.data.splits.base)
+
+
+def checked_out(out: Path, question: Question) -> Path:
+    """Return `out`. Raises SSTCastError unless it may be written: only files of events may be overwritten."""
+    suffix = ".nc" if question.places is None else ".csv"
+    if out.suffix != suffix:
+        raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
+    if out.exists():
+        ours = _header(out).startswith("place,") if suffix == ".csv" else "baseline" in (read_recipe(out) or ())
+        if not ours:
+            raise SSTCastError(f"--out {out}: exists and does not hold heatwaves; delete it or name another file")
+    return out
+
+
+def _header(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline()
+
+
+def write_events(table: pd.DataFrame, path: Path) -> None:
+    """Write a table of events to a CSV file."""
+    numbers: Any = table.select_dtypes("float").round(TABLE_DECIMALS)
+    with atomic(path) as temporary:
+        table.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")
