@@ -20,6 +20,7 @@ def heatwaves(
     cold: bool = False,
     baseline: str = "fixed",
     years: str | None = None,
+    dhw: bool = False,
     region: str | None = None,
     variable: str | None = None,
     units: str | None = None,
@@ -37,6 +38,7 @@ def heatwaves(
         baseline: where climatology and threshold come from: `fixed`, one base period, `moving`, the 30 complete
             years before each year, or `detrended`, a base period and its linear trend.
         years: first and last year of a base period, by default 1982:2011 or, without these, all complete years.
+        dhw: instead of events, find the degree heating weeks of corals and their levels of stress.
         region: the region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees. By default, all of the
             data.
         variable: name of the SST variable, if it is not found automatically.
@@ -64,5 +66,5 @@ def heatwaves(
 
     source = str(data.folder) if isinstance(data, Run) else data
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    question = Question(read_places(places), cold, baseline, years)
+    question = Question(read_places(places), cold, baseline, years, dhw)
     return Result(*find_heatwaves(days, question, expand_path(out)), True)

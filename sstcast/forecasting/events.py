@@ -1,5 +1,6 @@
 """The command `heatwaves`: events in a source or in a run's days, of cells as a file or of places as a table."""
 
+import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import xarray as xr
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.ocean.baselines import FIXED, Baseline
+from sstcast.ocean.heat_stress import MonthlyYears, stress_of_cells, stress_of_places
 from sstcast.ocean.heatwave_record import (
     described,
     events_of_cells,
@@ -31,12 +33,27 @@ TABLE_DECIMALS = 6  # of numbers in a CSV
 
 
 class Question(NamedTuple):
-    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years."""
+    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years.
+
+    With `dhw`, these are degree heating weeks instead of events.
+    """
 
     places: Places | None = None
     cold: bool = False
     kind: str = FIXED
     years: str | None = None
+    dhw: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What the file's name says it holds."""
+        return "dhw" if self.dhw else "cold-spells" if self.cold else "heatwaves"
+
+    def check(self) -> None:
+        """Raise SSTCastError if degree heating weeks are asked for with options of events."""
+        given = {"cold": self.cold, "baseline": self.kind != FIXED, "years": self.years is not None}
+        if self.dhw and (options := [name for name, differs in given.items() if differs]):
+            raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
 
 
 def is_run(source: Path) -> bool:
@@ -54,30 +71,57 @@ def find_heatwaves(
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
-    event = "cold-spells" if question.cold else "heatwaves"
+    question.check()
     run = Run.open(days.path) if is_run(days.path) else None
-    name = Path(f"{file_name(days.path.stem)}-{event}") if run is None else run.folder / event
-    if question.places is not None:
-        name = name.with_name(f"{name.name}-{question.places.path.stem}")
-    out = checked_out(
-        out or name.with_name(f"{name.name}{'.nc' if question.places is None else '.csv'}"), question
-    )
+    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
+    suffix = ".nc" if question.places is None else ".csv"
+    path = Path(f"{file_name(days.path.stem)}-{stem}{suffix}") if run is None else run.folder / f"{stem}{suffix}"
+    out = checked_out(out or path, suffix)
     with _record(days, run) as (sst, fraction), locked(out):
-        first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
-        if run is None:
-            baseline = Baseline.of(question.kind, question.years, first, last, days.path)
-        else:
-            baseline = _of_run(run, question)
-        if question.places is not None:
-            weights = question.places.weights(fraction, sst[0].notnull().values)
-            series = series_of_places(sst, question.places, weights)
-            table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-            table = table.assign(baseline=str(baseline))
-            write_events(table, out)
-            return table, out
-        events = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
-        write(described(events, str(sst.attrs["title"]), str(baseline), question.cold), out)
+        find = _stress if question.dhw else _events
+        made = find(sst, fraction, question, days, run)
+        if isinstance(made, pd.DataFrame):
+            write_table(made, out)
+            return made, out
+        write(made, out)
     return open_netcdf(out, "delete it"), out
+
+
+def _events(
+    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
+) -> xr.Dataset | pd.DataFrame:
+    """Return the events of cells, ready for writing, or of places."""
+    if run is None:
+        baseline = Baseline.of(question.kind, question.years, *_span(sst), days.path)
+    else:
+        baseline = _of_run(run, question)
+    if question.places is not None:
+        series = _series(sst, fraction, question.places)
+        table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+        return table.assign(baseline=str(baseline))
+    events = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+    return described(events, str(sst.attrs["title"]), str(baseline), question.subject)
+
+
+def _stress(
+    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
+) -> xr.Dataset | pd.DataFrame:
+    """Return the degree heating weeks of cells, ready for writing, or of places."""
+    base = _span(sst) if run is None else run.config.data.splits.base
+    years = MonthlyYears.of(*base, str(days.path if run is None else run.folder))
+    if question.places is not None:
+        table = stress_of_places(_series(sst, fraction, question.places), years)
+        return table.assign(baseline=str(years))
+    return described(stress_of_cells(sst, years), str(sst.attrs["title"]), str(years), question.subject)
+
+
+def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
+    first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
+    return first, last
+
+
+def _series(sst: xr.DataArray, fraction: xr.DataArray, places: Places) -> xr.DataArray:
+    return series_of_places(sst, places, places.weights(fraction, sst[0].notnull().values))
 
 
 @contextmanager
@@ -107,9 +151,8 @@ def _of_run(run: Run, question: Question) -> Baseline:
     return Baseline(FIXED, *run.config.data.splits.base)
 
 
-def checked_out(out: Path, question: Question) -> Path:
+def checked_out(out: Path, suffix: str) -> Path:
     """Return `out`. Raises SSTCastError unless it may be written: only files of events may be overwritten."""
-    suffix = ".nc" if question.places is None else ".csv"
     if out.suffix != suffix:
         raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
     if out.exists():
@@ -124,8 +167,8 @@ def _header(path: Path) -> str:
         return file.readline()
 
 
-def write_events(table: pd.DataFrame, path: Path) -> None:
-    """Write a table of events to a CSV file."""
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table to a CSV file."""
     numbers: Any = table.select_dtypes("float").round(TABLE_DECIMALS)
     with atomic(path) as temporary:
         table.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")

@@ -25,6 +25,14 @@ from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_a
 BY_YEAR = ("event_days", "event_count", "event_intensity")
 COUNTS = ("duration", "category", *CATEGORY_DAYS)
 DAYS_AT_ONCE = 4096  # days of the cells of places that are averaged together
+_EVENTS = (
+    "days, number and cumulative intensity by year, and every event (Hobday et al. 2016, 2018), as a ragged array"
+)
+SUBJECTS = {  # the titles and summaries of files
+    "heatwaves": ("Marine heatwaves", f"Marine heatwaves: {_EVENTS}"),
+    "cold-spells": ("Marine cold spells", f"Marine cold spells: {_EVENTS}"),
+    "dhw": ("Degree heating weeks", "Largest degree heating week and days at each level of heat stress by year"),
+}
 
 Array = NDArray[np.floating]
 Daily = Callable[[xr.DataArray], tuple[Array, Array]]
@@ -172,16 +180,15 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: NDArray[np.floa
     return xr.DataArray(series.astype(np.float32), {"time": sst["time"], "place": names}, ("time", "place"))
 
 
-def described(dataset: xr.Dataset, source: str, baseline: str, cold: bool) -> xr.Dataset:
-    """Add the attributes of a file of events to a dataset of `events_of_cells`."""
-    kind = "cold spells" if cold else "heatwaves"
+def described(dataset: xr.Dataset, source: str, baseline: str, subject: str) -> xr.Dataset:
+    """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`."""
+    title, summary = SUBJECTS[subject]
     return describe(
         dataset,
-        title=f"Marine {kind} in {source}",
-        summary=f"Days, number and cumulative intensity of marine {kind} by year, and every event (Hobday et al. "
-        "2016, 2018), as a contiguous ragged array",
+        title=f"{title} in {source}",
+        summary=summary,
         source=source,
         baseline=baseline,
-        recipe=as_text({"baseline": baseline, "cold": cold}),
+        recipe=as_text({"baseline": baseline}),
         history=f"sstcast {__version__} heatwaves",
     )
