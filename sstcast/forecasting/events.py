@@ -12,8 +12,15 @@ import xarray as xr
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast_events import (
+    events_in_forecast,
+    open_if_forecast,
+    place_events_in_forecast,
+    stress_in_forecast,
+)
 from sstcast.ocean.baselines import FIXED, Baseline
-from sstcast.ocean.heat_stress import MonthlyYears, stress_of_cells, stress_of_places
+from sstcast.ocean.heat_stress import MonthlyYears
+from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
 from sstcast.ocean.heatwave_record import (
     described,
     events_of_cells,
@@ -21,6 +28,7 @@ from sstcast.ocean.heatwave_record import (
     open_record,
     series_of_places,
 )
+from sstcast.ocean.objects import is_object
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -72,6 +80,8 @@ def find_heatwaves(
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
     question.check()
+    if (forecast := open_if_forecast(days.path)) is not None:
+        return _of_forecast(forecast, days, question, out)
     run = Run.open(days.path) if is_run(days.path) else None
     stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
     suffix = ".nc" if question.places is None else ".csv"
@@ -84,6 +94,39 @@ def find_heatwaves(
             write_table(made, out)
             return made, out
         write(made, out)
+    return open_netcdf(out, "delete it"), out
+
+
+def _of_forecast(
+    forecast: xr.Dataset, days: FieldSource, question: Question, out: Path | None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Find the events in a forecast and write them as in `find_heatwaves`, by default beside its file."""
+    where, with_places = str(days.path), question.places is not None
+    given = [key for key in days.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
+    given += ["years"] * (question.years is not None)
+    if given:
+        raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
+    if with_places and (question.cold or question.dhw):
+        raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
+    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
+    suffix = ".csv" if with_places else ".nc"
+    name = f"{file_name(days.path.stem)}-{stem}{suffix}"
+    out = checked_out(out or (Path(name) if is_object(days.path) else days.path.with_name(name)), suffix)
+    baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
+    with forecast, locked(out):
+        if with_places:
+            table = place_events_in_forecast(forecast, question.places, where).assign(baseline=baseline)
+            write_table(table, out)
+            return table, out
+        if question.dhw:
+            found, baseline = (
+                stress_in_forecast(forecast, where),
+                str(forecast.attrs["maximum_monthly_mean_years"]),
+            )
+        else:
+            found = events_in_forecast(forecast, where, question.cold)
+        source = str(forecast.attrs.get("title", where))
+        write(described(found, source, baseline, question.subject), out)
     return open_netcdf(out, "delete it"), out
 
 
@@ -107,8 +150,9 @@ def _stress(
     sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
 ) -> xr.Dataset | pd.DataFrame:
     """Return the degree heating weeks of cells, ready for writing, or of places."""
-    base = _span(sst) if run is None else run.config.data.splits.base
-    years = MonthlyYears.of(*base, str(days.path if run is None else run.folder))
+    first, last = _span(sst) if run is None else run.config.data.splits.base
+    if (years := MonthlyYears.of(first, last)) is None:
+        raise SSTCastError(f"{days.path}: has {first}..{last}, no complete year for monthly means; give more days")
     if question.places is not None:
         table = stress_of_places(_series(sst, fraction, question.places), years)
         return table.assign(baseline=str(years))

@@ -20,6 +20,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import limits, short_base_period, where_defined
+from sstcast.ocean.splits import complete_years
 
 FIXED, MOVING, DETRENDED = "fixed", "moving", "detrended"
 KINDS = (FIXED, MOVING, DETRENDED)
@@ -110,13 +111,6 @@ class Baseline:
             for field, values in ((normal, found["climatology"]), (limit, found[name])):
                 field[own] = on_days(values, sst["time"][own]).values
         return normal, limit
-
-
-def complete_years(first: dt.date, last: dt.date) -> range:
-    """Return the complete years of the record `first..last`."""
-    begin = first.year if (first.month, first.day) == (1, 1) else first.year + 1
-    end = last.year if (last.month, last.day) == (12, 31) else last.year - 1
-    return range(begin, end + 1)
 
 
 def _parsed(years: str) -> tuple[int, int]:

@@ -26,12 +26,16 @@ BY_YEAR = ("event_days", "event_count", "event_intensity")
 COUNTS = ("duration", "category", *CATEGORY_DAYS)
 DAYS_AT_ONCE = 4096  # days of the cells of places that are averaged together
 _EVENTS = (
-    "days, number and cumulative intensity by year, and every event (Hobday et al. 2016, 2018), as a ragged array"
+    "every event (Hobday et al. 2016, 2018) as a contiguous ragged array and, of a record, days, number and "
+    "cumulative intensity by year"
 )
 SUBJECTS = {  # the titles and summaries of files
     "heatwaves": ("Marine heatwaves", f"Marine heatwaves: {_EVENTS}"),
     "cold-spells": ("Marine cold spells", f"Marine cold spells: {_EVENTS}"),
-    "dhw": ("Degree heating weeks", "Largest degree heating week and days at each level of heat stress by year"),
+    "dhw": (
+        "Degree heating weeks",
+        "Degree heating weeks and levels of heat stress of corals (NOAA Coral Reef Watch)",
+    ),
 }
 
 Array = NDArray[np.floating]

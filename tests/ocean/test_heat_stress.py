@@ -61,7 +61,8 @@ def test_the_maximum_monthly_mean_is_evaluated_where_coral_reef_watch_does() -> 
     rise = np.array([0.02, -0.01])
     sst = 25 + 2 * np.cos(2 * np.pi * (month[:, None] - 2) / 12) + rise * (year[:, None] - 1988.286)
     field = xr.DataArray(sst, {"time": time}, ("time", "cell"))
-    years = MonthlyYears.of(time[0].date(), time[-1].date(), "here")
+    years = MonthlyYears.of(time[0].date(), time[-1].date())
+    assert years is not None
     assert str(years) == "monthly means of 1985..2012, evaluated at 1988.286"
     np.testing.assert_allclose(maximum_monthly_mean(field, years), [27, 27], atol=1e-5)
     random = np.random.default_rng(1).normal(20, 2, (len(time), 1))
@@ -76,10 +77,11 @@ def test_the_maximum_monthly_mean_is_evaluated_where_coral_reef_watch_does() -> 
 
 
 def test_other_years_are_stated() -> None:
-    early = MonthlyYears.of(dt.date(1982, 1, 1), dt.date(1996, 12, 31), "here")
+    early = MonthlyYears.of(dt.date(1982, 1, 1), dt.date(1996, 12, 31))
     assert str(early) == "monthly means of 1985..1996, evaluated at 1988.286, not Coral Reef Watch's"
-    late = MonthlyYears.of(dt.date(2013, 3, 1), dt.date(2018, 12, 31), "here")
+    late = MonthlyYears.of(dt.date(2013, 3, 1), dt.date(2018, 12, 31))
     assert str(late) == "monthly means of 2014..2018, evaluated at 2016, not Coral Reef Watch's"
+    assert MonthlyYears.of(dt.date(2013, 3, 1), dt.date(2014, 12, 30)) is None
 
 
 def test_heat_stress_of_cells_and_places(sst_file: Path, tmp_path: Path) -> None:
