@@ -321,7 +321,7 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        fields[MMM] = limits[MMM].where(ocean)
+        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             member_sst = [

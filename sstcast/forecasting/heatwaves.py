@@ -134,7 +134,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         the forecast, if such an event has a probability of at least 0.5. It may have begun on any day of
         `sst_past`. An end on the last lead means that day or later. `heatwave_event_probability(init_time, lat,
         lon)` of such an event, and `heatwave_running_probability(init_time, running_day, lat, lon)` that it is
-        running on days 7, 14 and 28, as far as the forecast goes, and both of cold spells.
+        running on the `running_days`, and both of cold spells.
         `heatwave_area(init_time, lead)` and `heatwave_area_now(init_time)`, the expected share of the sea in a
         heatwave, over the cells where an event is defined.
     """
@@ -176,8 +176,8 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
 
 
 def running_days(leads: int) -> NDArray[np.int32]:
-    """Return the `RUNNING_DAYS` in a forecast of `leads` days."""
-    return np.array([day for day in RUNNING_DAYS if day <= leads], np.int32)
+    """Return the `RUNNING_DAYS` in a forecast of `leads` days, or its last day if it is shorter."""
+    return np.array([day for day in RUNNING_DAYS if day <= leads] or [leads], np.int32)
 
 
 def _event_fields(
