@@ -281,12 +281,15 @@ def print_nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
+    from sstcast.figures.event_scores import events
     from sstcast.figures.places import areas
     from sstcast.figures.tables import print_scores, print_sheets
 
     print_scores(result.value, label, against)
     if "places" in result.value:
         print_sheets(areas(result.value, label))
+    if "events" in result.value:
+        print_sheets(events(result.value, label))
     _file(result)
 
 

@@ -27,6 +27,7 @@ def evaluate(
     region: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    events: bool = False,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -42,6 +43,7 @@ def evaluate(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -68,7 +70,7 @@ def evaluate(
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run, read_places(places))
+    metrics, new = evaluate(run, read_places(places), events)
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -90,6 +92,7 @@ def hindcast(
     select: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    events: bool = False,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -113,6 +116,7 @@ def hindcast(
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
@@ -141,7 +145,7 @@ def hindcast(
     systems = [as_config(config, overrides, source) for config in configs]
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, candidates, areas)
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, candidates, areas, events)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
 

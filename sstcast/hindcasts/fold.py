@@ -75,17 +75,22 @@ def _squared_error(run: Run, every: int) -> float:
 
 
 def score_run(
-    config: RunConfig, every: int, joined: bool, thresholds: DataConfig, places: Places | None = None
+    config: RunConfig,
+    every: int,
+    joined: bool,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
     The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
-    of `thresholds` defines the heatwave thresholds.
+    of `thresholds` defines the heatwave thresholds. With `events`, warnings of heatwaves are also verified.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        score_recipe = recipe | _base(thresholds) | _areas(places)
+        score_recipe = recipe | _base(thresholds) | _asked(places, events)
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -97,7 +102,7 @@ def score_run(
             RECIPE: as_text(recipe),
         }
         systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
-        statistics = Statistics(truth, systems, references=False, places=places)
+        statistics = Statistics(truth, systems, references=False, places=places, events=events)
         with forecast_file(part_file(run), run, truth, **attributes) as add:
             for observed in truth.observe(len(run.members), name):
                 statistics.add_observed(observed)
@@ -109,17 +114,22 @@ def score_run(
 
 
 def score_baselines(
-    data: DataConfig, every: int, path: Path, thresholds: DataConfig, places: Places | None = None
+    data: DataConfig,
+    every: int,
+    path: Path,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | _areas(places)
+        recipe |= _base(thresholds) | _asked(places, events)
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
         truth = Analysis.open(data, every=every, base=thresholds)
         systems = baselines(SpreadCalibrator(data))
-        statistics = Statistics(truth, systems, places=places)
+        statistics = Statistics(truth, systems, places=places, events=events)
         for observed in truth.observe(label="baselines"):
             statistics.add_observed(observed)
             for name, forecast in forecast_block(systems, truth, observed.dates):
@@ -222,8 +232,9 @@ def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
 
 
-def _areas(places: Places | None) -> Recipe:
-    return {"areas": ["region"] if places is None else ["region", json.loads(places.geojson)]}
+def _asked(places: Places | None, events: bool) -> Recipe:
+    areas = ["region"] if places is None else ["region", json.loads(places.geojson)]
+    return {"areas": areas, **({"events": True} if events else {})}
 
 
 def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:

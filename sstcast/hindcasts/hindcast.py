@@ -86,7 +86,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             ensemble(run, plan.seeds)
         tasks += [partial(train_run, member) for member in members]
     tasks += [
-        partial(score_baselines, ocean, every, plan.baselines(ocean), plan.thresholds(fold), plan.places)
+        partial(
+            score_baselines, ocean, every, plan.baselines(ocean), plan.thresholds(fold), plan.places, plan.events
+        )
         for data in plan.oceans.values()
         for fold, ocean in zip(folds, data, strict=True)
     ]
@@ -107,7 +109,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
-        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places) for s, fold, run in runs
+        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places, plan.events)
+        for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)
     for system in plan.scored:

@@ -128,6 +128,7 @@ class Plan:
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
     places: Places | None = None  # verified beside the region
+    events: bool = False  # whether warnings of heatwaves are verified
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -220,7 +221,9 @@ class Plan:
             for system in self.scored
         }
         recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
-        return recipe if self.places is None else recipe | {"places": json.loads(self.places.geojson)}
+        if self.places is not None:
+            recipe |= {"places": json.loads(self.places.geojson)}
+        return recipe | {"events": True} if self.events else recipe
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""

@@ -11,6 +11,7 @@ from rich.progress import track
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
+from sstcast.figures.event_scores import events
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import areas, draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
@@ -164,7 +165,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         ],
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
-        "heatwaves": tables.heatwaves(metrics, label),
+        "heatwaves": [*tables.heatwaves(metrics, label), *events(metrics, label)],
         "ensemble": tables.ensembles(metrics, label),
         "data": [_data(results)],
     }

@@ -34,11 +34,11 @@ def open_forecasts(run: Run) -> xr.Dataset:
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
-def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bool]:
+def evaluate(run: Run, places: Places | None = None, events: bool = False) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region. Without,
-    those of an earlier evaluation are kept.
+    With `places`, their means are scored beside that of the region, and with `events` warnings of heatwaves.
+    Without, those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -54,10 +54,13 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (held := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
+    earlier = read_recipe(ScoreFiles(run.folder).metrics) or {}
+    if places is None and (held := earlier.get("places")):
         places = Places.from_geojson(json.dumps(held))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
+    if events or earlier.get("events"):
+        recipe |= {"events": True}
     if (metrics := _known(run, recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -102,7 +105,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, places=places)
+    statistics = Statistics(truth, systems, places=places, events="events" in recipe)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         for observed in truth.observe(len(run.members), label):  # stage 1, the analysis

@@ -25,6 +25,7 @@ from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
+from sstcast.scores.events import EventTables
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
@@ -61,6 +62,7 @@ class Statistics:
         systems: Mapping[str, System],
         references: bool = True,
         places: Places | None = None,
+        events: bool = False,
     ) -> None:
         """Prepare empty statistics.
 
@@ -70,6 +72,7 @@ class Statistics:
             references: whether the base rate and the persistence of state are also verified, as forecasts of
                 heatwaves.
             places: areas to verify besides the whole region.
+            events: whether warnings of heatwaves are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -83,6 +86,9 @@ class Statistics:
         self.areas = None
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
+        self.events = None
+        if events and self.heatwaves is not None and correlations:
+            self.events = EventTables(truth, self.heatwaves, correlations)
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -97,6 +103,8 @@ class Statistics:
             self.heatwaves.add_references(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
+        if self.events is not None:
+            self.events.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
     def add(self, name: str, forecast: xr.Dataset, observed: Observed) -> None:
         """Add the `forecast` (see `forecast_block`) of a block by the system called `name`."""
@@ -120,6 +128,8 @@ class Statistics:
                 tables.append(partial(self.heatwaves.add, name, dates, degrees - seen.limit, spread))
             if self.areas is not None and spread is not None:
                 tables.append(partial(self.areas.add, name, dates, mean, spread, seen.limit, seen.lowest))
+            if self.events is not None and spread is not None:
+                tables.append(partial(self.events.add, name, dates, mean - seen.limit, spread))
             with ThreadPoolExecutor(THREADS) as threads:
                 for table in [threads.submit(table) for table in tables]:
                     table.result()
@@ -140,6 +150,8 @@ class Statistics:
             tables = tables.merge(self.heatwaves.dataset(), compat="no_conflicts")
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
+        if self.events is not None:
+            tables = tables.merge(self.events.dataset(), compat="no_conflicts")
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
         over_dates = [name for name, field in tables.data_vars.items() if INIT_TIME not in field.dims]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})

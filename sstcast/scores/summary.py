@@ -28,7 +28,7 @@ from sstcast.names import (
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves
+from sstcast.scores import areas, events, heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
@@ -133,7 +133,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        areas were verified, `areas`.
+        they were verified, `areas` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
@@ -159,6 +159,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate),
         **_areas(tables),
+        **({"events": events.scores(tables)} if "severity" in tables.dims else {}),
     }
 
 
