@@ -49,7 +49,7 @@ METAVARS = {  # the default is the argument's name in capitals
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
     "against": "RUN|BASELINE",
-    "data": "SOURCE|RUN",
+    "data": "SOURCE|RUN|FORECAST",
     "baseline": "fixed|moving|detrended",
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",

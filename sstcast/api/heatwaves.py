@@ -30,15 +30,17 @@ def heatwaves(
     """Find the events of marine heatwaves in daily SST, with start, peak, end, duration, intensities and category.
 
     Args:
-        data: a NetCDF file, a Zarr store, a folder of either, the URL of a Zarr store, `sample`, or a run, whose
-            own days and base period are used; in Python also an xarray object.
+        data: a NetCDF file, a Zarr store, a folder of either, the URL of a Zarr store, `sample`, a run, whose own
+            days and base period are used, or a forecast's file, which is joined to the days of history that it
+            holds; in Python also an xarray object.
         places: find the events of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON
             with points and polygons, and write a table. By default, those of all cells are written to NetCDF.
         cold: find cold spells instead of heatwaves.
         baseline: where climatology and threshold come from: `fixed`, one base period, `moving`, the 30 complete
             years before each year, or `detrended`, a base period and its linear trend.
         years: first and last year of a base period, by default 1982:2011 or, without these, all complete years.
-        dhw: instead of events, find the degree heating weeks of corals and their levels of stress.
+        dhw: instead of events, find the degree heating weeks of corals and their levels of stress. A forecast must
+            hold joint samples.
         region: the region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees. By default, all of the
             data.
         variable: name of the SST variable, if it is not found automatically.

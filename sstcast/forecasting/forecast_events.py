@@ -147,7 +147,7 @@ def _joined(forecast: xr.Dataset, past_name: str, name: str, where: str) -> xr.D
     """Return a field of the days of history and of those forecast, `(time, ...)`."""
     for needed in (past_name, name):
         if needed not in forecast:
-            raise SSTCastError(f"{where}: holds no {needed}, as an earlier version made it; {AGAIN}")
+            raise SSTCastError(f"{where}: holds no {needed}, for want of which events are not known; {AGAIN}")
     days = [forecast[past_name].transpose("past", ...).values, forecast[name].transpose("lead", ...).values]
     time = forecast["init_time"].values + DAY * np.concatenate([forecast["past"].values, forecast["lead"].values])
     dims = forecast[name].transpose("lead", ...).dims[1:]
@@ -171,7 +171,10 @@ def open_if_forecast(path: Path) -> xr.Dataset | None:
     if is_object(path):
         dataset = open_object(path)
     elif path.suffix in (".nc", ".zarr") and path.exists():
-        dataset = (open_zarr if path.is_dir() else open_netcdf)(path, AGAIN)
+        try:
+            dataset = (open_zarr if path.is_dir() else open_netcdf)(path, AGAIN)
+        except SSTCastError:  # a source, whose reader says what is wrong
+            return None
     else:
         return None
     if "sst" not in dataset or not {"init_time", "lead"} <= {*dataset["sst"].dims}:
