@@ -49,6 +49,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
     "against": "RUN|BASELINE",
+    "data": "SOURCE|RUN|FORECAST",
+    "baseline": "fixed|moving|detrended",
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
@@ -282,6 +284,7 @@ def print_nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
+    from sstcast.figures.event_scores import events
     from sstcast.figures.places import areas
     from sstcast.figures.points import points
     from sstcast.figures.tables import print_scores, print_sheets
@@ -290,6 +293,8 @@ def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] =
     if "places" in result.value:
         print_sheets(areas(result.value, label))
     print_sheets(points(result.value, label))
+    if "events" in result.value:
+        print_sheets(events(result.value, label))
     _file(result)
 
 
@@ -309,6 +314,7 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
         print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
+verb("heatwaves", "Data", "data")(_file)
 verb("init", "Data", "source")(_lines)
 
 

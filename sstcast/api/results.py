@@ -42,6 +42,7 @@ def evaluate(
     observation_units: str | None = None,
     platforms: str | None = None,
     hours: str | None = None,
+    events: bool = False,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -63,6 +64,7 @@ def evaluate(
         observation_units: units of the observations, for instance `K`, in place of those in the file.
         platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
         hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -90,7 +92,7 @@ def evaluate(
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    metrics, new = evaluate(run, read_places(places), points)
+    metrics, new = evaluate(run, read_places(places), points, events)
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -118,6 +120,7 @@ def hindcast(
     observation_units: str | None = None,
     platforms: str | None = None,
     hours: str | None = None,
+    events: bool = False,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -149,6 +152,7 @@ def hindcast(
         observation_units: units of the observations, for instance `K`, in place of those in the file.
         platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
         hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
@@ -179,7 +183,7 @@ def hindcast(
     areas = read_places(places)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
     numbers = seeds_of(seeds) or []
-    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points)
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points, events)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)

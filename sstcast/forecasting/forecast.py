@@ -19,6 +19,7 @@ from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
+from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import SHARES, with_places, write_table
 from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
@@ -28,6 +29,8 @@ from sstcast.forecasting.transfer import OWN, continued, newest_data, transferre
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
+from sstcast.ocean.heat_stress import MMM, MonthlyYears
+from sstcast.ocean.heatwave_record import series_of_places
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
@@ -321,6 +324,8 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.data))
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             member_sst = [
@@ -347,6 +352,7 @@ class LoadedRun:
             recipe=as_text(self.recipe(history, members, samples, asked, given)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
+            maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
         )
@@ -372,6 +378,10 @@ class LoadedRun:
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
             extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
+            if weights.any():
+                base = Prepared.of(self.data).open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
+                series = series_of_places(base, asked.places, weights)
+                extended = with_place_events(extended, series, asked.places, weights, errors, lowest)
         if not samples or errors is None:
             return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))

@@ -98,6 +98,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             plan.thresholds(fold),
             plan.places,
             plan.observations,
+            plan.events,
         )
         for data in plan.oceans.values()
         for fold, ocean in zip(folds, data, strict=True)
@@ -119,7 +120,16 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
-        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places, plan.observations)
+        partial(
+            score_run,
+            run,
+            every,
+            joined[s.name],
+            plan.thresholds(fold),
+            plan.places,
+            plan.observations,
+            plan.events,
+        )
         for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
+from sstcast.figures.event_scores import events
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import areas, draw_outlines
 from sstcast.figures.points import points
@@ -167,7 +168,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         ],
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
-        "heatwaves": tables.heatwaves(metrics, label),
+        "heatwaves": [*tables.heatwaves(metrics, label), *events(metrics, label)],
         "points": points(metrics, label),
         "terciles": tables.terciles(metrics, label),
         "ensemble": tables.ensembles(metrics, label),

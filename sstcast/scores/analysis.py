@@ -195,8 +195,8 @@ class Analysis:
 
     @cached_property
     def limits(self) -> xr.Dataset:
-        """Heatwave thresholds, frequencies of heatwaves, and freezing points (see `limits_of`)."""
-        return limits_of(self.base, "heatwave_threshold", *BY_CELL)
+        """Heatwave thresholds and climatology, frequencies of heatwaves, and freezing points (see `limits_of`)."""
+        return limits_of(self.base, "heatwave_threshold", "climatology", *BY_CELL)
 
     def observe(self, members: int = 1, label: str = "") -> Iterator[Observed]:
         """Yield the observations on the days forecast, with one block of initial dates in memory at a time.

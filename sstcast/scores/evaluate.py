@@ -32,12 +32,15 @@ def open_forecasts(run: Run) -> xr.Dataset:
 
 
 def evaluate(
-    run: Run, places: Places | None = None, observations: PointObservations | None = None
+    run: Run,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
+    events: bool = False,
 ) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region, and with `observations`, forecasts are also
-    scored at points. Without, those of an earlier evaluation are kept.
+    With `places`, their means are scored beside that of the region, with `observations`, forecasts are also scored
+    at points, and with `events`, warnings of heatwaves. Without, those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -61,6 +64,8 @@ def evaluate(
     points_recipe = saved_recipe.get("observations") if observations is None else observations.recipe
     if points_recipe is not None:
         recipe |= {"observations": points_recipe}
+    if events or saved_recipe.get("events"):
+        recipe |= {"events": True}
     if (metrics := _known(run, recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -110,7 +115,7 @@ def _evaluate(
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, places=places, observations=observations)
+    statistics = Statistics(truth, systems, True, places, observations, "events" in recipe)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         for observed in truth.observe(len(run.members), label):  # stage 1, the analysis

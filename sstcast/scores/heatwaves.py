@@ -138,7 +138,7 @@ class HeatwaveTables:
             spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
                 If None, probabilities are shares of the members.
         """
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not len(positions):
             return
         margin = margin[:, positions - dates.start]
@@ -163,7 +163,7 @@ class HeatwaveTables:
 
     def add_references(self, dates: slice) -> None:
         """Add the forecasts of the references, if they are scored."""
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not self.references or not len(positions):
             return
         shape = (len(positions), self.horizon, *self.hot.shape[1:])
@@ -180,7 +180,7 @@ class HeatwaveTables:
         row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
         return np.stack(row)[:, None]
 
-    def _chosen(self, dates: slice) -> NDArray[np.intp]:
+    def chosen(self, dates: slice) -> NDArray[np.intp]:
         """Return the positions of those dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]

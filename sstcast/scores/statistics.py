@@ -28,6 +28,7 @@ from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
+from sstcast.scores.events import EventTables
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
@@ -67,6 +68,7 @@ class Statistics:
         references: bool = True,
         places: Places | None = None,
         observations: PointObservations | None = None,
+        events: bool = False,
     ) -> None:
         """Prepare empty statistics.
 
@@ -77,6 +79,7 @@ class Statistics:
                 heatwaves.
             places: areas to verify besides the whole region.
             observations: observations at points, against which the systems are also verified.
+            events: whether warnings of heatwaves are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -94,6 +97,9 @@ class Statistics:
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
         self.points = None if observations is None else PointTables(truth, observations, list(systems))
+        self.events = None
+        if events and self.heatwaves is not None and correlations:
+            self.events = EventTables(truth, self.heatwaves, correlations)
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -112,6 +118,8 @@ class Statistics:
             self.points.begin(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
+        if self.events is not None:
+            self.events.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
     def add(self, name: str, forecast: xr.Dataset, observed: Observed) -> None:
         """Add the `forecast` (see `forecast_block`) of a block by the system called `name`."""
@@ -136,6 +144,8 @@ class Statistics:
                 tables.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
                 tables.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
+            if self.events is not None and spread is not None:
+                tables.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
             with ThreadPoolExecutor(THREADS) as threads:
                 for table in [threads.submit(table) for table in tables]:
                     table.result()
@@ -160,6 +170,8 @@ class Statistics:
             tables = tables.merge(self.points.dataset())
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
+        if self.events is not None:
+            tables = tables.merge(self.events.dataset(), compat="no_conflicts")
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
         over_dates = [name for name, field in tables.data_vars.items() if not {INIT_TIME, BLOCK} & {*field.dims}]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})

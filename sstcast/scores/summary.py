@@ -28,7 +28,7 @@ from sstcast.names import (
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves, terciles
+from sstcast.scores import areas, events, heatwaves, terciles
 from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
@@ -121,7 +121,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        there are whole weeks, `terciles` and, if areas were verified, `areas`.
+        there are whole weeks, `terciles` and, if they were verified, `areas`, `points` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
@@ -149,6 +149,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         **_terciles(tables),
         **_areas(tables),
         **summarise_points(tables, reference),
+        **({"events": events.scores(tables)} if "severity" in tables.dims else {}),
     }
 
 

@@ -67,6 +67,12 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "cold_spell_threshold": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
+    "cold_spell_threshold_past": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
+    "heatwave_climatology": {"long_name": "mean of the days that heatwave_threshold is from", **_CELSIUS},
+    "heatwave_climatology_past": {
+        "long_name": "mean of the days that heatwave_threshold_past is from",
+        **_CELSIUS,
+    },
     "exceedance_probability": {"long_name": "probability of a day above heatwave_threshold", "units": "1"},
     "heatwave_probability": {"long_name": f"probability of a day in a marine heatwave, {_EVENT}", "units": "1"},
     "cold_spell_probability": {
@@ -81,6 +87,19 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_event_probability": {
         "long_name": f"probability of any day of the forecast in a marine heatwave, {_EVENT}",
+        "units": "1",
+    },
+    "cold_spell_event_probability": {
+        "long_name": f"probability of any day of the forecast in a marine cold spell, {_EVENT}",
+        "units": "1",
+    },
+    "running_day": {"long_name": "days ahead on which an event may be running", "units": "day"},
+    "heatwave_running_probability": {
+        "long_name": "probability that the first marine heatwave of the forecast is running on the day",
+        "units": "1",
+    },
+    "cold_spell_running_probability": {
+        "long_name": "probability that the first marine cold spell of the forecast is running on the day",
         "units": "1",
     },
     "heatwave_area": {"long_name": "expected share of the sea in a marine heatwave, by area", "units": "1"},
@@ -142,6 +161,23 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "comment": "of weeks within 45 days of the day of the year; missing where the bounds coincide",
         "units": "1",
     },
+    "place_sst_past": {"long_name": "temperature of a place on the days of history", **_CELSIUS},
+    **{
+        f"place_{name}{past}": {
+            "long_name": f"{words} of the temperature of the place in the base period",
+            **_CELSIUS,
+        }
+        for name, words in (("climatology", "mean"), ("event_threshold", "90th percentile"))
+        for past in ("", "_past")
+    },
+    "place_event_probability": {
+        "long_name": "probability of any day of the forecast in a marine heatwave of the place",
+        "units": "1",
+    },
+    "place_running_probability": {
+        "long_name": "probability that the first marine heatwave of the place is running on the day",
+        "units": "1",
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
@@ -150,6 +186,70 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "ocean_mask": {"long_name": "cell is ocean", "units": "1"},
     "digest": {"long_name": "hash of the day's values", "units": "1"},
     "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
+}
+_RATE = {"units": "degree_Celsius day-1", "units_metadata": "temperature: difference"}
+_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: difference"}
+_ABSOLUTE_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: on_scale"}
+VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are in the title of a file
+    "year": {"long_name": "calendar year", "units": "1"},
+    "event_days": {"long_name": "days in events in the year", "units": "day"},
+    "event_count": {"long_name": "events that begin in the year", "units": "1"},
+    "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
+    "maximum_monthly_mean": {"long_name": "mean of the warmest month (MMM)", **_CELSIUS},
+    "dhw_max": {"long_name": "largest degree heating week of the year", "units": "degree_Celsius week"},
+    "stress": {"long_name": "level of heat stress of corals"},
+    "dhw": {"long_name": "mean of the degree heating weeks", "units": "degree_Celsius week"},
+    "dhw_now": {
+        "long_name": "degree heating weeks on the last day of history",
+        "units": "degree_Celsius week",
+    },
+    "dhw_quantile": {"long_name": "quantiles of the degree heating weeks", "units": "degree_Celsius week"},
+    "stress_probability": {"long_name": "probability of a level of heat stress", "units": "1"},
+    "event_probability": {
+        "long_name": "probability of the first event of the cell with a day in the forecast",
+        "units": "1",
+    },
+    "event_running_probability": {
+        "long_name": "probability that the first event of the cell in the forecast is running on the day",
+        "units": "1",
+    },
+    "stress_days": {"long_name": "days of the year at a level of heat stress", "units": "day"},
+    "cell_lat": {"standard_name": "latitude", "long_name": "latitude of the cell", "units": "degrees_north"},
+    "cell_lon": {"standard_name": "longitude", "long_name": "longitude of the cell", "units": "degrees_east"},
+    "cell_events": {"long_name": "number of events of the cell", "units": "1", "sample_dimension": "event"},
+    "event_start": {"long_name": "first day of the event", **_DAY},
+    "event_peak": {"long_name": "day of the largest intensity", **_DAY},
+    "event_end": {"long_name": "last day of the event", **_DAY},
+    "event_duration": {"long_name": "days from start to end, both included", "units": "day"},
+    "event_onset_rate": {"long_name": "rise of the intensity a day, from half a day before the start", **_RATE},
+    "event_decline_rate": {"long_name": "fall of the intensity a day, to half a day after the end", **_RATE},
+    "event_category": {
+        "long_name": "category of the most severe day",
+        "units": "1",
+        "flag_values": np.arange(1, 5, dtype=np.int8),
+        "flag_meanings": "moderate strong severe extreme",
+    },
+    **{
+        f"event_days_{category}": {"long_name": f"days of the event in the category {category}", "units": "day"}
+        for category in ("moderate", "strong", "severe", "extreme")
+    },
+    **{
+        f"event_intensity_{name}{suffix}": {
+            "long_name": f"{words} {of}",
+            **(total if name == "cumulative" else units),
+        }
+        for suffix, of, units, total in (
+            ("", "of the departure from the climatology", _DIFFERENCE, _SUM),
+            ("_threshold", "of the departure from the threshold", _DIFFERENCE, _SUM),
+            ("_absolute", "of the temperature", _CELSIUS, _ABSOLUTE_SUM),
+        )
+        for name, words in (
+            ("mean", "mean"),
+            ("max", "most extreme value"),
+            ("variability", "standard deviation"),
+            ("cumulative", "sum over the days"),
+        )
+    },
 }
 _SAMPLES = "sst_sample"  # packed, because it is the largest field
 _INT16: dict[str, Any] = {
