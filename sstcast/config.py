@@ -178,13 +178,14 @@ class PredictorConfig(FieldSource):
     - `kind: index` is one number a day or a month: a CSV of dates and values, a table of CPC or PSL with the
       column `variable`, a NetCDF series, or the mean of daily SST over the box `region` (`nino34`, a name in
       `configs/regions.yaml` or `W,E,S,N`).
+    - `kind: grid` is a daily field, of which past values are read. `variable` names it if the file has several.
     - A value is known `delay` days after the last day of its span: a day, a month or, for running means of months,
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
       unless `missing` is `climatology`.
     """
 
-    kind: Literal["index"]
+    kind: Literal["index", "grid"]
     source: Place
     region: str = added("")
     delay: int = Field(default=0, ge=0, le=366)
@@ -202,6 +203,8 @@ class PredictorConfig(FieldSource):
     def _no_gaps(self) -> "PredictorConfig":
         if self.gaps:
             raise ValueError("gaps: a filled day would tell of later ones; leave it out, missing days are counted")
+        if self.kind != "index" and (self.region or self.span != 1):
+            raise ValueError(f"{'region' if self.region else 'span'}: is for kind: index alone; leave it out")
         return self
 
 

@@ -38,8 +38,8 @@ from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
     describe_predictors,
-    given_values,
     predictors_in,
+    predictors_of,
     with_predictors,
 )
 from sstcast.ocean.prepare import prepare, update_predictors
@@ -226,12 +226,14 @@ class LoadedRun:
             raise SSTCastError(
                 f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
             )
-        return {name: given_values(values, name, known[name]) for name, values in predictors.items()}
+        stored = predictors_of(self.data, self._folder)
+        return {name: stored[name].given(values) for name, values in predictors.items()}
 
     def _check_predictors(self, known: xr.Dataset) -> str:
         """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
         absent = [
-            f"{name} {reason}, its climatology is read" for name, reason in check_known(known, self.data).items()
+            f"{name} {reason}, its climatology is read"
+            for name, reason in check_known(known, self.data, self._folder).items()
         ]
         return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
 
@@ -287,8 +289,9 @@ class LoadedRun:
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
                 100 samples give the interval and are not added. With 0, there is no interval.
             asked: the places to forecast.
-            predictors: values of the run's predictors by name, as a pandas Series or an xarray DataArray by date,
-                or the path of a file. By default, those of the prepared stores.
+            predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
+                by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
+                default, those of the prepared stores.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.

@@ -23,6 +23,7 @@ from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
+    EARLIER,
     WEEK,
     SeveralWindows,
     Windows,
@@ -292,7 +293,10 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
             f"{earlier_count}; give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
-    known = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
+    known = {}
+    for name, field in predictors_in(anomalies).items():
+        earlier_field = anomalies[EARLIER + name].rename(earlier_time="time")
+        known[name] = xr.concat([earlier_field, field], "time").sel(time=joined["time"]).transpose("time", ...)
     return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **known})
 
 

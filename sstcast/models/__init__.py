@@ -187,7 +187,7 @@ def build_forecaster(
     """
     import torch
 
-    from sstcast.models.base import CHANNELS, Backbone, Base, Forecaster, ForecastModel, LinearSystem
+    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, LinearSystem, values_of
     from sstcast.models.layers import check_options
 
     cls, fixed = _class(name)
@@ -203,8 +203,8 @@ def build_forecaster(
         raise SSTCastError(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
-    channels = sum(CHANNELS[kind] for kind in (predictors or {}).values())
-    reads = sizes | {"history": history + channels}
+    values = {predictor: values_of(kind, history) for predictor, kind in (predictors or {}).items()}
+    reads = sizes | {"history": history + sum(values.values()) + len(values)}
     if issubclass(cls, Backbone):
         parameters = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
         checked = check_options(
@@ -216,7 +216,7 @@ def build_forecaster(
         )
     else:
         model = build_model(name, **options, **_asked_for(reads, cls))
-    model.channels = channels
+    model.reads = values
     model.set_base(cast("Base", base))
     if base in LINEAR_BASES:
         system = _class(LINEAR_BASES[base])[0]
