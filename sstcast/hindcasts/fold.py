@@ -23,10 +23,11 @@ from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
-from sstcast.scores.analysis import Analysis, forecast_file
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.score_files import recipe_of_scores
-from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
+from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
+from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references, write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
@@ -88,17 +89,22 @@ def score_run(
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
-        truth, members = Analysis.open(config.data, every=every), len(run.members)
+        truth = Analysis.open(config.data, every=every, base=thresholds)
         attributes = {
             "title": f"SST forecasts of run {name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
             "data": str(truth.cube.attrs["source"]),
             RECIPE: as_text(recipe),
         }
-        system = System(predictor_of(run), calibrated(run), members)
-        with forecast_file(part_file(run), run, truth, truth.blocks(members)[0].stop, **attributes) as add:
-            tables = verify({name: system}, truth, thresholds=thresholds, write=add, label=name, places=places)
-        _write(tables, truth, statistics_file(run), score_recipe)
+        systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
+        statistics = Statistics(truth, systems, references=False, places=places)
+        with forecast_file(part_file(run), run, truth, **attributes) as add:
+            for observed in truth.observe(len(run.members), name):
+                statistics.add_observed(observed)
+                for _, forecast in forecast_block(systems, truth, observed.dates):
+                    statistics.add(name, forecast, observed)
+                    add(observed.dates, forecast)
+        _write(statistics.dataset(), truth, statistics_file(run), score_recipe)
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
@@ -111,10 +117,14 @@ def score_baselines(
         recipe |= _base(thresholds) | _areas(places)
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
-        truth = Analysis.open(data, every=every)
-        references = baselines(SpreadCalibrator(data))
-        tables = verify({}, truth, references, thresholds, label="baselines", places=places)
-        _write(tables, truth, path, recipe)
+        truth = Analysis.open(data, every=every, base=thresholds)
+        systems = baselines(SpreadCalibrator(data))
+        statistics = Statistics(truth, systems, places=places)
+        for observed in truth.observe(label="baselines"):
+            statistics.add_observed(observed)
+            for name, forecast in forecast_block(systems, truth, observed.dates):
+                statistics.add(name, forecast, observed)
+        _write(statistics.dataset(), truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 

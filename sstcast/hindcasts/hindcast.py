@@ -26,8 +26,8 @@ from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
+from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
-from sstcast.scores.verify import join
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
 from sstcast.training.train import ensemble
 from sstcast.workers import cluster

@@ -1,40 +1,59 @@
-"""The verifying observations on tiles and on the map, and the Zarr store of a run's forecasts."""
+"""The verifying observations, on tiles and on the map: what forecasts are compared with."""
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import FIELD, Array, axes, described
+from sstcast.forecasting.predictor import FIELD, Array
 from sstcast.geo import area_weights, spans_globe
+from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
+from sstcast.progress import hides_progress
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
-from sstcast.storage.artefacts import RECIPE, noted
-from sstcast.storage.cf import encoded, zarr_options
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
-from sstcast.storage.stores import consolidate
 from sstcast.training.data_record import check_data
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
 ALL = slice(None)
 
-Write = Callable[[slice, xr.Dataset], None]
+
+class Observed(NamedTuple):
+    """Observations on the days forecast from a block of initial dates, in arrays `[starts, lead, tile, N]`."""
+
+    dates: slice  # the positions of the initial dates
+    anomaly: dict[str, Array]  # observed anomalies, by units
+    small: Array  # small scales of the observed anomalies, in degC
+    scale: Array  # degC per standardised unit
+    limit: Array  # heatwave threshold minus climatology, in degC, NaN where no event is defined
+    lowest: Array | None  # freezing point minus climatology, in degC, -inf where none is known; None if nowhere
+
+    def at(self, starts: slice) -> "Observed":
+        """Return the observations on the days forecast from some of the dates."""
+        return Observed(
+            slice(self.dates.start + starts.start, self.dates.start + starts.stop),
+            {units: values[starts] for units, values in self.anomaly.items()},
+            self.small[starts],
+            self.scale[starts],
+            self.limit[starts],
+            None if self.lowest is None else self.lowest[starts],
+        )
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,7 @@ class Analysis:
         cube: the prepared temperatures.
         index: the position on the map of each node, `[tile, N]`.
         leads: the leads in days that are verified.
+        base: the data whose base period defines the heatwave thresholds.
     """
 
     data: DataConfig
@@ -60,6 +80,7 @@ class Analysis:
     cube: xr.Dataset
     index: NDArray[np.int64]
     leads: NDArray[np.integer]
+    base: DataConfig
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Analysis":
@@ -71,16 +92,20 @@ class Analysis:
         return cls.open(run.config.data, split)
 
     @classmethod
-    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Analysis":
+    def open(
+        cls, data: DataConfig, split: str = "test", every: int = 1, base: DataConfig | None = None
+    ) -> "Analysis":
         """Open the prepared stores of `data`, for initial dates `every` days apart.
 
-        Raises SSTCastError if they do not exist.
+        The base period of `base`, by default `data`, defines the heatwave thresholds. Raises SSTCastError if the
+        stores do not exist.
         """
         cube, anomalies = Prepared.of(data).open()
         windows = cut_windows(anomalies, data, split).thinned(every)
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
-        return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)
+        ocean = windows.ocean.cpu().numpy()
+        return cls(data, windows, ocean, anomalies, cube, index, leads, base or data)
 
     def at(self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer]) -> "Analysis":
         """Restrict the verification to some initial dates of the split, leads, and the `cells(lat, lon)`.
@@ -171,6 +196,35 @@ class Analysis:
         """Climatology and scale `(dayofyear, lat, lon)` in degC."""
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
+    @cached_property
+    def limits(self) -> xr.Dataset:
+        """Heatwave thresholds, frequencies of heatwaves, and freezing points (see `limits_of`)."""
+        return limits_of(self.base, "heatwave_threshold", *BY_CELL)
+
+    def observe(self, members: int = 1, label: str = "") -> Iterator[Observed]:
+        """Yield the observations on the days forecast, with one block of initial dates in memory at a time.
+
+        Shows progress beside `label`. The size of a block depends on the number of `members` of the forecasts.
+        """
+        freezing = self.on_tiles(self.limits[FREEZING])
+        freezing = np.where(np.isnan(freezing), np.float32(-np.inf), freezing)
+        freezes = bool((np.isfinite(freezing) & self.ocean).any())
+        blocks, console = self.blocks(members), Console(stderr=True)
+        for dates in track(blocks, label, console=console, disable=hides_progress(console), transient=True):
+            climatology, scale = (self.ahead(self.statistics[name], dates) for name in ("climatology", "scale"))
+            limit, degrees = (
+                self.ahead(daily, dates) - climatology for daily in (self.limits["heatwave_threshold"], self.sst)
+            )
+            yield Observed(
+                dates,
+                {STANDARDISED: self.ahead(self.anomaly, dates), DEGREES: degrees},
+                self.small_scales(degrees),
+                scale,
+                limit,
+                freezing - climatology if freezes else None,
+            )
+            release()
+
     def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
         """Put `[..., tile, N]` on the map `[..., lat, lon]`, NaN outside `cells`, by default the scored cells."""
         mask = self.ocean if cells is None else cells
@@ -209,34 +263,3 @@ class Analysis:
 def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
     """Normalise `weights` to sum to 1."""
     return (weights / weights.sum(dtype=float)).astype(np.float32)
-
-
-@contextmanager
-def forecast_file(
-    path: Path, run: Run, data: Analysis, dates_per_chunk: int, /, **attributes: str
-) -> Iterator[Write]:
-    """Yield a function `write(dates, variables)` that adds the forecasts from some dates to a Zarr store.
-
-    The variables are `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. The store has the given
-    `attributes`, with a `recipe`, besides those that describe the run. It appears at `path` once everything
-    is written.
-    """
-    coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
-    empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
-    names = ["sst", "sst_spread"]
-    dataset = described(
-        coordinates.assign(dict.fromkeys(names, (FIELD, empty))),
-        run,
-        data.cube.attrs["source"],
-        **attributes,
-    )
-    with noted(path, json.loads(attributes[RECIPE])) as temporary:
-        encoded(dataset).to_zarr(temporary, compute=False, **zarr_options(dataset))
-
-        def write(dates: slice, fields: xr.Dataset) -> None:
-            part = fields[names].drop_vars(list(fields.coords))
-            region = {"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)}
-            part.to_zarr(temporary, region=region, write_empty_chunks=True)
-
-        yield write
-        consolidate(temporary)

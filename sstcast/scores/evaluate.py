@@ -4,14 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
@@ -21,6 +22,9 @@ from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, re
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import Predictor
 
 REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
@@ -88,47 +92,53 @@ def tell_weights(places: Places, data: DataConfig) -> None:
 
 
 def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[str, Any]:
+    """Evaluate a run in five stages, the first three with one block of initial dates in memory at a time."""
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
-    from sstcast.forecasting.predictor import Models, predictor_of, trained_elsewhere
-    from sstcast.forecasting.spread import SpreadCalibrator, calibrated
-    from sstcast.scores.analysis import Analysis, forecast_file
-    from sstcast.scores.summary import finish, json_numbers, metadata, predictors_of, summarise
-    from sstcast.scores.verify import System, baselines, join, verify, week_starts
+    from sstcast.scores.analysis import Analysis
+    from sstcast.scores.statistics import Statistics, join
+    from sstcast.scores.summary import finish, metadata, predictors_of, summarise
+    from sstcast.scores.systems import forecast_block, forecast_file, systems_of
 
-    config, truth = run.config.data, Analysis.of(run)
-    members, label, days = len(run.members), run.folder.name, SpreadCalibrator(config)
-    references, predictor = baselines(days), predictor_of(run)
-    model = System(predictor, calibrated(run, days=days), members)
-    if isinstance(predictor, Models) and (base := predictor.linear_base()) is not None:
-        # With the spread of the run, probabilities differ only by what the network added.
-        references = {LINEAR_BASE: System(base, model.spread)} | references
-    for name in config.predictors:
-        if isinstance(predictor, Models) and (rest := predictor.without(name, days.training)) is not None:
-            references |= {f"{WITHOUT_PREDICTOR}{name}": System(rest, model.spread)}
+    config, truth, label = run.config.data, Analysis.of(run), run.folder.name
+    systems = systems_of(run)
+    references = [name for name in systems if name != MODEL]
+    statistics = Statistics(truth, systems, places=places)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
-    attributes[RECIPE] = as_text(recipe)
-    with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
-        statistics = verify({MODEL: model}, truth, references, write=write, label=label, places=places)
-    tables = finish(join([statistics]), [MODEL], list(references))
-    share = predictor.models[0].share if isinstance(predictor, Models) else None
-    system = {
-        "model": run.config.model.name,
-        "members": members,
-        "trained_on": trained_elsewhere(run.config),
-        "share": None if share is None else json_numbers(share[week_starts(truth.leads)].cpu().numpy()),
-    }
+    with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
+        for observed in truth.observe(len(run.members), label):  # stage 1, the analysis
+            statistics.add_observed(observed)
+            for name, forecast in forecast_block(systems, truth, observed.dates):  # stage 2, forecasts
+                statistics.add(name, forecast, observed)  # stage 3, statistics of a block
+                if name == MODEL:
+                    write(observed.dates, forecast)
+    tables = finish(join([statistics.dataset()]), [MODEL], references)  # stage 4, scores
     metrics = {
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: _describe(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
-    title = f"Scores of run {label}"
-    return ScoreFiles(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
+    files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
+    return files.write(tables, metrics, recipe, config.protocol, title=title)
+
+
+def _describe(run: Run, predictor: "Predictor") -> dict[str, Any]:
+    from sstcast.forecasting.predictor import Models, trained_elsewhere
+    from sstcast.scores.statistics import week_starts
+    from sstcast.scores.summary import json_numbers
+
+    share = predictor.models[0].share if isinstance(predictor, Models) else None
+    weeks = week_starts(1 + np.arange(predictor.horizon))
+    return {
+        "model": run.config.model.name,
+        "members": len(run.members),
+        "trained_on": trained_elsewhere(run.config),
+        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
+    }
 
 
 BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}

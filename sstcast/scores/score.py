@@ -31,8 +31,9 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import BASELINE, check_same
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
+from sstcast.scores.statistics import Statistics, join
 from sstcast.scores.summary import finish, metadata, summarise
-from sstcast.scores.verify import System, baselines, join, verify
+from sstcast.scores.systems import System, baselines, forecast_block
 from sstcast.storage.artefacts import fingerprint, locked
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
@@ -170,7 +171,13 @@ def _score(
     if not truth.daily:
         issued = issued._replace(spread=None)
         references = {name: system._replace(spread=None) for name, system in references.items()}
-    tables = finish(join([verify({MODEL: issued}, truth, references, label=path.name)]), [MODEL], list(references))
+    systems = {MODEL: issued, **references}
+    statistics = Statistics(truth, systems)
+    for observed in truth.observe(max(system.members for system in systems.values()), path.name):
+        statistics.add_observed(observed)
+        for name, forecast in forecast_block(systems, truth, observed.dates):
+            statistics.add(name, forecast, observed)
+    tables = finish(join([statistics.dataset()]), [MODEL], list(references))
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     heading = metadata(data, tables)
     for note in heading["notes"]:

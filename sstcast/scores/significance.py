@@ -11,12 +11,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
+
+from sstcast.names import INIT_TIME
+from sstcast.storage.scratch import in_scratch, release
 
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 if neighbouring cells are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
+DATES_AT_ONCE = 64  # dates of errors on the map that are read at a time
 
 Array = NDArray[np.floating]
 
@@ -122,6 +127,35 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
 def _segments(parts: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the position of the first date of each part, and its length."""
     return list(zip(np.cumsum((0, *parts[:-1])).tolist(), parts, strict=True))
+
+
+def compare_cells(
+    errors: tuple[xr.DataArray, ...], lags: int, parts: tuple[int, ...]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Test for each cell and lead week whether the squared errors of two systems differ.
+
+    Args:
+        errors: squared errors `(init_time, week, lat, lon)` of both systems. If lazy, they are read one lead week
+            at a time.
+        lags: number of dates over which errors are correlated.
+        parts: number of dates in each fold.
+
+    Returns:
+        p-values `[week, lat, lon]`, and p-values adjusted for the number of cells in each week.
+    """
+    p_values, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
+    for week in range(len(p_values)):
+        first_errors, second_errors = (
+            in_scratch(error[:, week].chunk({INIT_TIME: DATES_AT_ONCE})).values for error in errors
+        )
+        ocean = np.isfinite(first_errors[0])
+        for row, cells in enumerate(ocean):
+            if cells.any():
+                difference = (first_errors[:, row] - second_errors[:, row])[:, cells].astype(float)
+                p_values[week, row, cells] = diebold_mariano(difference, lags, parts)
+                release()
+        adjusted[week] = adjust(p_values[week])
+    return p_values, adjusted
 
 
 def adjust(p_values: Array) -> Array:

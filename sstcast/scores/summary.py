@@ -33,8 +33,17 @@ from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
-from sstcast.scores.verify import FOLD, compare_cells, week_starts
+from sstcast.scores.significance import (
+    CONFIDENCE,
+    FDR,
+    Lengths,
+    compare_cells,
+    diebold_mariano,
+    ratio,
+    sentence,
+    spacing,
+)
+from sstcast.scores.statistics import FOLD, week_starts
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]

@@ -174,7 +174,7 @@ def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkey
     copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
     retrain(copy)
 
-    monkeypatch.setattr("sstcast.scores.verify.verify", Mock(side_effect=InterruptedError))
+    monkeypatch.setattr("sstcast.scores.statistics.Statistics", Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
         evaluate(copy)
 

@@ -1,0 +1,123 @@
+"""The systems that are scored: their forecasts of a block of initial dates, and the store of a run's forecasts."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from sstcast.forecasting.predictor import (
+    FIELD,
+    Models,
+    Predictor,
+    axes,
+    described,
+    in_degrees,
+    not_below_freezing,
+    predictor_of,
+)
+from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated, fitted_baselines
+from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
+from sstcast.ocean.heatwaves import FREEZING
+from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
+from sstcast.storage.artefacts import RECIPE, noted
+from sstcast.storage.cf import encoded, zarr_options
+from sstcast.storage.stores import consolidate
+
+Write = Callable[[slice, xr.Dataset], None]
+
+
+class System(NamedTuple):
+    """A forecasting system. Without a spread model it is not scored as a distribution.
+
+    Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`.
+    """
+
+    predictor: Predictor
+    spread: Spread | None = None
+    members: int = 1
+    as_issued: bool = False
+
+
+def baselines(days: SpreadCalibrator) -> dict[str, System]:
+    """Return the baselines by name with their spread models.
+
+    They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
+    """
+    fitted, spreads = fitted_baselines(days)
+    return {name: System(fitted[name], spreads[name]) for name in fitted}
+
+
+def systems_of(run: Run) -> dict[str, System]:
+    """Return a run as `MODEL`, and the systems that it is compared with.
+
+    These are its linear base, itself without each of its predictors, and the baselines. The first two have the
+    spread of the run, so that probabilities differ only by what the network or the predictor added.
+    """
+    days, predictor = SpreadCalibrator(run.config.data), predictor_of(run)
+    references = baselines(days)
+    model = System(predictor, calibrated(run, days=days), len(run.members))
+    if isinstance(predictor, Models):
+        if (base := predictor.linear_base()) is not None:
+            references = {LINEAR_BASE: System(base, model.spread)} | references
+        for name in run.config.data.predictors:
+            if (without := predictor.without(name, days.training)) is not None:
+                references[f"{WITHOUT_PREDICTOR}{name}"] = System(without, model.spread)
+    return {MODEL: model} | references
+
+
+def forecast_block(
+    systems: Mapping[str, System], truth: Analysis, dates: slice
+) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield the name of each system and its forecast from the initial dates at the positions `dates`.
+
+    The forecast holds standardised anomalies, `anomaly(member, init_time, lead, lat, lon)`, and with a spread
+    model their standard deviation, `sst_spread(init_time, lead, lat, lon)` in degC.
+    """
+    past, every = truth.histories(dates)
+    for name, system in systems.items():
+        anomaly = system.predictor.predict(past, every)
+        if anomaly.sizes["lead"] > len(truth.leads):
+            anomaly = anomaly.sel(lead=truth.leads)
+        if not system.as_issued:
+            anomaly = not_below_freezing(anomaly, truth.statistics, truth.limits[FREEZING])
+        forecast = anomaly.to_dataset(name="anomaly")
+        if system.spread is not None:
+            forecast["sst_spread"] = system.spread.spread(anomaly["valid_time"])
+        yield name, forecast
+
+
+@contextmanager
+def forecast_file(path: Path, run: Run, data: Analysis, /, **attributes: str) -> Iterator[Write]:
+    """Yield a function `write(dates, forecast)` that adds a forecast of `forecast_block` to a Zarr store.
+
+    The store holds `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. It has the given
+    `attributes`, with a `recipe`, besides those that describe the run. It appears at `path` once everything
+    is written.
+    """
+    coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
+    chunks = (data.blocks(len(run.members))[0].stop, -1, -1, -1)
+    empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=chunks)
+    names = ["sst", "sst_spread"]
+    dataset = described(
+        coordinates.assign(dict.fromkeys(names, (FIELD, empty))),
+        run,
+        data.cube.attrs["source"],
+        **attributes,
+    )
+    with noted(path, json.loads(attributes[RECIPE])) as temporary:
+        encoded(dataset).to_zarr(temporary, compute=False, **zarr_options(dataset))
+
+        def write(dates: slice, forecast: xr.Dataset) -> None:
+            fields = in_degrees(forecast["anomaly"], data.statistics).assign(sst_spread=forecast["sst_spread"])
+            part = fields[names].drop_vars(list(fields.coords))
+            region = {"init_time": dates, **dict.fromkeys(FIELD[1:], slice(None))}
+            part.to_zarr(temporary, region=region, write_empty_chunks=True)
+
+        yield write
+        consolidate(temporary)
