@@ -177,3 +177,53 @@ def test_a_field_may_grow_but_not_change(place: Path, tmp_path: Path) -> None:
         with refused("growing.nc", "wind"):
             verb()
     assert Prepared.of(made.data).exist
+
+
+@pytest.mark.parametrize("model", [RIDGE, {"name": "mpnn", "width": 8, "layers": 1}], ids=["ridge", "network"])
+def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any], command: Any) -> None:
+    """Issues every third day, nine days ahead, of which the newest on or before the initial date is read."""
+    wind, folder = read(place), place / f"ahead-{model['name']}"
+    folder.mkdir()
+    issues, leads = wind["time"].values[:-9:3], np.arange(1, 10)
+    valid = xr.DataArray(
+        np.add.outer(issues, leads * np.timedelta64(1, "D")),
+        {"init_time": issues, "lead": leads},
+        ("init_time", "lead"),
+    )
+    ahead = wind["u10"].sel(time=valid).drop_vars("time")
+    ahead["lead"].attrs["units"] = "days"
+    ahead.to_dataset().to_netcdf(folder / "gefs.nc")
+    run = sstcast.train(config(place, folder.name, model, folder / "gefs.nc", kind="forecast", delay=0))
+    day = "2006-08-04"
+    newest = max(issue for issue in issues if issue <= np.datetime64(day))
+    loaded = sstcast.load(run)
+    first, same, other = (
+        loaded.forecast(history(place, day), predictors={"wind": field})["sst"].values
+        for field in (
+            ahead,
+            ahead.where(ahead["init_time"] <= np.datetime64(day), 9),
+            ahead.where(ahead["init_time"] != newest, 9),
+        )
+    )
+    assert first.tobytes() == same.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()
+    assert not np.array_equal(first, other, equal_nan=True)
+    if model is RIDGE:
+        code, out, _ = command("evaluate", run.folder)
+        scores = json.loads(run.metrics.read_text())["scores"]
+        assert code == 0
+        assert "Predictor wind: MSE" in out
+        assert scores["model"]["degC"]["mse"] < 0.6 * scores["without wind"]["degC"]["mse"]
+        sstcast.update(run, "2006-12-01")
+        with refused("data.predictors.wind", "no issue with days after 2007-12-31"):
+            sstcast.forecast(run, "2007-12-31")
+
+
+def test_perfect_forecasts_are_called_so_with_every_score(place: Path, command: Any) -> None:
+    with refused("wind.nc", "perfect: true"):
+        sstcast.train(config(place, "refused", kind="forecast", delay=0))
+    with refused("perfect", "kind: forecast alone"):
+        config(place, "refused", perfect=True)
+    run = sstcast.train(config(place, "perfect", kind="forecast", delay=0, perfect=True))
+    _, out, _ = command("evaluate", run.folder)
+    assert "The system model reads wind: forecast from wind.nc, perfect: analyses of days that nobody knows" in out
+    assert "perfect: true" in run.config_file.read_text()

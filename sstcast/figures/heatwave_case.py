@@ -20,8 +20,8 @@ from sstcast.figures.curves import (
     style_axes,
 )
 from sstcast.figures.results import Results
-from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import DAY
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.evaluate import open_forecasts

@@ -39,7 +39,7 @@ from sstcast.ocean.predictors import (
     check_known,
     describe_predictors,
     predictors_in,
-    predictors_of,
+    stored_predictors,
     with_predictors,
 )
 from sstcast.ocean.prepare import prepare, update_predictors
@@ -226,7 +226,7 @@ class LoadedRun:
             raise SSTCastError(
                 f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
             )
-        stored = predictors_of(self.data, self._folder)
+        stored = stored_predictors(self.data, self._folder)
         return {name: stored[name].given(values) for name, values in predictors.items()}
 
     def _check_predictors(self, known: xr.Dataset) -> str:

@@ -203,7 +203,7 @@ def build_forecaster(
         raise SSTCastError(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
-    values = {predictor: values_of(kind, history) for predictor, kind in (predictors or {}).items()}
+    values = {predictor: values_of(kind, history, horizon) for predictor, kind in (predictors or {}).items()}
     reads = sizes | {"history": history + sum(values.values()) + len(values)}
     if issubclass(cls, Backbone):
         parameters = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}

@@ -118,9 +118,9 @@ class ForecastModel(Model):
         self.base = base
 
 
-def values_of(kind: str, history: int) -> int:
-    """Return the number of values that a network reads of a kind of predictor: summaries, or days of history."""
-    return SUMMARIES if kind == "index" else history
+def values_of(kind: str, history: int, horizon: int) -> int:
+    """Return the number of values that a network reads of a predictor: summaries, or days of history or ahead."""
+    return {"index": SUMMARIES, "grid": history, "forecast": horizon}[kind]
 
 
 def channels_of(known: Tensor, count: int) -> Tensor:

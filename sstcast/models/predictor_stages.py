@@ -128,14 +128,54 @@ class GridStage(Stage):
         return torch.cat([*means, newest.flatten(1).unsqueeze(1).to(means[0])], 1)
 
     def solve(self, sums: Sums, penalty: float) -> Tensor:
+        return self.solve_beside(sums, penalty, self.count)
+
+    def solve_beside(self, sums: Sums, penalty: float, count: int) -> Tensor:
+        """Return the weights of the departures of the first `count` inputs from what the others tell of them."""
         gram, rows = sums.gram, sums.gram[-1, -1].clamp(min=1)
-        field, sst = slice(self.count), slice(self.count, None)
-        beside = gram[sst, sst] + SMALLEST * rows * torch.eye(len(gram) - self.count, dtype=torch.float64)
+        field, sst = slice(count), slice(count, None)
+        beside = gram[sst, sst] + SMALLEST * rows * torch.eye(len(gram) - count, dtype=torch.float64)
         told = torch.linalg.solve(beside, gram[sst, field])  # of the field by SST
         departures = gram[field, field] - gram[field, sst] @ told
-        ridge = departures + penalty * rows * torch.eye(self.count, dtype=torch.float64)
+        ridge = departures + penalty * rows * torch.eye(count, dtype=torch.float64)
         weight = torch.linalg.solve(ridge, sums.cross[field] - told.T @ sums.cross[sst])
         return torch.cat([weight, -told @ weight])
+
+
+class ForecastStage(GridStage):
+    """A forecast of a field in the cell, up to the lead of the target, beside means of SST on days before."""
+
+    def __init__(self, system: Ridge) -> None:
+        super().__init__(system)
+        self.memory, self.count = False, system.horizon
+        self.shape = self.count + means_count(system.history, self.boxes, self.memory) + 1, 1, system.horizon
+
+    def change(self, weight: Tensor, history: Tensor, graph: GridGraph, known: Tensor) -> Tensor:
+        ocean = graph.mask.unsqueeze(-1)
+        is_known = known[..., :1].isfinite() & ocean
+        means = lagged_means_of(history * ocean, graph, self.history, self.boxes, self.memory) * is_known
+        ahead = known.nan_to_num(0) * ocean
+        return torch.cat([ahead, means, is_known.to(history.dtype)], -1) @ weight[:, 0]
+
+    def _inputs(self, windows: Any, known: Tensor) -> Tensor:
+        ahead = known[windows.at + windows.history - 1]
+        is_known = (ahead[:, :1].isfinite() & windows.ocean).flatten(2)
+        means = lagged_means(windows, windows.values, self.boxes, self.memory) * is_known
+        ahead = (ahead.nan_to_num(0) * windows.ocean).flatten(2)
+        return torch.cat([ahead, means, is_known.to(means)], 1)
+
+    def solve(self, sums: Sums, penalty: float) -> Tensor:
+        weight = torch.zeros_like(sums.cross)
+        beside = torch.arange(self.count, len(sums.gram))
+        for lead in range(weight.shape[1]):
+            read = torch.cat([torch.arange(lead + 1), beside])
+            part = Sums(0, 0)
+            part.gram, part.cross = sums.gram[read][:, read], sums.cross[read, lead : lead + 1]
+            weight[read, lead : lead + 1] = self.solve_beside(part, penalty, lead + 1)
+        return weight
+
+
+STAGES = {"grid": GridStage, "forecast": ForecastStage}
 
 
 class WithPredictors(LinearSystem):
@@ -150,7 +190,7 @@ class WithPredictors(LinearSystem):
         super().__init__(system.history, system.horizon)
         self.system = system
         self.stages: dict[str, Stage] = {
-            name: IndexStage(nodes, self.horizon) if kind == "index" else GridStage(system)
+            name: IndexStage(nodes, self.horizon) if kind == "index" else STAGES[kind](system)
             for name, kind in kinds.items()
         }
         for name, stage in self.stages.items():

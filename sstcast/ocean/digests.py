@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 
 def digests(sst: xr.DataArray) -> xr.DataArray:
-    """Hash the values of each day of `sst(time, lat, lon)`, lazily if `sst` is lazy."""
+    """Hash the values of each day of `sst(..., lat, lon)`, lazily if `sst` is lazy."""
 
     def block(values: NDArray[Any]) -> NDArray[np.int64]:
         floats = np.ascontiguousarray(values, np.float32)
         floats = np.where(np.isnan(floats), np.float32(np.nan), floats)  # one bit pattern for every NaN
         days = (hashlib.blake2b(day.tobytes(), digest_size=8) for day in floats.reshape(-1, *floats.shape[-2:]))
-        return np.array([int.from_bytes(day.digest(), "little", signed=True) for day in days], np.int64)
+        numbers = [int.from_bytes(day.digest(), "little", signed=True) for day in days]
+        return np.array(numbers, np.int64).reshape(floats.shape[:-2])
 
     return xr.apply_ufunc(
         block,

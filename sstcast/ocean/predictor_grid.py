@@ -8,7 +8,7 @@ The second store is of the base period. It is made from the values that are know
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
 from sstcast.storage.stores import open_written
 
-DAYS_PER_CHUNK = 128
 MIN_DAYS = 365  # with values in a cell in the base period, for a climatology
 LEAST_SEASON = 1e-3  # smallest eigenvalue of the mean products of harmonics on these days: they cover the seasons
 DAY = np.timedelta64(1, "D")
@@ -41,6 +40,8 @@ DAY = np.timedelta64(1, "D")
 
 class GridPredictor(StoredPredictor):
     """A daily field, whose stores hold its values on the cells of the run, and its climatology and scale."""
+
+    AXIS, CHUNK = "time", 128  # the first axis of the values, and the number of its values in a chunk
 
     @property
     def statistics(self) -> Path:
@@ -62,15 +63,16 @@ class GridPredictor(StoredPredictor):
     def prepare(self, cube: xr.Dataset) -> bool:
         is_new = super().prepare(cube)
         first, last = self._base
-        recipe = {"layout": LAYOUT, "days": digest_of_days(self.open(), first, last)}
+        recipe = {"layout": LAYOUT, "days": self._digest(first, last)}
         if is_up_to_date(self.statistics, recipe):
             return is_new
-        values = self.open()["value"].sel(time=slice(str(first), str(last)))
-        statistics = fit_harmonics(values)
+        values = self.open()["value"].sel({self.AXIS: slice(str(first), str(last))})
+        statistics = fit_harmonics(values, self.valid_days(values))
         if not bool(statistics["terms"].notnull().any()):
+            count = counted(int(np.prod(values.shape[:-2])), "day")
             raise SSTCastError(
-                f"{self.key}: {self.config.source} has {counted(values.sizes['time'], 'day')} in {first}..{last}, "
-                f"but a climatology needs {MIN_DAYS} in all seasons; give more"
+                f"{self.key}: {self.config.source} has {count} in {first}..{last}, but a climatology needs "
+                f"{MIN_DAYS} in all seasons; give more"
             )
         statistics.attrs["digest"] = digest_of(statistics)
         self.save(statistics, self.statistics, recipe, {})
@@ -79,6 +81,20 @@ class GridPredictor(StoredPredictor):
 
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return {"cells": digest_of(cube[["ocean_mask"]])}
+
+    def valid_days(self, values: xr.DataArray) -> Days:
+        """Return the day that each of the values describes, with all axes but latitude and longitude."""
+        days: Days = values["time"].values
+        return days
+
+    def _digest(self, first: dt.date, last: dt.date) -> str:
+        """Hash the values in the store from `first` to `last` on their first axis."""
+        return digest_of_days(self.open().rename({self.AXIS: "time"}), first, last)
+
+    def span(self, first: dt.date, last: dt.date) -> tuple[dt.date, dt.date]:
+        """Return the first and the last value, on the first axis of the store, that some days may know."""
+        delay = dt.timedelta(self.config.delay)
+        return first - delay, last - delay
 
     @property
     def _base(self) -> tuple[dt.date, dt.date]:
@@ -105,19 +121,23 @@ class GridPredictor(StoredPredictor):
                 attrs={"units": values.attrs["units"], "method": values.attrs["method"]},
             )
             with dask_progress():
-                self.save(dataset, self.path, recipe, {"time": DAYS_PER_CHUNK})
+                self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK})
             trim(0)
-            days = counted(values.sizes["time"], "day")
-            LOG.info(f"{self.path}: {days} of {self.name} written; {values.attrs['method']}")
+            count = counted(values.sizes[self.AXIS], "day" if self.AXIS == "time" else "issue")
+            LOG.info(f"{self.path}: {count} of {self.name} written; {values.attrs['method']}")
 
     @contextmanager
     def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[xr.DataArray]:
         """Open the source, by default the configured one, on `cells`, as `value(time, lat, lon)`, NaN on land."""
         days = self.config.model_copy(update={"source": source or self.config.source})
         with self.naming_keys(), open_daily(days) as field:
-            remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
-            values = to_cells(field, cells, self.data.box, self.config.path, remedy)
-            yield values.where(cells["ocean_mask"]).rename("value")
+            yield self.on_cells(field, cells)
+
+    def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
+        """Bring a field to the cells of the run, NaN on land."""
+        remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
+        values = to_cells(field, cells, self.data.box, self.config.path, remedy)
+        return values.where(cells["ocean_mask"]).rename("value")
 
     @contextmanager
     def naming_keys(self) -> Iterator[None]:
@@ -127,7 +147,7 @@ class GridPredictor(StoredPredictor):
         except SSTCastError as error:
             text = str(error)
             for key in ("variable", "units", "source"):
-                text = text.replace(f"data.{key}", f"{self.key}.{key}")
+                text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
             raise SSTCastError(text) from error
 
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
@@ -141,27 +161,28 @@ class GridPredictor(StoredPredictor):
         return standard.reindex(time=newest).assign_coords(time=days)
 
     def _standardise(self, values: xr.DataArray) -> xr.DataArray:
+        return by_day(self.standardiser(), values)
+
+    def standardiser(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return a function that standardises `values [day, lat, lon]` of the `days [day]`."""
         statistics = self.open_statistics()
         terms, deviation = statistics["terms"].values, float(statistics["deviation"])
 
-        def standard(block: np.ndarray, day: np.ndarray) -> np.ndarray:
-            climatology = np.tensordot(harmonics(pd.DatetimeIndex(day).day_of_year.values), terms, 1)
-            return ((block - climatology) / deviation).astype(np.float32)
+        def standard(values: np.ndarray, days: np.ndarray) -> np.ndarray:
+            climatology = np.tensordot(harmonics(pd.DatetimeIndex(days).day_of_year.values), terms, 1)
+            return ((values - climatology) / deviation).astype(np.float32)
 
-        return by_day(standard, values)
+        return standard
 
     def digest(self, first: dt.date, last: dt.date) -> str:
-        store, shift = self.open(), dt.timedelta(self.config.delay)
-        days = digest_of_days(store, first - shift, last - shift)
-        texts = str(store.attrs["units"]), days, str(self.open_statistics().attrs["digest"])
+        texts = self.units, self._digest(*self.span(first, last)), str(self.open_statistics().attrs["digest"])
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def compare(self) -> tuple[str, bool]:
-        store, shift = self.open(), self.config.delay * DAY
-        first, last = (np.datetime64(day, "ns") - shift for day in self.data.splits.whole)
+        store, span = self.open(), slice(*map(str, self.span(*self.data.splits.whole)))
         with self._read(store) as values:
-            now = digests(values.sel(time=slice(first, last))).compute()
-            then = store["digest"].sel(time=slice(first, last))
+            now = digests(values.sel({self.AXIS: span})).compute()
+            then = store["digest"].sel({self.AXIS: span})
             return str(values.attrs["units"]), now.reset_coords(drop=True).equals(then.reset_coords(drop=True))
 
     def missing(self, known: xr.DataArray) -> str:
@@ -189,17 +210,18 @@ class GridPredictor(StoredPredictor):
             release(source)
 
 
-def fit_harmonics(values: xr.DataArray) -> xr.Dataset:
-    """Fit the climatology of `values(time, lat, lon)`, a mean and annual harmonics, and their deviation from it.
+def fit_harmonics(values: xr.DataArray, valid_days: Days) -> xr.Dataset:
+    """Fit the climatology of `values(..., lat, lon)`, a mean and annual harmonics, and their deviation from it.
 
     Returns `terms(term, lat, lon)`, NaN in cells with too few values, and `deviation`, the root mean square over
     all days and cells. Days without a value do not count.
     """
-    design, shape = harmonics(values["time"].dt.dayofyear.values), values.shape[1:]
-    count = design.shape[1]
+    shape = values.shape[-2:]
+    day_of_year = pd.DatetimeIndex(valid_days.ravel()).day_of_year.values.reshape(valid_days.shape)
+    count = harmonics(day_of_year.ravel()[:1]).shape[1]
     gram, cross = np.zeros((count * count, *shape)), np.zeros((count, *shape))
     for days in parts(values):
-        block, terms = values[days].values.astype(np.float64), design[days]
+        block, terms = values[days].values.reshape(-1, *shape).astype(float), harmonics(day_of_year[days].ravel())
         products = (terms[:, :, None] * terms[:, None]).reshape(len(terms), -1)
         gram += np.tensordot(products.T, np.isfinite(block), 1)
         cross += np.tensordot(terms.T, np.nan_to_num(block), 1)
@@ -213,7 +235,8 @@ def fit_harmonics(values: xr.DataArray) -> xr.Dataset:
     fitted = np.moveaxis(np.where(usable[..., None], solved[..., 0], np.nan), -1, 0)
     squares = known = 0.0
     for days in parts(values):
-        anomaly = values[days].values - np.tensordot(design[days], fitted, 1)
+        block = values[days].values.reshape(-1, *shape)
+        anomaly = block - np.tensordot(harmonics(day_of_year[days].ravel()), fitted, 1)
         squares, known = squares + float(np.nansum(anomaly**2)), known + int(np.isfinite(anomaly).sum())
     deviation = (squares / known) ** 0.5 if squares else 1.0
     coordinates = {axis: values[axis] for axis in ("lat", "lon")}

@@ -14,15 +14,21 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
+from sstcast.names import PERFECT
+from sstcast.ocean.predictor_forecast import ForecastPredictor
 from sstcast.ocean.predictor_grid import GridPredictor
 from sstcast.ocean.predictor_index import IndexPredictor
 from sstcast.ocean.predictor_store import StoredPredictor
 
 VARIABLE_PREFIX = "predictor_"
-KINDS: dict[str, type[StoredPredictor]] = {"index": IndexPredictor, "grid": GridPredictor}
+KINDS: dict[str, type[StoredPredictor]] = {
+    "index": IndexPredictor,
+    "grid": GridPredictor,
+    "forecast": ForecastPredictor,
+}
 
 
-def predictors_of(data: DataConfig, folder: Path) -> dict[str, StoredPredictor]:
+def stored_predictors(data: DataConfig, folder: Path) -> dict[str, StoredPredictor]:
     """Return the predictors of a run by name, with their stores in `folder`."""
     return {name: KINDS[config.kind](name, data, folder) for name, config in data.predictors.items()}
 
@@ -33,7 +39,7 @@ def prepare_predictors(data: DataConfig, folder: Path, cube: xr.Dataset) -> bool
     Logs each store written, and each predictor that is not known on some days of the cube.
     Raises SSTCastError if a source cannot be read or does not serve.
     """
-    written = [predictor.prepare(cube) for predictor in predictors_of(data, folder).values()]
+    written = [predictor.prepare(cube) for predictor in stored_predictors(data, folder).values()]
     return any(written)
 
 
@@ -47,7 +53,7 @@ def with_predictors(
     days = anomalies["time"].values
     known = {
         VARIABLE_PREFIX + name: predictor.known(days, (given or {}).get(name))
-        for name, predictor in predictors_of(data, folder).items()
+        for name, predictor in stored_predictors(data, folder).items()
     }
     return anomalies.assign(known) if known else anomalies
 
@@ -62,21 +68,27 @@ def predictors_in(anomalies: xr.Dataset) -> dict[str, xr.DataArray]:
 def digests_of_predictors(data: DataConfig, folder: Path, last: dt.date | None = None) -> dict[str, str]:
     """Hash, for each predictor, its units and all that the days of the splits, up to `last`, know of it."""
     first, end = data.splits.whole
-    return {name: predictor.digest(first, last or end) for name, predictor in predictors_of(data, folder).items()}
+    return {
+        name: predictor.digest(first, last or end) for name, predictor in stored_predictors(data, folder).items()
+    }
 
 
 def changed_predictors(data: DataConfig, folder: Path) -> list[str]:
     """Return how the sources of predictors differ from their stores (see `StoredPredictor.changed`)."""
-    return list(filter(None, (predictor.changed() for predictor in predictors_of(data, folder).values())))
+    return list(filter(None, (predictor.changed() for predictor in stored_predictors(data, folder).values())))
 
 
 def describe_predictors(data: DataConfig) -> str:
     """Describe in a line what is read besides SST."""
     return "; ".join(
         f"{name}: {config.kind} from {Path(config.source).name}{f', {config.region}' if config.region else ''}, "
-        f"known {counted(config.delay, 'day')} after its span"
+        + (PERFECT if config.perfect else f"known {counted(config.delay, 'day')} after its {_since(config.kind)}")
         for name, config in data.predictors.items()
     )
+
+
+def _since(kind: str) -> str:
+    return "issue" if kind == "forecast" else "span"
 
 
 def check_known(known: xr.Dataset, data: DataConfig, folder: Path) -> dict[str, str]:
@@ -85,7 +97,7 @@ def check_known(known: xr.Dataset, data: DataConfig, folder: Path) -> dict[str, 
     Raises SSTCastError for the first that may not be missing.
     """
     day, absent = known["time"].dt.strftime("%Y-%m-%d").values[-1], {}
-    for name, predictor in predictors_of(data, folder).items():
+    for name, predictor in stored_predictors(data, folder).items():
         config = predictor.config
         if not (reason := predictor.missing(known[VARIABLE_PREFIX + name])):
             continue

@@ -23,7 +23,7 @@ from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
 from sstcast.ocean.digests import digest_of_days, digests
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
-from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, predictors_of, with_predictors
+from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, stored_predictors, with_predictors
 from sstcast.ocean.reading import open_region
 from sstcast.storage.artefacts import Address, check_intact, read_recipe
 from sstcast.storage.cf import rounded
@@ -63,7 +63,7 @@ class Prepared:
     @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
-        predictors = predictors_of(self.data, self.cube.parent).values()
+        predictors = stored_predictors(self.data, self.cube.parent).values()
         stores = (store for predictor in predictors for store in predictor.stores)
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *stores))
 

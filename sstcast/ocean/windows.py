@@ -55,7 +55,7 @@ class Windows:
         before: number of days before each window, for models with a longer memory than `history`.
         wrap: whether the last column of a tile is beside its first, as on a globe.
         predictors: what is known of each predictor on each day, NaN where nothing is: of an index `[T, summary]`,
-            of a grid `[T, tile, N]`.
+            of a grid `[T, tile, N]`, of a forecast `[T, horizon, tile, N]`.
     """
 
     values: Tensor
@@ -236,7 +236,8 @@ class WindowTable:
         shape: rows and columns of a tile.
         wrap: whether the last column of a tile is beside its first.
         predictors: what is known of each predictor, NaN where nothing is: of an index at the end of each history,
-            `[windows, summary]`, of a grid in the rows of `values`, `[rows, N]`.
+            `[windows, summary]`, of a grid in the rows of `values`, `[rows, N]`, of a forecast in the same rows,
+            `[rows, N, horizon]`.
         indices: the names of the predictors that are indices.
     """
 
@@ -272,8 +273,10 @@ class WindowTable:
             seasons.append(windows.season[last].repeat_interleave(count, dim=0))
             for name, known in predictors.items():
                 table = windows.predictors[name]
-                is_index = name in indices
-                known.append(table[last].repeat_interleave(count, dim=0) if is_index else table.flatten(0, 1))
+                if name in indices:
+                    known.append(table[last].repeat_interleave(count, dim=0))
+                else:
+                    known.append((table.movedim(1, -1) if table.ndim == 4 else table).flatten(0, 1))
             first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
         first_ocean = oceans[0]
         ocean = torch.cat([windows.ocean for windows in oceans])
@@ -323,12 +326,15 @@ class WindowTable:
     def _predictors(self, index: Tensor, past: Tensor) -> dict[str, Tensor]:
         """Return what is known of each predictor in windows whose past days are in the rows `past [B, days]`.
 
-        NaN marks what is not known. An index has `[B, 1, summary]`, a grid `[B, N, days]`.
+        NaN marks what is not known. An index has `[B, 1, summary]`, a grid `[B, N, days]`, a forecast `[B, N,
+        horizon]`.
         """
         known = {}
         for name, table in self.predictors.items():
             if name in self.indices:
                 known[name] = table[index, None]
+            elif table.ndim == 3:
+                known[name] = table[past[:, -1]]
             else:
                 known[name] = table.index_select(0, past.flatten()).unflatten(0, past.shape).transpose(1, 2)
         return known
@@ -428,11 +434,11 @@ def windows_of(
 
 
 def _in_tiles(field: xr.DataArray, index: np.ndarray, absent: int, unknown: float) -> NDArray[np.float32]:
-    """Cut `field(time, lat, lon)` into tiles `[T, tile, N]` in a scratch array, with `unknown` in place of NaN.
+    """Cut `field(time, ..., lat, lon)` into tiles `[T, ..., tile, N]` in a scratch array. NaN becomes `unknown`.
 
     The first `absent` days, which are not in `field`, are unknown.
     """
-    values = scratch_array((absent + field.sizes["time"], *index.shape))
+    values = scratch_array((absent + field.sizes["time"], *field.shape[1:-2], *index.shape))
     values[:absent] = unknown
     for days in parts(field):  # a copy of the whole record would not fit in memory
         block = field[days].values

@@ -110,6 +110,56 @@ def test_an_ocean_with_known_forcing_is_forecast_as_well_as_theory_can(
         assert errors["alone"] / best == pytest.approx(1 + gained / noise, rel=0.06)
 
 
+@pytest.mark.parametrize("name", ["multiscale-ridge", "local-ridge"])
+def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) -> None:
+    """The wind is white in time, and its forecast at lead h has an error of variance h / 4."""
+    errors, oceans = {}, [(*ocean(10, 20), 0), (*ocean(11, 12), 1)]
+    variance = np.arange(1, HORIZON + 1) / 4
+    told = []
+    for sst, wind, seed in oceans:
+        random = np.random.default_rng(20 + seed)
+        known = np.full((len(sst), HORIZON, 1, ROWS * COLS), np.nan, np.float32)
+        for ahead in range(1, HORIZON):  # the wind of the day before a lead acts on it
+            error = smooth_noise(random, len(sst)) * np.sqrt(variance[ahead - 1])
+            known[:-ahead, ahead - 1, 0] = (wind + np.roll(error, ahead, axis=0))[ahead:]
+        told.append(known / np.nanstd(known))
+    for label in ("alone", "with"):
+        model = build_forecaster(
+            name,
+            history=HISTORY,
+            horizon=HORIZON,
+            shape=(ROWS, COLS),
+            predictors={"wind": "forecast"} if label == "with" else None,
+            **RIDGES[name],
+        )
+        seen = [
+            replace(
+                windows(sst, None, before(name), first),
+                predictors={"wind": torch.from_numpy(known)} if label == "with" else {},
+            )
+            for (sst, *_), known, first in zip(oceans, told, ("2001-01-01", "2031-01-01"), strict=True)
+        ]
+        days, test = seen[0], seen[1].thinned(3)
+        fit(model, days.part(0, days.starts - 750), days.part(days.starts - 700, days.starts))
+        errors[label] = mse(model, test)
+    batch = test.part(0, 20)
+    some = batch.batch(torch.arange(20))
+    torch.testing.assert_close(
+        model(some.history, some.graph),
+        model.forecast_windows(batch)[:, :, 0].transpose(1, 2),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    # Known: SST, and the wind of lead k with the share 1 / (1 + variance) of its own variance.
+    unknown_wind = np.concatenate([[1.0], variance[:-1] / (1 + variance[:-1])])  # of the wind that acts on lead h
+    noise = 1 + FORCING**2 * unknown_wind
+    damped = DAMPING ** (2 * np.arange(HORIZON))
+    best = np.array([noise[:lead] @ damped[:lead][::-1] for lead in range(1, HORIZON + 1)])
+    all_noise = np.cumsum((1 + FORCING**2) * damped)
+    assert (errors["with"] * 3.8**2 < 1.05 * best).all()
+    assert errors["alone"] * 3.8**2 == pytest.approx(all_noise, rel=0.07)
+
+
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_noise_is_turned_off_or_costs_little(memory: float) -> None:
     ratios = []

@@ -13,7 +13,7 @@ from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
 
-from sstcast.ocean.predictors import predictors_of
+from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import to_cells
@@ -34,11 +34,11 @@ def wind(seed: int = 0, lat: np.ndarray = LAT, lon: np.ndarray = LON, days: pd.D
 
 def predictor(folder: Path, sst: Path, source: Path | str, **keys: Any) -> Any:
     """Prepare a run that reads a grid, and return it with the days of the run."""
-    grid = {"kind": "grid", "source": str(source), **keys}
+    grid = {"kind": "grid", "source": str(source)} | keys
     data = configure(folder, sst, predictors={"wind": grid}).data
     prepare(data)
     prepared = Prepared.of(data)
-    return predictors_of(data, prepared.cube.parent)["wind"], prepared
+    return stored_predictors(data, prepared.cube.parent)["wind"], prepared
 
 
 @pytest.mark.parametrize("delay", [0, 5])

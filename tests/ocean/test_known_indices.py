@@ -16,7 +16,7 @@ from sstcast.geo import Box
 from sstcast.ocean.index_series import read_index
 from sstcast.ocean.predictor_index import known_index
 from sstcast.ocean.predictor_store import newest_known
-from sstcast.ocean.predictors import predictors_of
+from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.yaml_files import validate
@@ -195,7 +195,7 @@ def test_a_change_of_units_is_named(tmp_path: Path, sst_file: Path) -> None:
     written.to_netcdf(path)
     data = configure(tmp_path, sst_file, predictors={"soi": {"kind": "index", "source": str(path)}}).data
     prepare(data)
-    stored = predictors_of(data, Prepared.of(data).cube.parent)["soi"]
+    stored = stored_predictors(data, Prepared.of(data).cube.parent)["soi"]
     written["soi"].attrs["units"] = "mbar"
     written.to_netcdf(path)
     assert "the predictor soi is in 'mbar' now, but its store in 'hPa'" in stored.changed()
