@@ -105,9 +105,9 @@ class Models(Predictor):
         return base
 
     def without(self, name: str, days: "LinearSystemFitter") -> "Models | None":
-        """Return a linear system without a predictor (see `WithPredictors.without`), or None for a network."""
+        """Return a linear system without a predictor that it reads (see `WithPredictors.without`), or None."""
         model = self.models[0]
-        if not isinstance(model, WithPredictors):
+        if not isinstance(model, WithPredictors) or name not in model.stages:
             return None
         other = days.without(model, name)
         return Models(self.region, self.history, self.horizon, [other], self.device, predictors=self.predictors)

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
+from sstcast.log import warn_once
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ LINEAR = {
     ),
 }
 
+STATIC = "static"  # kind of a predictor that does not change
 LINEAR_BASES = {"linear": "multiscale-ridge", "local": "local-ridge"}  # the linear system behind `model.base`
 
 
@@ -242,7 +244,11 @@ def with_predictors(
         raise SSTCastError(
             f"data.predictors: model {name} reads SST alone; choose {', '.join(ridges)}, or leave them out"
         )
-    return WithPredictors(system, predictors, nodes)
+    ignored = [key for key, kind in predictors.items() if kind == STATIC]
+    if ignored:
+        warn_once(f"data.predictors.{ignored[0]}: does not change, so that linear systems ignore it")
+    read = {key: kind for key, kind in predictors.items() if kind != STATIC}
+    return WithPredictors(system, read, nodes) if read else system
 
 
 def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:

@@ -119,8 +119,8 @@ class ForecastModel(Model):
 
 
 def values_of(kind: str, history: int, horizon: int) -> int:
-    """Return the number of values that a network reads of a predictor: summaries, or days of history or ahead."""
-    return {"index": SUMMARIES, "grid": history, "forecast": horizon}[kind]
+    """Return the number of values that a network reads of a kind of predictor at a node."""
+    return {"index": SUMMARIES, "grid": history, "forecast": horizon, "static": 1}[kind]
 
 
 def channels_of(known: Tensor, count: int) -> Tensor:

@@ -105,7 +105,12 @@ def find_field(
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     layouts = {} if layouts is None else layouts
-    dataset = dataset.set_coords([name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))])
+    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    if not is_sst:  # a field may be the depth of the sea
+        coordinates = [
+            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
+        ]
+    dataset = dataset.set_coords(coordinates)
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import xarray as xr
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.names import PERFECT
 from sstcast.ocean.predictor_forecast import ForecastPredictor
 from sstcast.ocean.predictor_grid import GridPredictor
 from sstcast.ocean.predictor_index import IndexPredictor
+from sstcast.ocean.predictor_static import StaticPredictor
 from sstcast.ocean.predictor_store import StoredPredictor
 
 VARIABLE_PREFIX = "predictor_"
@@ -25,6 +26,7 @@ KINDS: dict[str, type[StoredPredictor]] = {
     "index": IndexPredictor,
     "grid": GridPredictor,
     "forecast": ForecastPredictor,
+    "static": StaticPredictor,
 }
 
 
@@ -80,15 +82,15 @@ def changed_predictors(data: DataConfig, folder: Path) -> list[str]:
 
 def describe_predictors(data: DataConfig) -> str:
     """Describe in a line what is read besides SST."""
-    return "; ".join(
-        f"{name}: {config.kind} from {Path(config.source).name}{f', {config.region}' if config.region else ''}, "
-        + (PERFECT if config.perfect else f"known {counted(config.delay, 'day')} after its {_since(config.kind)}")
-        for name, config in data.predictors.items()
-    )
+    return "; ".join(f"{name}: {_described(config)}" for name, config in data.predictors.items())
 
 
-def _since(kind: str) -> str:
-    return "issue" if kind == "forecast" else "span"
+def _described(config: PredictorConfig) -> str:
+    source = f"{config.kind} from {Path(config.source).name}{f', {config.region}' if config.region else ''}"
+    if config.perfect:
+        return f"{source}, {PERFECT}"
+    since = {"static": "", "forecast": "its issue"}.get(config.kind, "its span")
+    return f"{source}, known {counted(config.delay, 'day')} after {since}" if since else source
 
 
 def check_known(known: xr.Dataset, data: DataConfig, folder: Path) -> dict[str, str]:

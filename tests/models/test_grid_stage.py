@@ -212,6 +212,17 @@ def test_where_a_field_is_unknown_nothing_changes() -> None:
     assert torch.equal(model.without("wind", split, split).forecast_windows(seen), alone.forecast_windows(seen))
 
 
+def test_linear_systems_ignore_a_field_that_does_not_change(capsys: pytest.CaptureFixture[str]) -> None:
+    shape = {"history": HISTORY, "horizon": HORIZON, "shape": (ROWS, COLS)}
+    alone = build_forecaster("ridge", predictors={"depth": "static"}, **shape)
+    both = build_forecaster("ridge", predictors={"depth": "static", "wind": "grid"}, **shape)
+    assert not isinstance(alone, WithPredictors)
+    assert isinstance(both, WithPredictors)
+    assert list(both.stages) == ["wind"]
+    network = build_forecaster("mlp-pointwise", predictors={"depth": "static"}, **shape)
+    assert network.reads == {"depth": 1}
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_network_reads_a_field_before_its_history(name: str) -> None:
     torch.manual_seed(0)

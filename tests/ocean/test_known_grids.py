@@ -178,3 +178,28 @@ def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:
     own, shifted = anomalies["anomaly"].values[:-1], anomalies["predictor_wind"].values[1:]
     np.testing.assert_allclose(shifted[400:], own[400:], atol=0.02)
     assert make_sst()["sst"].attrs["units"] == stored.units
+
+
+def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Path, sst_file: Path) -> None:
+    depth = xr.Dataset({"depth": (("lat", "lon"), 100.0 + np.arange(96).reshape(8, 12))}, {"lat": LAT, "lon": LON})
+    depth["depth"].attrs["units"] = "m"
+    depth.to_netcdf(tmp_path / "depth.nc")
+    stored, prepared = predictor(tmp_path, sst_file, tmp_path / "depth.nc", kind="static")
+    known = prepared.open_anomalies()["predictor_wind"]
+    ocean = prepared.open_cube()["ocean_mask"].values
+    values = depth["depth"].values[ocean]
+    assert known.shape == (1461, 8, 12)
+    for day in (0, 1000):
+        np.testing.assert_allclose(known.values[day][ocean], (values - values.mean()) / values.std(), rtol=1e-4)
+        assert np.isnan(known.values[day][~ocean]).all()
+    assert stored.units == "m"
+    assert not stored.changed()
+    (depth + 1).to_netcdf(tmp_path / "depth.nc")
+    assert stored.changed()
+    with refused("does not change", "leave it out"):
+        stored.given(depth)
+    with refused("delay", "always known"):
+        predictor(tmp_path, sst_file, tmp_path / "depth.nc", kind="static", delay=1)
+    wind().to_netcdf(tmp_path / "days.nc")
+    with refused("days.nc", "several days", "kind: grid"):
+        predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")
