@@ -217,7 +217,7 @@ def _parameters(function: Callable[..., Any], argument: str, several: bool) -> I
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.annotation.startswith("xr."):  # only Python has objects
+        if parameter.annotation.startswith(("xr.", "Mapping[")):  # only Python has objects
             continue
         is_list = parameter.annotation.startswith("Sequence[") or (several and name == argument)
         type_name = parameter.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sstcast.api.data import (
     Result,
     Seeds,
+    as_config,
     expand_path,
     field_source,
     listed,
@@ -126,6 +127,7 @@ def hindcast(
     jobs: int = 1,
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
@@ -158,6 +160,7 @@ def hindcast(
         jobs: number of runs to train in parallel.
         scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+        predictors: xarray objects by name in place of the sources of `data.predictors` (`docs/predictors.md`).
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
@@ -179,6 +182,9 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [trainable(config, overrides, source) for config in configs]
+    for number, system in enumerate(systems if predictors else ()):
+        own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
+        systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)

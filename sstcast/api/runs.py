@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,7 @@ def train(
     precision: str | None = None,
     jobs: int = 1,
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> Run:
     """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
 
@@ -87,6 +88,7 @@ def train(
         precision: `auto`, `32-true` or `bf16-mixed`, which overrides `training.precision` in the YAML.
         jobs: number of an ensemble's members to train in parallel.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+        predictors: xarray objects by name in place of the sources of `data.predictors` (`docs/predictors.md`).
 
     Returns:
         The run or the ensemble. Its `folder` holds all files.
@@ -113,9 +115,9 @@ def train(
         *listed(overrides),
         *(f"training.{key}={value}" for key, value in flags.items() if value is not None),
     ]
-    if source is not None and config is None:
+    if (source is not None or predictors) and config is None:
         raise SSTCastError("source: a resumed run goes on with its own days; leave it out")
-    run_config = None if config is None else trainable(config, changes, source)
+    run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):

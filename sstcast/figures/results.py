@@ -12,9 +12,9 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
-from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.names import DEGREES, LINEAR_BASE
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles

@@ -17,6 +17,7 @@ from sstcast.names import (
     LEVELS,
     LINEAR_BASE,
     MODEL,
+    PERFECT,
     REGION,
     SCORED_YEARS,
     SEASONS,
@@ -227,8 +228,9 @@ def added(metrics: Scores) -> str:
 
 
 def gains(metrics: Scores) -> list[str]:
-    """Describe in a line for each predictor of a linear system what it is worth."""
-    lines = []
+    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
+    read = metrics.get("predictors", {})
+    lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
     for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
         if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
             with_it, without = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))

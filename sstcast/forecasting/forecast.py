@@ -36,8 +36,8 @@ from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
     describe_predictors,
-    given_values,
     predictors_in,
+    stored_predictors,
     with_predictors,
 )
 from sstcast.ocean.prepare import prepare, update_predictors
@@ -230,13 +230,14 @@ class LoadedRun:
             raise SSTCastError(
                 f"predictors: {self.run.folder} does not read {extra[0]}{suggest(extra[0], of_run)}; leave it out"
             )
-        return {name: given_values(values, name, of_run[name]) for name, values in predictors.items()}
+        stored = stored_predictors(self.data, self._folder)
+        return {name: stored[name].given(values) for name, values in predictors.items()}
 
     def _check_predictors(self, standard: xr.Dataset) -> str:
         """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
         absent = [
             f"{name} {reason}, its climatology is read"
-            for name, reason in check_known(standard, self.data).items()
+            for name, reason in check_known(standard, self.data, self._folder).items()
         ]
         return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
 
@@ -293,8 +294,9 @@ class LoadedRun:
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
                 100 samples give the interval and are not added. With 0, there is no interval.
             asked: the places to forecast.
-            predictors: values of the run's predictors by name, as a pandas Series or an xarray DataArray by date,
-                or the path of a file. By default, those of the prepared stores.
+            predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
+                by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
+                default, those of the prepared stores.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.

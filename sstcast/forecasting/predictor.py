@@ -21,6 +21,7 @@ from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
+    EARLIER,
     WEEK,
     SeveralWindows,
     Windows,
@@ -100,9 +101,9 @@ class Models(Predictor):
         return base
 
     def without(self, name: str, days: "LinearSystemFitter") -> "Models | None":
-        """Return a linear system without a predictor (see `WithPredictors.without`), or None for a network."""
+        """Return a linear system without a predictor that it reads (see `WithPredictors.without`), or None."""
         model = self.models[0]
-        if not isinstance(model, WithPredictors):
+        if not isinstance(model, WithPredictors) or name not in model.stages:
             return None
         reduced = days.without(model, name)
         return Models(self.region, self.history, self.horizon, [reduced], self.device, predictors=self.predictors)
@@ -288,8 +289,11 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
             f"{earlier_count}; give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
-    predictors = {name: field.reindex(time=joined["time"]) for name, field in predictors_in(anomalies).items()}
-    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **predictors})
+    known = {}
+    for name, field in predictors_in(anomalies).items():
+        earlier_field = anomalies[EARLIER + name].rename(earlier_time="time")
+        known[name] = xr.concat([earlier_field, field], "time").sel(time=joined["time"]).transpose("time", ...)
+    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **known})
 
 
 class Combination(Predictor):

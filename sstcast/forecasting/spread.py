@@ -31,9 +31,10 @@ from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
+from sstcast.ocean.digests import digest_of_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.predictors import digests_of_predictors, predictors_in
-from sstcast.ocean.prepared import Prepared, digest_of_days
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.storage.cf import describe

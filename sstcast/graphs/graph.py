@@ -19,7 +19,7 @@ channels:
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
 | `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
-| `predictors` besides SST, or None       | `[B, H*W, channels]`         | not there                         |
+| `predictors` besides SST, by name       | `[B, H*W or 1, values]`      | not there                         |
 
 One plane fits into a CPU's cache and eight do not. A compiler can fuse a sum over planes, but not a stack of them.
 `perf/planes.py` compares the two.

@@ -25,6 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
+from sstcast.log import warn_once
 from sstcast.models.registry import LINEAR, LINEAR_BASES, MODELS
 from sstcast.storage.yaml_files import suggest
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from sstcast.models.base import Base, ForecastModel, LinearSystem, Transfer
+
+STATIC = "static"  # kind of a predictor that does not change
 
 
 def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any:
@@ -134,7 +137,7 @@ def build_forecaster(
     """
     import torch
 
-    from sstcast.models.base import CHANNELS, Backbone, Base, Forecaster, ForecastModel, LinearSystem
+    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, LinearSystem, values_of
     from sstcast.models.layers import check_options
 
     cls, fixed = _class(name)
@@ -150,8 +153,8 @@ def build_forecaster(
         raise SSTCastError(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
-    channels = sum(CHANNELS[kind] for kind in (predictors or {}).values())
-    reads = sizes | {"history": history + channels}
+    values = {predictor: values_of(kind, history, horizon) for predictor, kind in (predictors or {}).items()}
+    reads = sizes | {"history": history + sum(values.values()) + len(values)}
     if issubclass(cls, Backbone):
         parameters = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
         checked = check_options(
@@ -163,7 +166,7 @@ def build_forecaster(
         )
     else:
         model = build_model(name, **options, **_asked_for(reads, cls))
-    model.channels = channels
+    model.reads = values
     model.set_base(cast("Base", base))
     if base in LINEAR_BASES:
         system = _class(LINEAR_BASES[base])[0]
@@ -189,7 +192,11 @@ def with_predictors(
         raise SSTCastError(
             f"data.predictors: model {name} reads SST alone; choose {', '.join(ridges)}, or leave them out"
         )
-    return WithPredictors(system, predictors, nodes)
+    ignored = [key for key, kind in predictors.items() if kind == STATIC]
+    if ignored:
+        warn_once(f"data.predictors.{ignored[0]}: does not change, so that linear systems ignore it")
+    read = {key: kind for key, kind in predictors.items() if kind != STATIC}
+    return WithPredictors(system, read, nodes) if read else system
 
 
 def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:

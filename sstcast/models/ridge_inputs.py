@@ -6,7 +6,7 @@ product once for a pair of days, whatever the number of windows that contain the
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -163,6 +163,44 @@ class Inputs:
             maps = days.movedim(-1, 1).unflatten(-1, (graph.height, graph.width))
             inputs += [shifted(maps, *offset, graph.wrap).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
         return torch.cat(inputs, -1)
+
+
+def means_count(history: int, boxes: tuple[int, ...], memory: bool) -> int:
+    """Return the number of inputs that `lagged_means` gives."""
+    return (1 + len(boxes)) * (len([lag for lag in LAGS if lag < history]) + len(PERIODS) * memory)
+
+
+def lagged_means(windows: Any, values: Tensor, boxes: tuple[int, ...], memory: bool) -> Tensor:
+    """Return means of a field around the cell, in boxes, on the days of the stencil's `LAGS`.
+
+    With `memory`, means over `PERIODS` follow. The field `values [T, tile, N]` is on the days of the windows.
+    Returns `[starts, inputs, tiles * N]`, 0 on land.
+    """
+    windows = replace(windows, values=values)
+    last, every, starts = windows.history - 1, windows.every, windows.starts
+    fields = daily(windows, boxes)
+    inputs = [fields[last - lag :: every][:starts] for lag in LAGS if lag <= last]
+    if memory:
+        means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
+        height, width = windows.shape
+        graph = GridGraph(height, width, windows.ocean, windows.wrap)
+        averages = [means, *(box_means(means, graph, size) for size in boxes)]
+        inputs += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in averages]
+    return torch.cat(inputs, 1)
+
+
+def lagged_means_of(past: Tensor, graph: GridGraph, history: int, boxes: tuple[int, ...], memory: bool) -> Tensor:
+    """Return the means of `lagged_means` at the end of `past [B, N, days]`, 0 on land, `[B, N, inputs]`."""
+    count, lags = past.shape[-1], [lag for lag in LAGS if lag < history]
+    days = torch.stack([past[..., -1 - lag] for lag in lags], -1)
+    fields = torch.stack([days, *(box_means(days, graph, size) for size in boxes)], -1)
+    inputs = [fields.flatten(-2)]
+    if memory:
+        means = past.new_zeros(*past.shape[:-1], len(PERIODS))
+        if count >= MEMORY_DAYS:
+            means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
+        inputs += [means, *(box_means(means, graph, size) for size in boxes)]
+    return torch.cat(inputs, -1)
 
 
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:

@@ -13,7 +13,6 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
@@ -21,6 +20,7 @@ from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.objects import is_object, is_there
 from sstcast.ocean.point_observations import PointObservations
@@ -65,7 +65,7 @@ def score(
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
-        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.forecasting.files`).
+        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.ocean.forecast_files`).
         truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
             region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
             how the data follow from `truth` and `against`.
