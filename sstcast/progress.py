@@ -2,22 +2,29 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
 from rich.progress import Progress as Bars
 
 SHORT = 1  # seconds; shorter computations show no bar
+Item = TypeVar("Item")
 QUICK = 0.5  # seconds; if epochs are shorter, only those with the best score so far are printed
 
 
 def hides_progress(console: Console) -> bool:
     """Return True without a terminal, and in notebooks, which would store every frame of a bar."""
     return not console.is_terminal or console.is_jupyter
+
+
+def tracked(items: Sequence[Item], label: str) -> Iterable[Item]:
+    """Yield `items`, with a bar on standard error until the last one if that is a terminal."""
+    console = Console(stderr=True)
+    return track(items, label, console=console, disable=hides_progress(console), transient=True)
 
 
 class Progress:

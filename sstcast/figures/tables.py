@@ -24,6 +24,7 @@ from sstcast.names import (
 )
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
+from sstcast.scores.score_files import part_of, skill_of
 from sstcast.scores.significance import p_text
 
 Scores = dict[str, Any]
@@ -258,7 +259,7 @@ def ratios(metrics: Scores, label: str) -> list[Sheet]:
     for split, title in PARTS.items():
         if parts := parts_of(metrics, split):
             rows = [
-                (system, [_marked(_at(compared[split], part)) for part in parts.values()])
+                (system, [_marked(part_of(compared, split, part)) for part in parts.values()])
                 for system, compared in by_system.items()
             ]
             sheets.append(Sheet(f"{name}, by {title}", [*parts], rows))
@@ -274,7 +275,7 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
     def cells(name: str, score: Scores) -> list[str]:
         compared = metrics["ratios"]["mse"].get(name, {}).get(base)
         rmse = [number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
-        parts = [_at(compared["by_index"], third) if compared else None for third in THIRDS]
+        parts = [part_of(compared, "by_index", third) if compared else None for third in THIRDS]
         return [*rmse, *(_marked(part) if part and name != base else "" for part in parts)]
 
     title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE / MSE of {base}"
@@ -289,7 +290,7 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
     """
     compared = metrics["ratios"]["mse"][next(iter(metrics["systems"]))][reference]
     leads = parts_of(metrics, "by_lead")
-    parts = [compared, *(_at(compared["by_lead"], day) for day in leads.values())]
+    parts = [compared, *(part_of(compared, "by_lead", day) for day in leads.values())]
     blank = [""] * len(leads)
     rows = [
         ("MSE ratio", [_marked(part) for part in parts]),
@@ -352,7 +353,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
             base = metrics["ratios"][kind][name].get(BASE_RATE, {})
-            skills = [_skill(base), *(_skill(_at(base["by_lead"], n) if base else None) for n in leads.values())]
+            skills = [_skill(base), *(_skill(part_of(base, "by_lead", day)) for day in leads.values())]
             numbers = [number(score["roc_area"]), number(score["sedi"])]
             return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
@@ -467,11 +468,6 @@ def _ratio(metrics: Scores, loss: str, name: str) -> list[str]:
     return [_marked(compared), _interval(compared["interval"]), p_text(compared["p_value"])]
 
 
-def _at(parts: Scores, part: Any) -> Scores:
-    """Return the comparison for one lead, week, season or fold."""
-    return {key: values[part] for key, values in parts.items()}
-
-
 def _marked(compared: Scores) -> str:
     if compared["ratio"] is None:
         return "-"
@@ -486,4 +482,4 @@ def _interval(ends: Sequence[float | None]) -> str:
 
 
 def _skill(compared: Scores | None) -> str:
-    return percent(None if not compared or compared["ratio"] is None else 1 - compared["ratio"])
+    return percent(skill_of(compared or {}))

@@ -1,6 +1,7 @@
 """The command `hindcast`: retrains systems for each fold, forecasts the fold, and scores all folds together."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
+from sstcast.scores.score_files import part_of, skill_of
 from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
@@ -157,47 +159,30 @@ def rows(metrics: Scores) -> pd.DataFrame:
     for name, system in metrics["systems"].items():
         mse, crps = metrics["scores"][name][DEGREES], metrics["probabilities"][name]
         ratios = {loss: by_system[name] for loss, by_system in metrics["ratios"].items()}
-        for label, part in _parts_of(mse):
+        for label, split, part in _parts_in(mse):
+            of = partial(part_of, split=split, part=part)
             row = {"system": name, "model": system["model"], "members": system["members"], "part": label}
-            row |= {"mse_degC2": _at(mse, "mse", part), **_ratio(ratios["mse"][reference], part)}
-            row |= {"crps_degC": _at(crps, "crps", part), **_ratio(ratios["crps"][reference], part, "crps_")}
-            row |= {"crps_skill": _skill(ratios["crps"][climate], part)}
-            row |= {key: _at(crps, key, part) for key in COVERED}
+            row |= {"mse_degC2": of(mse)["mse"], **_ratio(of(ratios["mse"][reference]))}
+            row |= {"crps_degC": of(crps)["crps"], **_ratio(of(ratios["crps"][reference]), "crps_")}
+            row |= {"crps_skill": skill_of(of(ratios["crps"][climate]))}
+            row |= {key: of(crps)[key] for key in COVERED}
             for kind, by_system in metrics["heatwaves"].items():
-                row[f"{kind}_brier"] = _at(by_system[name], "brier", part)
-                row[f"{kind}_ratio"] = _at(ratios[kind][reference], "ratio", part)
-                row[f"{kind}_skill"] = _skill(ratios[kind][BASE_RATE], part)
+                row[f"{kind}_brier"] = of(by_system[name]).get("brier")
+                row[f"{kind}_ratio"] = of(ratios[kind][reference])["ratio"]
+                row[f"{kind}_skill"] = skill_of(of(ratios[kind][BASE_RATE]))
             table.append(row)
     return pd.DataFrame(table)
 
 
-# The key of a kind of part, such as `by_lead`, and a position or name in it. None stands for all dates and leads.
-Part = tuple[str, Any] | None
+def _parts_in(scores: Scores) -> Iterator[tuple[str, str, Any]]:
+    """Yield the label, split and position or name of each part of some scores."""
+    yield "all", "", None
+    for by in ("lead", "week", "season", "fold"):
+        values = scores[f"by_{by}"]["mse"]
+        for part in values if isinstance(values, dict) else range(len(values)):
+            yield f"{by} {part + 1 if isinstance(part, int) else part}", f"by_{by}", part
 
 
-def _parts_of(scores: Scores) -> list[tuple[str, Part]]:
-    """Return the label and key of each part of some scores."""
-    parts: list[tuple[str, Part]] = [("all", None)]
-    for by in ("lead", "week"):
-        parts += [(f"{by} {i + 1}", (f"by_{by}", i)) for i in range(len(scores[f"by_{by}"]["mse"]))]
-    for by in ("season", "fold"):
-        parts += [(f"{by} {name}", (f"by_{by}", name)) for name in scores[f"by_{by}"]["mse"]]
-    return parts
-
-
-def _at(scores: Scores, key: str, part: Part) -> Any:
-    """Return the score of a part, or None if the part has no such score."""
-    if part is None:
-        return scores[key]
-    values = scores.get(part[0], {}).get(key)
-    return None if values is None else values[part[1]]
-
-
-def _ratio(compared: Scores, part: Part, prefix: str = "") -> Scores:
-    low, high = _at(compared, "interval", part) or [None, None]
-    return {f"{prefix}ratio": _at(compared, "ratio", part), f"{prefix}low": low, f"{prefix}high": high}
-
-
-def _skill(compared: Scores, part: Part) -> float | None:
-    ratio = _at(compared, "ratio", part)
-    return None if ratio is None else round(1 - ratio, 6)
+def _ratio(compared: Scores, prefix: str = "") -> Scores:
+    low, high = compared["interval"]
+    return {f"{prefix}ratio": compared["ratio"], f"{prefix}low": low, f"{prefix}high": high}

@@ -289,8 +289,9 @@ def edge_softmax(
     """
     relative = [s - o for s, o in zip(edge_scores, graph.target(base), strict=True)]
     scale = graph.aggregate(relative, "max").clamp(min=0).detach()
-    # Masked edges may have larger scores than the maximum. The clamp keeps their exponentials finite.
-    weights = [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)]
+    # Masked edges may have larger scores than the maximum. The clamp keeps their exponentials finite. It is at 1,
+    # not at the largest score, 0, because the derivative at the bound itself depends on the version of torch.
+    weights = [(r - s).clamp(max=1).exp() for r, s in zip(relative, graph.target(scale), strict=True)]
     key_weights = [(s - base - scale).exp() for s in scores]
     total = graph.aggregate(weights) + torch.stack(key_weights).sum(0)
     y = graph.aggregate([weigh(w, v) for w, v in zip(weights, edge_values, strict=True)])

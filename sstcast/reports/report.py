@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
-
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
 from sstcast.figures.event_scores import events
@@ -19,7 +16,7 @@ from sstcast.figures.results import Results
 from sstcast.figures.tables import Sheet
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
-from sstcast.progress import hides_progress
+from sstcast.progress import tracked
 from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
 from sstcast.storage.artefacts import is_up_to_date, locked
@@ -122,8 +119,8 @@ def _sections(results: Results) -> list[Section]:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     drawings: tuple[Mapping[str, Sequence[catalogue.Draw]], ...] = (catalogue.FIGURES, catalogue.MAPS)
     steps = [(name, draw) for group in drawings for name, functions in group.items() for draw in functions]
-    console, short = Console(stderr=True), results.metrics["short_base_period"]
-    for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
+    short = results.metrics["short_base_period"]
+    for name, draw in tracked(steps, "report"):
         for drawing in draw(results):
             if isinstance(drawing, catalogue.Map):
                 options = {"area": catalogue.GLANCE} if name == "glance" else {}

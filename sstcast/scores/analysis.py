@@ -10,8 +10,6 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
@@ -24,7 +22,7 @@ from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
-from sstcast.progress import hides_progress
+from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
@@ -209,8 +207,7 @@ class Analysis:
         freezing = self.on_tiles(self.limits[FREEZING])
         freezing = np.where(np.isnan(freezing), np.float32(-np.inf), freezing)
         freezes = bool((np.isfinite(freezing) & self.ocean).any())
-        blocks, console = self.blocks(members), Console(stderr=True)
-        for dates in track(blocks, label, console=console, disable=hides_progress(console), transient=True):
+        for dates in tracked(self.blocks(members), label):
             climatology, scale = (self.ahead(self.statistics[name], dates) for name in ("climatology", "scale"))
             limit, degrees = (
                 self.ahead(daily, dates) - climatology for daily in (self.limits["heatwave_threshold"], self.sst)
@@ -233,7 +230,9 @@ class Analysis:
     def small_scales(self, tiles: Array) -> Array:
         """Return the small scales of `[..., tile, N]`, 0 on land. Averaging boxes cross the edges of tiles."""
         wrap = spans_globe(self.anomalies["lon"].values)
-        return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles), wrap), self.index))
+        small: Array = to_tiles(small_scales(self.on_map(tiles), wrap), self.index)
+        np.copyto(small, 0, where=np.isnan(small))
+        return small
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map like `on_map`, lazily if the array is memory-mapped."""

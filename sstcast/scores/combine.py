@@ -6,16 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import track
 
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, Weights, load_combination
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
+from sstcast.names import DEGREES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
-from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import check_same
@@ -83,15 +81,12 @@ def error_products(predictors: list[Predictor], data: Analysis) -> Weights:
     weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(predictors)
     share = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
-    console = Console(stderr=True)
-    blocks = data.blocks(count)
-    for dates in track(blocks, "validation", console=console, disable=hides_progress(console), transient=True):
-        climatology, scale = (data.ahead(data.statistics[name], dates) for name in ("climatology", "scale"))
-        truth, past = data.ahead(data.sst, dates) - climatology, data.histories(dates)
+    for observed in data.observe(count, "validation"):
+        past, truth = data.histories(observed.dates), observed.anomaly[DEGREES]
         forecasts = (
             data.on_tiles(predictor.predict(*past).mean("member", skipna=False)) for predictor in predictors
         )
-        errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
+        errors = np.stack([(forecast * observed.scale - truth) * share for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
             product += rows @ rows.T

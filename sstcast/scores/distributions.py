@@ -34,27 +34,30 @@ class Gaussian:
         self.mean, self.spread, self.state = mean, np.ascontiguousarray(spread), state
         self.lowest = lowest
         self._truth: Array | None = None
+        self._crps: Array | None = None
 
     def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the standardised error `z` and `2 Phi(z) - 1`, cached for the next call with the same truth."""
         if truth is not self._truth:
             error = torch.from_numpy(np.ascontiguousarray(self.mean - truth))
             z = error / torch.from_numpy(self.spread)
-            self._truth, self._last = truth, (z, torch.erf(z * np.sqrt(0.5)))
+            self._truth, self._last, self._crps = truth, (z, torch.erf(z * np.sqrt(0.5))), None
         return self._last
 
     def crps(self, truth: Array) -> Array:
         """Return the continuous ranked probability score, in the units of the truth.
 
         `s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))` with `z = error / s` (Gneiting et al. 2005, Mon. Wea. Rev.
-        133, eq. 5). That of a clipped distribution is `clipped_crps`.
+        133, eq. 5). That of a clipped distribution is `clipped_crps`. Cached like `_standard`.
         """
-        if self.lowest is not None:
-            return clipped_crps(self.mean, self.spread, truth, self.lowest)
         z, within = self._standard(truth)
-        density = (z.square() * -0.5).exp_()
-        score = (z * within).add_(density, alpha=np.sqrt(2 / np.pi)).sub_(np.sqrt(1 / np.pi))
-        return score.numpy() * self.spread
+        if self._crps is None and self.lowest is not None:
+            self._crps = clipped_crps(self.mean, self.spread, truth, self.lowest)
+        elif self._crps is None:
+            density = (z.square() * -0.5).exp_()
+            score = (z * within).add_(density, alpha=np.sqrt(2 / np.pi)).sub_(np.sqrt(1 / np.pi))
+            self._crps = score.numpy() * self.spread
+        return self._crps
 
     def covers(self, truth: Array, level: int) -> NDArray[np.bool_]:
         """Return whether the truth lies in the central interval with a probability of `level` per cent.

@@ -60,7 +60,9 @@ def small_scales(field: Array, wrap: bool = False) -> Array:
         return uniform_filter1d(values, BOX, axis=-1, mode="wrap" if wrap else "constant")
 
     finite = np.isfinite(field)
-    share = box_sums(finite.astype(np.float32))
+    first = finite[(0,) * (field.ndim - 2)]
+    same = field.size and (finite == first).all()  # as usual: all maps have the same ocean
+    share = box_sums((first if same else finite).astype(np.float32))
     means = box_sums(np.where(finite, field, np.float32(0))) / np.where(finite, share, 1)
     small: Array = np.where(finite, field - means, np.float32(np.nan))
     return small

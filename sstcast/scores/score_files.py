@@ -1,7 +1,7 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,20 @@ class ScoreFiles:
         if Run(self.folder).config_file.exists():
             return f"run `sstcast evaluate {self.folder}`"
         return "run the same `sstcast score` or `sstcast hindcast` again"
+
+
+def part_of(scores: Mapping[str, Any], split: str, part: Any) -> dict[str, Any]:
+    """Return the scores of one lead, week, season or fold from those of a system, or from a comparison.
+
+    `split` is the key of the kind of part, such as `by_lead`, and `part` a position or name in it. Without a
+    `split`, these are the scores over all dates and leads.
+    """
+    return {key: values[part] for key, values in scores.get(split, {}).items()} if split else dict(scores)
+
+
+def skill_of(compared: Mapping[str, Any]) -> float | None:
+    """Return the skill of a comparison, 1 minus its ratio."""
+    return None if compared.get("ratio") is None else round(1 - compared["ratio"], 6)
 
 
 def recipe_of_scores() -> dict[str, Any]:

@@ -6,7 +6,7 @@ numbers of dates, which equal days if forecasts begin every day. `parts` gives t
 contiguous period. Neither blocks nor lags cross from one period into the next.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -130,31 +130,30 @@ def _segments(parts: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def compare_cells(
-    errors: tuple[xr.DataArray, ...], lags: int, parts: tuple[int, ...]
+    errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], lags: int, parts: tuple[int, ...]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Test for each cell and lead week whether the squared errors of two systems differ.
 
     Args:
-        errors: squared errors `(init_time, week, lat, lon)` of both systems. If lazy, they are read one lead week
-            at a time.
+        errors: squared errors `(init_time, week, lat, lon)` of each system. If lazy, they are read once, one lead
+            week at a time.
+        pairs: the positions in `errors` of both systems of each comparison.
         lags: number of dates over which errors are correlated.
         parts: number of dates in each fold.
 
     Returns:
-        p-values `[week, lat, lon]`, and p-values adjusted for the number of cells in each week.
+        p-values `[pair, week, lat, lon]`, and p-values adjusted for the number of cells in each week.
     """
-    p_values, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
-    for week in range(len(p_values)):
-        first_errors, second_errors = (
-            in_scratch(error[:, week].chunk({INIT_TIME: DATES_AT_ONCE})).values for error in errors
-        )
-        ocean = np.isfinite(first_errors[0])
-        for row, cells in enumerate(ocean):
-            if cells.any():
-                difference = (first_errors[:, row] - second_errors[:, row])[:, cells].astype(float)
-                p_values[week, row, cells] = diebold_mariano(difference, lags, parts)
-                release()
-        adjusted[week] = adjust(p_values[week])
+    p_values, adjusted = (np.full((len(pairs), *errors[0].shape[1:]), np.nan, np.float32) for _ in range(2))
+    for week in range(errors[0].sizes["week"]):
+        of_week = [in_scratch(error[:, week].chunk({INIT_TIME: DATES_AT_ONCE})).values for error in errors]
+        for pair, (first, second) in enumerate(pairs):
+            for row, cells in enumerate(np.isfinite(of_week[first][0])):
+                if cells.any():
+                    difference = (of_week[first][:, row] - of_week[second][:, row])[:, cells].astype(float)
+                    p_values[pair, week, row, cells] = diebold_mariano(difference, lags, parts)
+                    release()
+            adjusted[pair, week] = adjust(p_values[pair, week])
     return p_values, adjusted
 
 

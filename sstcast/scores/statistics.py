@@ -7,7 +7,7 @@ Standardised errors give all ocean cells equal weight, as in the published table
 area (cosine of latitude).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -175,12 +175,12 @@ class RunningMeans:
 
     Attributes:
         by_date: weighted means over the cells, `[starts, lead]`.
-        by_cell: means over dates and the days of a lead week, `[week, tile, N]`, if `mapped`.
+        by_cell: means over dates and the days of a lead week of statistics `mapped`, `[week, tile, N]`.
         by_week: means over the days of a lead week of the statistic `keep`, `[starts, week, tile, N]`.
     """
 
     def __init__(
-        self, starts: int, leads: NDArray[np.integer], weights: Array, *, mapped: bool = False, keep: str = ""
+        self, starts: int, leads: NDArray[np.integer], weights: Array, mapped: Collection[str] = (), keep: str = ""
     ) -> None:
         """Take the number of initial dates, the leads in days, and `weights [tile, N]` that sum to 1."""
         self.shape, self.weights, self.mapped, self.keep = (starts, len(leads)), weights, mapped, keep
@@ -198,7 +198,7 @@ class RunningMeans:
             means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
             # Tile by tile, so that rounding does not depend on the memory layout.
             means[dates] = np.einsum("sltn,tn->slt", values, self.weights).sum(-1)
-            if self.mapped:
+            if name in self.mapped:
                 self.by_cell[name] = (
                     self.by_cell.get(name, 0) + weekly(values.sum(0), 0, self.weeks) / self.shape[0]
                 )
@@ -221,12 +221,13 @@ class _Sums:
     """Accumulates the statistics of one system."""
 
     def __init__(self, truth: Analysis, boxes: Mapping[str, Array], members: int) -> None:
-        shape = (truth.windows.starts, truth.leads)
+        shape, by_cell = (truth.windows.starts, truth.leads), {n: m for n, m in METRICS.items() if m.by_cell}
+        mapped = statistics(by_cell)
         self.truth, self.members = truth, members
         self.indices = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
         self.errors = {
-            STANDARDISED: RunningMeans(*shape, sum_to_one(truth.ocean), mapped=True),
-            DEGREES: RunningMeans(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
+            STANDARDISED: RunningMeans(*shape, sum_to_one(truth.ocean), mapped=mapped),
+            DEGREES: RunningMeans(*shape, truth.area, mapped=mapped, keep=SQUARED_ERROR.name),
         }
         self.gaussian, self.ensemble, self.by_member = (RunningMeans(*shape, truth.area) for _ in range(3))
         self.pit, self.ranks = np.zeros(PIT_BINS), np.zeros(members + 1)
@@ -288,7 +289,7 @@ class _Sums:
         units = [self.errors[name] for name in UNITS]
         for name in statistics():
             variables[f"{name}_by_date"] = (("units", *DATE), _stack([errors.by_date for errors in units], name))
-        for name in statistics({metric.name: metric for metric in METRICS.values() if metric.by_cell}):
+        for name in self.errors[DEGREES].mapped:
             cells = np.stack([errors.by_cell[name] for errors in units]).astype(np.float32)
             variables[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
         for kind, means in (("gaussian", self.gaussian), ("ensemble", self.ensemble)):

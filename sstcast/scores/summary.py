@@ -111,11 +111,12 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     by_week = tables["squared_error_by_week"]
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
-    for row, name in enumerate(compared):
-        for column, reference in enumerate(references):
-            if name != reference:
-                pair = (by_week.sel(system=system, drop=True) for system in (name, reference))
-                p_value[row, column], p_fdr[row, column] = _tests_by_cell((*pair,), tables)
+    systems = list(dict.fromkeys([*compared, *references]))
+    places = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in places]
+    errors = [by_week.sel(system=system, drop=True) for system in systems]
+    for place, *values in zip(places, *_tests_by_cell(errors, pairs, tables), strict=True):
+        p_value[place], p_fdr[place] = values
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -202,41 +203,42 @@ class LossComparison:
             dates than two bootstrap blocks.
         """
         pair = (loss, reference_loss)
-        scored = np.isfinite(loss).any(0)  # a file may omit some leads
-        masked_losses = [np.ma.masked_invalid(values) for values in pair]
-        by_week = [
-            np.stack([values[:, week].mean(1).filled(np.nan) for week in self.weeks], 1)
-            for values in masked_losses
-        ]
-
-        def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
-            estimates, ends = ratio(losses[0], losses[1], self.block, folds)
-            return {"ratio": json_numbers(estimates), "interval": json_numbers(ends)}
-
-        def tested(losses: Sequence[Array]) -> Scores:
-            p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
-            enough = len(losses[0]) >= 2 * self.block
-            return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
-
-        def of_part(mask: NDArray[np.bool_]) -> Scores:
-            return scores([np.where(mask & scored, values, 0).sum(1) for values in pair])
-
-        def of_fold(mask: NDArray[np.bool_]) -> Scores:
-            dates = mask[:, 0]
-            return scores([values[dates][:, scored].mean(1) for values in pair], (int(dates.sum()),))
-
-        estimates = {
-            **tested([values[:, scored].mean(1) for values in pair]),
-            "by_lead": tested(pair),
-            "by_week": tested(by_week),
+        scored = np.asarray(np.isfinite(loss).any(0))  # a file may omit some leads
+        enough = len(loss) >= 2 * self.block
+        losses, reference_losses = (self._columns(values, scored) for values in pair)
+        ends = np.cumsum([values.shape[1] for values in losses.values()])[:-1]
+        # A bootstrap of all columns takes hardly longer than one of a single column.
+        column, reference_column = (np.concatenate([*of.values()], axis=1) for of in (losses, reference_losses))
+        compared = (np.split(of, ends) for of in ratio(column, reference_column, self.block, self.folds))
+        estimates: Scores = {}
+        for part, ratios, intervals in zip(losses, *compared, strict=True):
+            scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
+            if part in self.parts:
+                estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
+                continue
+            p_value = diebold_mariano(losses[part] - reference_losses[part], self.lags, self.folds)
+            scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
+            estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
+        of_folds = []
+        for mask in self.parts["by_fold"].values():
+            in_fold, in_reference = (values[mask[:, 0]][:, scored].mean(1) for values in pair)
+            of_folds.append(ratio(in_fold, in_reference, self.block, (len(in_fold),)))
+        estimates["by_fold"] = {
+            key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
+            for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
         }
-        for part, masks in self.parts.items():
-            part_scores = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
-            estimates[part] = {
-                key: {name: values[key] for name, values in part_scores.items()} for key in ("ratio", "interval")
-            }
         estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
         return estimates | {"sentence": sentence(estimates, *names)}
+
+    def _columns(self, loss: Array, scored: NDArray[np.bool_]) -> dict[str, Array]:
+        """Return the losses `[dates, column]` over all leads, by lead, by week, and in each part but the folds."""
+        masked = np.ma.masked_invalid(loss)
+        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
+        columns = {"all": loss[:, scored].mean(1)[:, None], "by_lead": loss, "by_week": np.stack(by_week, 1)}
+        for part, masks in self.parts.items():
+            if part != "by_fold":
+                columns[part] = np.stack([np.where(mask & scored, loss, 0).sum(1) for mask in masks.values()], 1)
+        return columns
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
@@ -289,16 +291,18 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     errors = (_degrees(dataset, "mse").sel(system=MODEL, drop=True) for dataset in (tables, other_tables))
     error, other_error = xr.align(*errors, join="inner", exclude={"lead"})
     cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
-    _, p_fdr = _tests_by_cell(cells, error)
+    _, (p_fdr,) = _tests_by_cell(cells, [(0, 1)], error)
     difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
     comparison = LossComparison(error).compare(error.values, other_error.values, (*names, LOSSES["mse"]))
     return comparison | shares(difference.copy(data=p_fdr), difference)
 
 
-def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
+def _tests_by_cell(
+    errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
+) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
     block, lags = _lengths(tables)
-    p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
+    p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
 

@@ -37,7 +37,7 @@ def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWi
     for block in np.array_split(all_years, count):
         block_windows, train_windows = [], []
         for ocean, year in zip(oceans, years, strict=True):
-            first, last = map(int, np.searchsorted(year, [block[0], block[-1] + 1]))
+            first, last = map(int, np.searchsorted(year, [block[0], block[-1] + np.timedelta64(1, "Y")]))
             gap = ocean.history + ocean.horizon
             ranges = (0, first - gap), (last + gap, ocean.starts)
             train_windows += [ocean.part(start, stop) for start, stop in ranges if start < stop]

@@ -57,7 +57,7 @@ def test_a_known_covariance_is_found_again(known_ocean: tuple[np.ndarray, np.nda
     covariance = PHI ** np.abs(np.subtract.outer(lead, lead)) - PHI ** np.add.outer(lead, lead)
     spread = np.sqrt(covariance.diagonal())
     expected = np.kron(covariance / np.outer(spread, spread), space)
-    found, dates = np.zeros_like(expected), [DATE + 13 * n for n in range(20)]
+    found, dates = np.zeros_like(expected), [DATE + np.timedelta64(13 * n, "D") for n in range(20)]
     for date in dates:
         errors = paths_of(anomaly).standard_errors(date, SAMPLES).astype(float)
         rows = errors.reshape(-1, SAMPLES)
@@ -106,14 +106,14 @@ def test_paths_are_of_the_season_and_of_training_days_only() -> None:
         first, last = DAYS[starts], DAYS[starts + paths.length - 1]
         assert first.min() >= np.datetime64(TRAIN[0])
         assert last.max() <= np.datetime64(TRAIN[1])
-        assert not ((first <= date + paths.length - 1) & (last >= date)).any()
+        assert not ((first < date + np.timedelta64(paths.length, "D")) & (last >= date)).any()
         of_year = pd.DatetimeIndex(first).day_of_year - pd.Timestamp(date).day_of_year
         apart = np.minimum(abs(of_year), 366 - abs(of_year))
         assert apart.max() <= 46
         years = np.unique(first.astype("datetime64[Y]"))
         assert len(years) > 50  # spread over all training years
         np.testing.assert_array_equal(paths.starts(date, SAMPLES), starts)
-    assert (paths.starts(DATE, SAMPLES) != paths.starts(DATE + 1, SAMPLES)).any()
+    assert (paths.starts(DATE, SAMPLES) != paths.starts(DATE + np.timedelta64(1, "D"), SAMPLES)).any()
 
 
 def test_days_outside_the_training_years_change_nothing(known_ocean: tuple[np.ndarray, np.ndarray]) -> None:

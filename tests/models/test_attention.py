@@ -18,6 +18,7 @@ from sstcast.models.attention import (
     LinearAttention,
     PerformerAttention,
     SoftmaxAttention,
+    elu_features,
     favor_attention,
     favor_features,
     orthogonal_directions,
@@ -58,6 +59,12 @@ def test_linear_attention_by_its_quadratic_form(dtype: torch.dtype) -> None:
     expected = attention.out(y.transpose(1, 2).flatten(2))
     ours = attention.to(dtype)(x.to(dtype), mask).double()
     torch.testing.assert_close(ours[mask], expected[mask], rtol=1e-5, atol=1e-5)
+
+
+def test_the_derivative_of_the_elu_features_is_continuous() -> None:
+    x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    elu_features(x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor([math.exp(-1), 1.0, 1.0]))
 
 
 @pytest.mark.parametrize("norm", ["none", "layer"])
