@@ -437,14 +437,15 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
     If a relative path does not exist, it is looked up among the files that ship with sstcast, so
     `configs/demo.yaml` also works outside a checkout. A file may give the path of another, relative to itself, as
-    its `base`. It then contains only the keys that differ.
+    its `base`. It then contains only the keys that differ. Another `model.name` begins with that model's own
+    options.
 
     Raises SSTCastError, naming the file and the key, if the file is absent or invalid.
     """
     if path.suffix in (".nc", ".nc4", ".zarr") and path.exists():
         raise SSTCastError(f"{path}: is data, not a configuration; run `sstcast init {path}` to write one")
     shipped = packaged(str(path))
-    raw = read_config(shipped if not path.exists() and shipped.exists() else path)
+    raw = read_config(shipped if not path.exists() and shipped.exists() else path, own_options=True)
     if "dataset" in raw:
         raise SSTCastError(f"{path}: configures a benchmark; use `sstcast benchmark`, which also scores it")
     if overrides and raw.get("also") and isinstance(raw["also"], list):

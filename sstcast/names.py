@@ -17,12 +17,14 @@ BASELINES = {  # name: `model.name`
 LINEAR_BASE = "linear base"  # of the run's network: the linear system whose forecast the network changes
 PERFECT = "perfect: analyses of days that nobody knows yet"  # of a predictor; scores with it are not of forecasts
 WITHOUT_PREDICTOR = "without "  # before a predictor's name: the linear system of the run that does not read it
+EQUAL_THIRDS, SCORED_YEARS = TERCILE_REFERENCES = ("a third each", "base rates of the scored years")
+BIAS_REMOVED = ", bias removed"  # after a system's name: the system minus its mean error in other years
 BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # references for heatwave probabilities
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 INIT_TIME = "init_time"
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
-THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
+THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates, or of weekly means
 REGION = "region"  # the box that covers the whole region
 
 HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")

@@ -69,6 +69,12 @@ def dask_progress() -> AbstractContextManager[object]:
     return nullcontext() if hides_progress(Console(stderr=True)) else ProgressBar(minimum=SHORT, out=sys.stderr)
 
 
+def waiting(text: str) -> AbstractContextManager[object]:
+    """Show `text` during a computation of unknown length on standard error if it is a terminal."""
+    console = Console(stderr=True)
+    return nullcontext() if hides_progress(console) else console.status(text)
+
+
 class TrainingProgress:
     """Shows a progress bar over all training steps, if `shown`. Use it as a context manager.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.places import Places
+    from sstcast.ocean.point_observations import PointObservations
     from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
     from sstcast.sources.fetch import FetchReport
@@ -157,7 +159,7 @@ def prepare(
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
@@ -175,8 +177,8 @@ def prepare(
     Examples:
         >>> sstcast.prepare(config)
     """
+    from sstcast.dask_schedulers import cluster
     from sstcast.ocean.prepare import prepare_all
-    from sstcast.workers import cluster
 
     oceans = as_config(config, overrides, source, predictors).oceans
     with cluster(scheduler):
@@ -187,7 +189,7 @@ def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
     """Open the stores made by `prepare`, lazily.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
 
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land, and the anomalies, `anomaly(time, lat, lon)` in
@@ -210,7 +212,7 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
     """Cut a split into windows of history and future, T - history - horizon per tile for T days.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         split: `train`, `validation` or `test`.
 
     Returns:
@@ -288,7 +290,7 @@ def benchmark(
         `seconds`.
 
     Raises:
-        SSTCastError: raw files are missing or damaged, or an option is invalid.
+        SSTCastError: raw files are damaged or cannot be downloaded, or an option is invalid.
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
@@ -345,6 +347,24 @@ def as_config(
     ]
     data = config.data.model_copy(update={"source": name})
     return config.model_copy(update={"data": data, "also": tuple(oceans)})
+
+
+def trainable(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
+) -> RunConfig:
+    """Return the configuration as `as_config` does. Raises SSTCastError also if its model cannot be built."""
+    from sstcast.training.train import check_model
+
+    run_config = as_config(config, overrides, source, predictors)
+    try:
+        check_model(run_config)
+    except SSTCastError as error:
+        name = config if isinstance(config, (str, Path)) else run_config.name
+        raise SSTCastError(f"{name}: {error}") from None
+    return run_config
 
 
 def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
@@ -411,3 +431,24 @@ def read_places(file: Path | str | None) -> Places | None:
     from sstcast.ocean.places import Places
 
     return None if file is None else Places.read(expand_user(file))
+
+
+def read_observations(
+    file: Path | str | None,
+    error: float,
+    platforms: str | None = None,
+    hours: str | None = None,
+    units: str | None = None,
+) -> PointObservations | None:
+    """Read observations at points, and log what is left out. Return None without a file."""
+    if file is None:
+        return None
+    from sstcast.ocean.point_observations import PointObservations, parse_hours
+
+    if not 0 <= error < math.inf:
+        raise SSTCastError(f"--observation-error {error}: give a standard deviation in degC, for instance 0.3")
+    names = [name.strip() for name in platforms.split(",")] if platforms else []
+    span = None if hours is None else parse_hours(hours)
+    found = PointObservations.read(expand_user(file), names, span, units, error)
+    found.tell()
+    return found

@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import Result, Seeds, as_config, expand_path, field_source, listed, read_places, seeds_of
+from sstcast.api.data import (
+    Result,
+    Seeds,
+    as_config,
+    expand_path,
+    field_source,
+    listed,
+    read_observations,
+    read_places,
+    seeds_of,
+    trainable,
+)
 from sstcast.errors import SSTCastError
 from sstcast.log import reporting
 from sstcast.storage.artefacts import expand_user
@@ -27,6 +38,12 @@ def evaluate(
     region: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
+    events: bool = False,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -34,14 +51,21 @@ def evaluate(
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
             run is shown (in Python, in `ratios`), but not saved.
-        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
-            one, they must hold the same days, unless a region is given.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either; in Python also an xarray object,
+            which must hold the same days if the run was made from one and no region is given. Without a region,
+            the run's own region if they contain it, else all of them.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -68,8 +92,9 @@ def evaluate(
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run, read_places(places))
-    metrics = _by_index(run.folder, metrics, index)
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
+    metrics, new = evaluate(run, read_places(places), points, events)
+    metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
         mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare_runs(run, reference)}}
@@ -88,8 +113,15 @@ def hindcast(
     combine: str | None = None,
     average: str | None = None,
     select: str | None = None,
+    against: str | None = None,
     index: str | Path | None = None,
     places: Path | str | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
+    events: bool = False,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -105,15 +137,24 @@ def hindcast(
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
         every: days between initial dates.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         combine: name for a combination of all systems, with weights fitted in each fold, which is also scored.
         average: name for a combination with equal weights, which is also scored.
         select: names of systems, separated by commas. In each fold, the one with the lowest error in the two folds
             before it is scored as `selected`.
+        against: the system or baseline of the table with which all others are compared, by default the best linear
+            one. The comparison is shown and returned, but not saved.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
@@ -123,7 +164,7 @@ def hindcast(
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
-        ratio to the squared error of the best linear system.
+        ratio to the squared error of the best linear system, or of the one that `against` names.
 
     Raises:
         SSTCastError: years are outside the data, a fold has too few training days, or the systems' data differ.
@@ -140,15 +181,18 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    systems = [as_config(config, overrides, source) for config in configs]
+    systems = [trainable(config, overrides, source) for config in configs]
     for number, system in enumerate(systems if predictors else ()):
         own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
         systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, candidates, areas)
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
+    numbers = seeds_of(seeds) or []
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points, events)
+    reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
-    return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
+    return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
 
 
 def score(
@@ -160,12 +204,18 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
+    remove_bias: bool = False,
     index: str | Path | None = None,
+    observations: Path | str | None = None,
+    observation_error: float = 0.3,
+    observation_units: str | None = None,
+    platforms: str | None = None,
+    hours: str | None = None,
 ) -> Result[dict[str, Any]]:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
-        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/runs.md`).
         truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an xarray
             object. By default, the data of the first run in `against`.
         against: runs to score on the same days, or baselines to compare with. The baselines are always scored.
@@ -174,9 +224,16 @@ def score(
         out: the folder for the scores, by default beside the file.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
+        remove_bias: also score all systems minus their mean errors in other years, by cell, lead and season.
         leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
+        observations: also score against observations at points, in a CSV or NetCDF file with the columns
+            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
+        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
+        observation_units: units of the observations, for instance `K`, in place of those in the file.
+        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
+        hours: use only observations at these hours of local time, for instance `20..6`.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -194,8 +251,11 @@ def score(
 
     runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
     days = field_source(truth, region=region)
-    metrics, scored, new = score(expand_user(file), days, runs, expand_path(out), variable, units, leads)
-    return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
+    points = read_observations(observations, observation_error, platforms, hours, observation_units)
+    metrics, scored, new = score(
+        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias, points
+    )
+    return Result(_again(scored.folder, metrics, index), scored.metrics, new)
 
 
 def page(
@@ -298,14 +358,15 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
     return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
 
 
-def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -> dict[str, Any]:
-    """Add scores by third of an index to `metrics`, if an index is given."""
-    if index is None:
-        return metrics
+def _again(
+    folder: Path, metrics: dict[str, Any], index: str | Path | None, reference: str | None = None
+) -> dict[str, Any]:
+    """Compare with another reference, and add scores by third of an index to `metrics`, if either is given."""
     from sstcast.scores.score_files import ScoreFiles
-    from sstcast.scores.summary import split_by_index
+    from sstcast.scores.summary import summarise_again
 
-    return split_by_index(ScoreFiles(folder), metrics, str(expand_user(index)))
+    index = None if index is None else str(expand_user(index))
+    return summarise_again(ScoreFiles(folder), metrics, reference, index)
 
 
 def _reference(against: Run | Path | str) -> Run | str:

@@ -10,11 +10,24 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast.figures.curves import MAX_RATIO, THRESHOLD_COLOUR, Chart, draw_curves, draw_panels_of_ratios, legend
-from sstcast.figures.heatwave_case import heatwave_case
+from sstcast.figures.events import days_by_week, draw_days_by_week
+from sstcast.figures.heatwave_case import heatwave_case, heatwave_history, heatwave_weeks
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
 from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
-from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, LINEAR_BASE, SEASONS, STATE, TRUTH
+from sstcast.names import (
+    BASE_RATE,
+    CLIMATE,
+    COVERED,
+    DEGREES,
+    EVENT,
+    LEVELS,
+    LINEAR_BASE,
+    SEASONS,
+    STATE,
+    THIRDS,
+    TRUTH,
+)
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.run_list import read_history, read_losses
@@ -227,22 +240,31 @@ def heatwaves(results: Results) -> Iterator[Chart]:
 def reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each kind of heatwave probability."""
     for kind, scores in results.metrics["heatwaves"].items():
-        if results.system not in scores:
-            continue
-        diagram = scores[results.system]["reliability"]
-        rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
-        bins = [row for row in rows if None not in row]
-        if not bins:  # no event is defined in a frozen sea
-            continue
-        probability, observed, share = np.array(bins, float).T
-        curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
-        figure, alt = draw_curves(
-            curves, "Observed frequency", across=across, x=probability, styles=results.styles
-        )
-        colour = results.styles[results.system]["color"]
-        figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
-        caption = f"{HEATWAVES[kind]}: observed frequency by forecast probability. Larger points have more cases."
-        yield Chart(figure, alt, caption)
+        if results.system in scores:
+            yield from _reliability(results, scores[results.system]["reliability"], kind, HEATWAVES[kind])
+
+
+def tercile_reliability(results: Results) -> Iterator[Chart]:
+    """Draw the reliability diagram of the first system for each third of weekly means."""
+    scores = results.metrics.get("terciles", {"scores": {}})["scores"].get(results.system, {})
+    for third in THIRDS if scores else ():
+        title = f"Weekly means in the {third} third of the base period"
+        yield from _reliability(results, scores[third]["reliability"], f"{third} third", title)
+
+
+def _reliability(results: Results, diagram: dict[str, Any], event: str, title: str) -> Iterator[Chart]:
+    rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
+    bins = [row for row in rows if None not in row]
+    if not bins:  # no event is defined in a frozen sea
+        return
+    probability, observed, share = np.array(bins, float).T
+    curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {event}"
+    figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability, styles=results.styles)
+    colour = results.styles[results.system]["color"]
+    figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
+    yield Chart(
+        figure, alt, f"{title}: observed frequency by forecast probability. Larger points have more cases."
+    )
 
 
 def spread(results: Results) -> Iterator[Chart]:
@@ -337,6 +359,22 @@ def case_maps(results: Results) -> Iterator[Map]:
         yield Map(name, f"{case.capitalize()} forecast", alt, text, draw)
 
 
+def heatwave_maps(results: Results) -> Iterator[Map]:
+    """Make maps of the days in each category of heatwave by week, as forecast at the onset of the most severe
+    one.
+    """
+    if (found := heatwave_weeks(results)) is None:
+        return
+    category, day = found
+    days = days_by_week(category).sum("category", skipna=False).mean(("lat", "lon"))
+    weeks = ", ".join(
+        f"{float(of):.1f} in week {week}" for week, of in zip(days["week"].values, days, strict=True)
+    )
+    text = f"Days in each category of heatwave by week, forecast from {day}. On average, a cell has {weeks}."
+    draw = partial(draw_days_by_week, category)
+    yield Map("heatwave-days", "Days in each category of heatwave", text, text, draw)
+
+
 Draw = Callable[[Results], Iterable[Chart | Map]]  # yields nothing if its figure does not apply to the results
 # The keys are sections of the report (`report.SECTIONS`).
 FIGURES: dict[str, list[Draw]] = {
@@ -344,7 +382,8 @@ FIGURES: dict[str, list[Draw]] = {
     "errors": [error_by_lead, ratio_by_lead],
     "indices": [indices],
     "probabilities": [crps_skill, coverage, pit],
-    "heatwaves": [heatwaves, reliability],
+    "heatwaves": [heatwave_history, heatwaves, reliability],
+    "terciles": [tercile_reliability],
     "ensemble": [spread, rank_histogram],
     "training": [training],
 }
@@ -352,6 +391,7 @@ MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
     "glance": [partial(weekly_maps, shown="rmse"), skill_maps],
     "added": [added_maps],
     "maps": [partial(weekly_maps, shown="bias")],
+    "heatwaves": [heatwave_maps],
     "cases": [case_maps],
 }
 

@@ -156,7 +156,8 @@ class Results:
         if self.run is None or LINEAR_BASE not in self.metrics["systems"]:
             return None
         # Imported here because these modules need PyTorch, which few figures do.
-        from sstcast.forecasting.predictor import Models, in_degrees, predictor_of
+        from sstcast.forecasting.fields import in_degrees
+        from sstcast.forecasting.predictor import Models, predictor_of
         from sstcast.scores.analysis import Analysis
 
         truth, predictor = Analysis.of(self.run), predictor_of(self.run)

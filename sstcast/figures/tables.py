@@ -19,11 +19,11 @@ from sstcast.names import (
     MODEL,
     PERFECT,
     REGION,
+    SCORED_YEARS,
     SEASONS,
     THIRDS,
     WITHOUT_PREDICTOR,
 )
-from sstcast.runs import Run
 from sstcast.scores.metrics import columns
 from sstcast.scores.score_files import part_of, skill_of
 from sstcast.scores.significance import p_text
@@ -80,6 +80,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         *by_index(metrics, label),
         *probabilities(metrics, label),
         *heatwaves(metrics, label),
+        *terciles(metrics, label),
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensembles(metrics, label),
     ]
@@ -232,11 +233,11 @@ def gains(metrics: Scores) -> list[str]:
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
     for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
         if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
-            own, rest = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
+            with_it, without = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
-                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {own:.4f} °C² with it, {rest:.4f} "
+                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
     return lines
@@ -372,6 +373,27 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
     return sheets
 
 
+def terciles(metrics: Scores, label: str) -> list[Sheet]:
+    """Return a table of the probabilities of thirds: RPS, ROC areas, and skill over base rates, also by week."""
+    if "terciles" not in metrics:
+        return []
+    observed = metrics["terciles"]["observed"]
+    count = len(observed["by_week"]["middle"])
+
+    def cells(name: str, score: Scores) -> list[str]:
+        base = metrics["ratios"]["rps"].get(name, {}).get(SCORED_YEARS)
+        weeks = base["by_week"]["ratio"][:count] if base else [None] * count
+        areas = [number(score.get(third, {}).get("roc_area")) for third in THIRDS]
+        skills = [_skill(base or {}), *("-" if ratio is None else percent(1 - ratio) for ratio in weeks)]
+        return [number(score["rps"], 4), *_ratio(metrics, "rps", name)[:2], *areas, *skills]
+
+    header = ["RPS", "ratio", "95 %", *(f"ROC area, {third}" for third in THIRDS), "skill"]
+    header += [f"week {week + 1}" for week in range(count)]
+    came = ", ".join(percent(observed[third]) for third in THIRDS)
+    title = f"Thirds of weekly means, {came} observed: ranked probability score, skill over these frequencies"
+    return [_sheet(title, header, metrics, metrics["terciles"]["scores"], label, cells)]
+
+
 def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
     """Return a table for each box mean: RMSE and correlation over all leads and at the last lead."""
 
@@ -394,18 +416,6 @@ def ensembles(metrics: Scores, label: str) -> list[Sheet]:
 
     scores, header = metrics["ensemble"], [*names.values()]
     return [_sheet("Ensemble, all leads, °C", header, metrics, scores, label, cells)] if scores else []
-
-
-def weights(run: Run) -> Sheet:
-    """Return a table of the weights of a combination by lead week."""
-    # Imported here because it needs PyTorch, which no other table does.
-    from sstcast.forecasting.predictor import load_combination
-
-    week_weights = load_combination(run)
-    names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
-    rows = [(name, [number(weight) for weight in row]) for name, row in zip(names, week_weights.T, strict=True)]
-    header = [f"week {1 + week}" for week in range(len(week_weights))]
-    return Sheet(f"Weights of {run.folder.name} by lead week", header, rows)
 
 
 def week_ends(horizon: int) -> list[int]:

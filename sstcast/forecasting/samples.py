@@ -83,18 +83,18 @@ class ErrorPaths:
 
         Raises SSTCastError if there are fewer such days than paths.
         """
-        known = self._known(init_time)
-        if len(known) < count:
+        start_days = self._known(init_time)
+        if len(start_days) < count:
             years = math.ceil(count / SEASON) + 1
             raise SSTCastError(
                 f"--samples {count}: needs {count} stretches of {self.length} training days within {REACH} days "
-                f"of the season, but {self.train[0]}..{self.train[1]} of {self.where} has {len(known)}; "
+                f"of the season, but {self.train[0]}..{self.train[1]} of {self.where} has {len(start_days)}; "
                 f"train on {counted(years, 'year')} or more, or ask for fewer"
             )
         generator = np.random.default_rng(init_time.astype("datetime64[D]").item().toordinal())
-        parts = np.linspace(0, len(known), count + 1)
+        parts = np.linspace(0, len(start_days), count + 1)
         drawn = parts[:-1] + generator.random(count) * np.diff(parts)
-        return known[drawn.astype(np.intp)]
+        return start_days[drawn.astype(np.intp)]
 
     def _known(self, init_time: np.datetime64) -> NDArray[np.intp]:
         """Return the positions of all days on which a path for `init_time` may begin (see `starts`)."""
@@ -117,13 +117,13 @@ class ErrorPaths:
         initial = paths[0]
         damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
         levels = normal_levels(count)
-        found = paths[1:]
-        for day, factor in zip(found, damping.astype(np.float32), strict=True):
+        standardised = paths[1:]
+        for day, factor in zip(standardised, damping.astype(np.float32), strict=True):
             for start in range(0, len(day), CELLS_AT_ONCE):
                 cells = slice(start, start + CELLS_AT_ONCE)
                 order = np.argsort(day[cells] - factor * initial[cells], axis=-1)
                 np.put_along_axis(day[cells], order, levels[None], axis=-1)
-        return found
+        return standardised
 
 
 def normal_levels(count: int) -> Array:
@@ -139,10 +139,10 @@ def sampled(mean: Array, spread: Array, errors: Array, lowest: Array | None = No
         errors: standardised errors, `[..., sample]` (see `ErrorPaths.standard_errors`).
         lowest: the value in degC that no sample is below, NaN where there is none.
     """
-    found = mean[..., None] + spread[..., None] * errors
+    samples = mean[..., None] + spread[..., None] * errors
     if lowest is not None and not np.isnan(lowest).all():
-        np.fmax(found, lowest[..., None], out=found)
-    return found
+        np.fmax(samples, lowest[..., None], out=samples)
+    return samples
 
 
 def _day_of_year(days: Any) -> Any:

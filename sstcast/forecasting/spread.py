@@ -18,14 +18,13 @@ from scipy.special import ndtri
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
+from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.predictor import (
     Combination,
     LinearSystemFitter,
     Predictor,
     TrainedRun,
-    in_degrees,
     load_combination,
-    not_below_freezing,
     predictor_of,
 )
 from sstcast.geo import area_weights
@@ -38,7 +37,8 @@ from sstcast.ocean.predictors import digests_of_predictors, predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
-from sstcast.storage.cf import cached, describe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next
@@ -317,14 +317,6 @@ def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
         is_refitted = base in LINEAR_BASES and days.data not in config.oceans
         return TrainedRun(run, days.data, refit=False) if is_refitted else predictor_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
-
-
-def fitted_baselines(days: SpreadCalibrator) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
-    return days.training.baselines(), {
-        name: days.climatological if name == "climatology" else days.spread(predictor)
-        for name, predictor in days.training.baselines(refit=False).items()
-    }
 
 
 def _overlap(region: Region, other_region: Region) -> bool:

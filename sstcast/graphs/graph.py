@@ -40,7 +40,7 @@ from sstcast.errors import LESS_MEMORY, SSTCastError
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
-GEOGRAPHY = 5  # channels of `Graph.geography`
+GEOGRAPHY_CHANNELS = 5  # channels of `Graph.geography`
 CPU = torch.device("cpu")
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes, of this machine
 COPIES = 4  # of a quadratic array in a training step
@@ -116,7 +116,8 @@ def total_memory(device: torch.device) -> int:
 
 
 def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `label`, if training on `device` has no room for so many float32.
+    """Raise SSTCastError, naming the array `label`, if `device` lacks the memory to train with `numbers` float32
+    values.
 
     A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
     CPU, the system kills the process.

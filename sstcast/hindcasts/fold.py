@@ -15,11 +15,14 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import described, predictor_of
+from sstcast.forecasting.fields import described
+from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.names import BASELINES, REFERENCES
+from sstcast.log import silent
+from sstcast.names import REFERENCES
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
@@ -28,8 +31,10 @@ from sstcast.scores.combine import combine, error_products
 from sstcast.scores.score_files import recipe_of_scores
 from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
 from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
+from sstcast.scores.terciles import WEEK
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
-from sstcast.storage.cf import describe, references, write, write_zarr
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
@@ -75,17 +80,23 @@ def _squared_error(run: Run, every: int) -> float:
 
 
 def score_run(
-    config: RunConfig, every: int, joined: bool, thresholds: DataConfig, places: Places | None = None
+    config: RunConfig,
+    every: int,
+    joined: bool,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
     The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
-    of `thresholds` defines the heatwave thresholds.
+    of `thresholds` defines the heatwave thresholds. With `events`, warnings of heatwaves are also verified.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        score_recipe = recipe | _base(thresholds) | _areas(places)
+        score_recipe = recipe | _base(thresholds) | _asked(places, observations, events)
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -97,7 +108,8 @@ def score_run(
             RECIPE: as_text(recipe),
         }
         systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
-        statistics = Statistics(truth, systems, references=False, places=places)
+        with silent():  # the baselines tell of the observations
+            statistics = Statistics(truth, systems, False, places, observations, events)
         with forecast_file(part_file(run), run, truth, **attributes) as add:
             for observed in truth.observe(len(run.members), name):
                 statistics.add_observed(observed)
@@ -109,17 +121,23 @@ def score_run(
 
 
 def score_baselines(
-    data: DataConfig, every: int, path: Path, thresholds: DataConfig, places: Places | None = None
+    data: DataConfig,
+    every: int,
+    path: Path,
+    thresholds: DataConfig,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | _areas(places)
+        recipe |= _base(thresholds) | _asked(places, observations, events)
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
         truth = Analysis.open(data, every=every, base=thresholds)
         systems = baselines(SpreadCalibrator(data))
-        statistics = Statistics(truth, systems, places=places)
+        statistics = Statistics(truth, systems, places=places, observations=observations, events=events)
         for observed in truth.observe(label="baselines"):
             statistics.add_observed(observed)
             for name, forecast in forecast_block(systems, truth, observed.dates):
@@ -187,13 +205,13 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     for run in runs.values():
         tables.append(_open(path := statistics_file(run)))
         days[path] = read_recipe(path)["data"]["test"]
-    baselines = [name for name in BASELINES if name not in {name.replace("-", " ") for name in runs}]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
         # The references do not depend on the data of systems, so they are read only once.
         references = [] if len(tables) > len(runs) else list(REFERENCES)
+        labels_by_baseline = plan.baseline_names[name]
+        baselines, labels = list(labels_by_baseline), list(labels_by_baseline.values())
         opened = _open(path).sel(system=baselines, warning=[*baselines, *references])
-        labels = baselines if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in baselines]
         tables.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
         days[path] = read_recipe(path)["data"]["test"]
     (first_path, first_days), *other_days = days.items()
@@ -202,6 +220,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
+    if not all(WEEK in table.dims for table in tables):  # of an earlier version
+        tables = [table.drop_dims(WEEK, errors="ignore") for table in tables]
     systems, warnings = (
         xr.concat(
             [table.drop_dims(absent_dim) for table in tables],
@@ -222,8 +242,10 @@ def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
 
 
-def _areas(places: Places | None) -> Recipe:
-    return {"areas": ["region"] if places is None else ["region", json.loads(places.geojson)]}
+def _asked(places: Places | None, observations: PointObservations | None, events: bool) -> Recipe:
+    areas = ["region"] if places is None else ["region", json.loads(places.geojson)]
+    points = {} if observations is None else {"observations": observations.recipe}
+    return {"areas": areas, **points, **({"events": True} if events else {})}
 
 
 def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from sstcast.config import DataConfig
+from sstcast.dask_schedulers import cluster
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -30,9 +31,8 @@ from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.score_files import part_of, skill_of
 from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
-from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked
+from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
-from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 
@@ -83,12 +83,23 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
         tell_weights(plan.places, needed[0])
     tasks: list[Task] = []
     for run in plan.trained:
+        for member in plan.dropped(run):
+            remove(member.folder)
         members = plan.members(run)
         if members != [run]:
             ensemble(run, plan.seeds)
         tasks += [partial(train_run, member) for member in members]
     tasks += [
-        partial(score_baselines, ocean, every, plan.baselines(ocean), plan.thresholds(fold), plan.places)
+        partial(
+            score_baselines,
+            ocean,
+            every,
+            plan.baselines(ocean),
+            plan.thresholds(fold),
+            plan.places,
+            plan.observations,
+            plan.events,
+        )
         for data in plan.oceans.values()
         for fold, ocean in zip(folds, data, strict=True)
     ]
@@ -109,7 +120,17 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
-        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places) for s, fold, run in runs
+        partial(
+            score_run,
+            run,
+            every,
+            joined[s.name],
+            plan.thresholds(fold),
+            plan.places,
+            plan.observations,
+            plan.events,
+        )
+        for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)
     for system in plan.scored:
@@ -143,6 +164,8 @@ def _score(plan: Plan) -> Scores:
         **summary,
         **({} if plan.places is None else {"places": json.loads(plan.places.geojson)}),
     }
+    if plan.observations is not None:
+        metrics["points"] |= plan.observations.described
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"

@@ -14,12 +14,13 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
-from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, validate
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
 SELECTED = "selected"
@@ -128,6 +129,8 @@ class Plan:
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
     places: Places | None = None  # verified beside the region
+    observations: PointObservations | None = None  # at points, against which systems are also verified
+    events: bool = False  # whether warnings of heatwaves are verified
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -178,6 +181,15 @@ class Plan:
         """
         return [run] if not self.seeds or run.model.name in (*LINEAR, COMBINATION) else members(run, self.seeds)
 
+    def dropped(self, run: RunConfig) -> list[Run]:
+        """Return the members of an interrupted hindcast with other seeds whose training had saved nothing."""
+        kept = [member.folder for member in self.members(run)]
+        return [
+            member
+            for member in Run(run.folder).members
+            if member.folder not in (run.folder, *kept) and not any(member.folder.rglob("*.pt"))
+        ]
+
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run or ensemble for a fold."""
         runs = self.hindcast.folder / system.name
@@ -202,6 +214,31 @@ class Plan:
                 oceans[system.name] = data
         return oceans
 
+    @property
+    def baseline_names(self) -> dict[str, dict[str, str]]:
+        """The names of the baselines in tables, for each of `oceans`. A system may replace a baseline."""
+        replaced = {system.name.replace("-", " ") for system in self.scored}
+        baselines = [baseline for baseline in BASELINES if baseline not in replaced]
+        return {
+            ocean: {
+                baseline: baseline if len(self.oceans) == 1 else f"{baseline} ({ocean})" for baseline in baselines
+            }
+            for ocean in self.oceans
+        }
+
+    def reference(self, name: str) -> str:
+        """Return the system or baseline called `name`, or whose name begins with this word.
+
+        Raises SSTCastError if there is none.
+        """
+        baselines = [label for labels in self.baseline_names.values() for label in labels.values()]
+        names = [*(system.name for system in self.scored), *baselines]
+        by_first_word = {known.split()[0]: known for known in reversed(names)}
+        if name not in names and name not in by_first_word:
+            known = ", ".join(names)
+            raise SSTCastError(f"--against {name}: no system of the table{suggest(name, names)}; known: {known}")
+        return name if name in names else by_first_word[name]
+
     def thresholds(self, fold: Fold) -> DataConfig:
         """Return the data whose base period defines the heatwave thresholds of a fold.
 
@@ -220,7 +257,11 @@ class Plan:
             for system in self.scored
         }
         recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
-        return recipe if self.places is None else recipe | {"places": json.loads(self.places.geojson)}
+        if self.observations is not None:
+            recipe |= {"observations": self.observations.recipe}
+        if self.places is not None:
+            recipe |= {"places": json.loads(self.places.geojson)}
+        return recipe | {"events": True} if self.events else recipe
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
@@ -280,9 +321,10 @@ class Plan:
                 f"{needed}; choose longer folds"
             )
         member_names = {member.folder.name for member in run.members if member.folder != run.folder}
-        expected_names = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
-        if not member_names <= expected_names or (expected_names and run.best.exists()):
-            unexpected = ", ".join(sorted(member_names - expected_names)) or "a single run"
+        expected_names = {member.name for member in self.members(config) if member != config}
+        unexpected_names = member_names - expected_names - {member.folder.name for member in self.dropped(config)}
+        if unexpected_names or (expected_names and run.best.exists()):
+            unexpected = ", ".join(sorted(unexpected_names)) or "a single run"
             raise SSTCastError(f"{run.folder}: holds {unexpected}; give the original --seeds, or another --out")
 
     def check_days(self) -> None:

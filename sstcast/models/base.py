@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import GEOGRAPHY, Graph
+from sstcast.graphs.graph import GEOGRAPHY_CHANNELS, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.norms import BatchNorm
@@ -133,7 +133,9 @@ def channels_of(known: Tensor, count: int) -> Tensor:
 
 
 class LinearSystem(ForecastModel):
-    """A forecaster with buffers as weights. `fit` computes them from windows that start `STRIDE` days apart."""
+    """A forecaster whose weights are buffers, which `fit` computes from windows that start some days apart, by
+    default `STRIDE`.
+    """
 
     STRIDE = 7
 
@@ -204,7 +206,9 @@ class RandomWalkEncoding(nn.Module):
 def build_encoding(
     name: Positional, width: int, pairs: int = 16, steps: int = 16
 ) -> LaplacianEncoding | RandomWalkEncoding | None:
-    """Build a positional encoding from so many eigenpairs or steps. Returns None for `none`."""
+    """Build a positional encoding from `pairs` eigenpairs, or from walks of up to `steps` steps. Returns None for
+    `none`.
+    """
     if name == "none":
         return None
     return LaplacianEncoding(width, pairs) if name == "lap" else RandomWalkEncoding(width, steps)
@@ -261,7 +265,7 @@ class Forecaster(ForecastModel):
         convolve = encoder == "convolution"
         self.encoder = ConvolutionEncoder(nodes, history, width) if convolve else nn.Linear(history, width)
         self.position = build_encoding(positional, width)
-        self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
+        self.geography = nn.Linear(GEOGRAPHY_CHANNELS, width, bias=False) if geography else None
         self.backbone = backbone
         self.head = nn.Sequential(
             nn.Linear(out_width, 2 * out_width), nn.ReLU(), nn.Linear(2 * out_width, horizon)

@@ -20,6 +20,7 @@ from sstcast.graphs.grid import GridGraph
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
+DATES_AT_ONCE = 512  # initial dates whose shares of all days in their memory are in one matrix
 PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, [from, to) days before the initial date
 MEMORY_DAYS = PERIODS[-1][1]
 BOX_CELLS = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
@@ -203,7 +204,8 @@ def lagged_means_of(past: Tensor, graph: GridGraph, history: int, boxes: tuple[i
 
 
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
-    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile.
+    """Return, for each cell of `field [..., H, W]`, the value `rows` rows and `cols` columns further on, 0 outside
+    the tile.
 
     With `wrap`, the first column follows the last.
     """
@@ -219,10 +221,14 @@ def _period_means(windows: Any) -> Tensor:
     values = (windows.values * windows.ocean).flatten(1)
     if windows.before + windows.history < MEMORY_DAYS:
         return values.new_zeros(windows.starts * len(PERIODS), values.shape[1])
-    today = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
-    ago = today[:, None] - torch.arange(len(values))
-    share = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
-    return share.flatten(0, 1).to(values) @ values
+    means = []
+    dates = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
+    for today in dates.split(DATES_AT_ONCE):
+        first, last = int(today[0]) + 1 - MEMORY_DAYS, int(today[-1])
+        ago = today[:, None] - torch.arange(first, last + 1)
+        weights = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
+        means.append(weights.flatten(0, 1).to(values) @ values[first : last + 1])
+    return torch.cat(means)
 
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
@@ -288,22 +294,22 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     The products are summed over all windows and cells.
     """
     count = fields.shape[1]
-    rows = every * max(1, DAYS_AT_ONCE // every)
-    reach = rows + length - 1
-    days = -(-((starts - 1) * every + length) // rows) * rows
+    chunk_days = every * max(1, DAYS_AT_ONCE // every)
+    reach = chunk_days + length - 1
+    days = -(-((starts - 1) * every + length) // chunk_days) * chunk_days
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
-    for day in range(0, days, rows):
+    for day in range(0, days, chunk_days):
         chunk = fields[day : day + reach].flatten(0, 1)
-        product = fields.new_zeros(rows * count, reach * count)  # 0 for days after the last one
-        product[: len(chunk), : len(chunk)] = chunk[: rows * count] @ chunk.T
-        row = count * reach * count
+        product = fields.new_zeros(chunk_days * count, reach * count)  # 0 for days after the last one
+        product[: len(chunk), : len(chunk)] = chunk[: chunk_days * count] @ chunk.T
+        row_stride = count * reach * count
         band = product.as_strided(
-            (rows // every, every, length, count, count),
-            (every * (row + count), row + count, count, reach * count, 1),
+            (chunk_days // every, every, length, count, count),
+            (every * (row_stride + count), row_stride + count, count, reach * count, 1),
         )
         band_sums: dict[tuple[int, int], Tensor] = {}
         for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
-            ends = max(0, step - day // every), min(rows // every, starts + step - day // every)
+            ends = max(0, step - day // every), min(chunk_days // every, starts + step - day // every)
             if ends[0] < ends[1]:
                 if ends not in band_sums:
                     band_sums[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)

@@ -21,8 +21,8 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig
+from sstcast.ocean.by_day import by_day
 from sstcast.ocean.grid import coarsen, ocean_fraction
-from sstcast.ocean.plausible import by_day
 
 HARMONICS = 3
 YEAR_DAYS = 365.2425

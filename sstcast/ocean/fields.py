@@ -255,8 +255,10 @@ def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
     centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
         return None
-    halfway, own = (np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
-    return own if np.abs(halfway - own).max() > CENTRE_TOLERANCE * step(centres) else None
+    halfway, edges = (
+        np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values)
+    )
+    return edges if np.abs(halfway - edges).max() > CENTRE_TOLERANCE * step(centres) else None
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:

@@ -108,8 +108,8 @@ def _year_and_month(lines: list[str], variable: str | None) -> pd.Series | None:
     column = variable.upper() if variable else heads[-1]
     if heads.count(column) != 1:
         raise SSTCastError(f"variable: no single column {column} among {', '.join(heads)}")
-    places = [heads.index(name) for name in (year[0], month[0], column)]
-    rows: list[Any] = [[row[place] for place in places] for row in table[1:] if len(row) == len(heads)]
+    columns = [heads.index(name) for name in (year[0], month[0], column)]
+    rows: list[Any] = [[row[position] for position in columns] for row in table[1:] if len(row) == len(heads)]
     labels = [pd.Timestamp(int(y), int(m), 1) for y, m, _ in rows]
     return pd.Series([float(value) for *_, value in rows], pd.DatetimeIndex(labels))
 

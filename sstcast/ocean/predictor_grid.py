@@ -20,9 +20,9 @@ import xarray as xr
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import harmonics
+from sstcast.ocean.by_day import by_day
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.objects import hold, release
-from sstcast.ocean.plausible import by_day
 from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, StoredPredictor, newest_known
 from sstcast.ocean.reading import open_daily
 from sstcast.ocean.regrid import to_cells

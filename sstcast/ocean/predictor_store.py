@@ -18,7 +18,8 @@ from sstcast.log import warn_once
 from sstcast.ocean.addresses import Unreachable, metadata_digest
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, noted, read_recipe
-from sstcast.storage.cf import describe, write_zarr
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.stores import open_written
 
 LAYOUT = 1

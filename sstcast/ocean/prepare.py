@@ -40,7 +40,8 @@ from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
 from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, locked, noted, read_recipe
-from sstcast.storage.cf import describe, references, write_zarr
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128

@@ -61,6 +61,11 @@ class Prepared:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
 
     @property
+    def terciles(self) -> Path:
+        """The file of the thirds of weekly means, which is written on first use."""
+        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".terciles.nc"))
+
+    @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
         predictors = stored_predictors(self.data, self.cube.parent).values()
@@ -182,8 +187,8 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
 
 def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:
     """Return which `days` are new, are in chunks that have changed, or are among the last `RECHECKED`."""
-    known = now.to_series().reindex(days) == then.to_series().reindex(days)
-    return ~known.to_numpy() | (days > days[-1] - RECHECKED)
+    unchanged = now.to_series().reindex(days) == then.to_series().reindex(days)
+    return ~unchanged.to_numpy() | (days > days[-1] - RECHECKED)
 
 
 def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False) -> None:

@@ -22,9 +22,9 @@ from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
+from sstcast.ocean.fill_values import mask_constant_cells
 from sstcast.ocean.grid import crop
 from sstcast.ocean.objects import is_object, open_object
-from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import Address, packaged, walk

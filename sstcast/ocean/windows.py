@@ -348,6 +348,11 @@ def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
     return (leads - 1) // WEEK
 
 
+def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
+    return np.unique(lead_weeks(leads), return_index=True)[1]
+
+
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
     """Cut the windows of a split from the anomalies, for all tiles of the region.
 

@@ -8,13 +8,16 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
+from sstcast.figures.event_scores import events
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import areas, draw_outlines
+from sstcast.figures.points import points
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.tables import Sheet
+from sstcast.figures.weights import weights
 from sstcast.log import LOG
-from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL
+from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
 from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
@@ -29,6 +32,8 @@ SECTIONS = {
     "maps": "Bias by lead week",
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
+    "terciles": "Thirds of weekly means",
+    "points": "Observations at points",
     "indices": "Box means",
     "ensemble": "Ensemble",
     "scores": "Tables of scores",
@@ -126,7 +131,9 @@ def _sections(results: Results) -> list[Section]:
                 drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
-                (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
+                (wide, dark), (narrow, narrow_dark) = (
+                    in_both_schemes(shown, png_uri) for shown in drawings_of_map
+                )
                 image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(image)
             elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems
@@ -161,7 +168,9 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         ],
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
-        "heatwaves": tables.heatwaves(metrics, label),
+        "heatwaves": [*tables.heatwaves(metrics, label), *events(metrics, label)],
+        "points": points(metrics, label),
+        "terciles": tables.terciles(metrics, label),
         "ensemble": tables.ensembles(metrics, label),
         "data": [_data(results)],
     }
@@ -169,8 +178,8 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         trained = {member.folder.name: describe(member) for member in run.members}
         header = [name for name in next(iter(trained.values())) if name != "run"]
         rows = [(name, [row[key] for key in header]) for name, row in trained.items()]
-        weights = [tables.weights(run.trained)] if run.trained.parts else []
-        sheets |= {"training": [Sheet("Trained", header, rows), *weights], "provenance": [_provenance(run)]}
+        weight_tables = [weights(run.trained)] if run.trained.parts else []
+        sheets |= {"training": [Sheet("Trained", header, rows), *weight_tables], "provenance": [_provenance(run)]}
     return sheets
 
 
@@ -232,6 +241,7 @@ def _findings(results: Results) -> list[str]:
     metrics, system, findings = results.metrics, results.system, tables.gains(results.metrics)
     for loss, ratios in metrics["ratios"].items():
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
+        climate = SCORED_YEARS if loss == "rps" else climate
         pairs = [*((name, results.reference) for name in results.models), (system, climate)]
         if loss != "mse_standardised":
             comparisons = (ratios.get(model, {}).get(base, {}) for model, base in pairs if model != base)

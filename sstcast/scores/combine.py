@@ -16,22 +16,13 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.evaluate import check_same
+from sstcast.scores.evaluate import OCEAN_KEYS, check_same
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
 from sstcast.training.data_record import record_of
 
-KEYS = (
-    "region",
-    "protocol",
-    "history",
-    "horizon",
-    "predictors",
-    "splits.train",
-    "splits.validation",
-    "splits.test",
-)
+KEYS = (*OCEAN_KEYS, "horizon")
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 

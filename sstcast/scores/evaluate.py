@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
@@ -14,6 +13,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
@@ -23,9 +23,6 @@ from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
 
-if TYPE_CHECKING:
-    from sstcast.forecasting.predictor import Predictor
-
 REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
 
@@ -34,11 +31,16 @@ def open_forecasts(run: Run) -> xr.Dataset:
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
-def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bool]:
+def evaluate(
+    run: Run,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
+    events: bool = False,
+) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region. Without,
-    those of an earlier evaluation are kept.
+    With `places`, their means are scored beside that of the region, with `observations`, forecasts are also scored
+    at points, and with `events`, warnings of heatwaves. Without, those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -54,16 +56,25 @@ def evaluate(run: Run, places: Places | None = None) -> tuple[dict[str, Any], bo
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    if places is None and (held := (read_recipe(ScoreFiles(run.folder).metrics) or {}).get("places")):
-        places = Places.from_geojson(json.dumps(held))
+    saved_recipe = read_recipe(ScoreFiles(run.folder).metrics) or {}
+    if places is None and (saved_places := saved_recipe.get("places")):
+        places = Places.from_geojson(json.dumps(saved_places))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
+    points_recipe = saved_recipe.get("observations") if observations is None else observations.recipe
+    if points_recipe is not None:
+        recipe |= {"observations": points_recipe}
+    if events or saved_recipe.get("events"):
+        recipe |= {"events": True}
     if (metrics := _known(run, recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
         if (metrics := _known(run, recipe)) is not None:
             return metrics, False
-        return _evaluate(run, recipe, places), True
+        if observations is None and points_recipe is not None:
+            observations = PointObservations.again(points_recipe)
+            recipe |= {"observations": observations.recipe}
+        return _evaluate(run, recipe, places, observations), True
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
@@ -91,18 +102,20 @@ def tell_weights(places: Places, data: DataConfig) -> None:
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
 
 
-def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[str, Any]:
+def _evaluate(
+    run: Run, recipe: dict[str, Any], places: Places | None, observations: PointObservations | None
+) -> dict[str, Any]:
     """Evaluate a run in five stages, the first three with one block of initial dates in memory at a time."""
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.statistics import Statistics, join
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
-    from sstcast.scores.systems import forecast_block, forecast_file, systems_of
+    from sstcast.scores.systems import describe_run, forecast_block, forecast_file, systems_of
 
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, places=places)
+    statistics = Statistics(truth, systems, True, places, observations, "events" in recipe)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         for observed in truth.observe(len(run.members), label):  # stage 1, the analysis
@@ -118,29 +131,17 @@ def _evaluate(run: Run, recipe: dict[str, Any], places: Places | None) -> dict[s
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: _describe(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
+    if observations is not None:
+        metrics["points"] |= observations.described
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 
 
-def _describe(run: Run, predictor: "Predictor") -> dict[str, Any]:
-    from sstcast.forecasting.predictor import Models, trained_elsewhere
-    from sstcast.scores.statistics import week_starts
-    from sstcast.scores.summary import json_numbers
-
-    share = predictor.models[0].share if isinstance(predictor, Models) else None
-    weeks = week_starts(1 + np.arange(predictor.horizon))
-    return {
-        "model": run.config.model.name,
-        "members": len(run.members),
-        "trained_on": trained_elsewhere(run.config),
-        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
-    }
-
-
+OCEAN_KEYS = ("region", "protocol", "history", "predictors", "splits.train", "splits.validation", "splits.test")
 BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
 
 

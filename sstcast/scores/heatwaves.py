@@ -138,7 +138,7 @@ class HeatwaveTables:
             spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
                 If None, probabilities are shares of the members.
         """
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not len(positions):
             return
         margin = margin[:, positions - dates.start]
@@ -163,7 +163,7 @@ class HeatwaveTables:
 
     def add_references(self, dates: slice) -> None:
         """Add the forecasts of the references, if they are scored."""
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not self.references or not len(positions):
             return
         shape = (len(positions), self.horizon, *self.hot.shape[1:])
@@ -180,7 +180,7 @@ class HeatwaveTables:
         row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
         return np.stack(row)[:, None]
 
-    def _chosen(self, dates: slice) -> NDArray[np.intp]:
+    def chosen(self, dates: slice) -> NDArray[np.intp]:
         """Return the positions of those dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
@@ -247,14 +247,21 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     non_event_cases, event_cases = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
     dim = "probability"
     non_event_count, event_count = non_event_cases.sum(dim), event_cases.sum(dim)
-    total, level = non_event_count + event_count, cases["probability"]
+    total, level = non_event_count + event_count, cases[dim]
     return {
         "observed": event_count / total,
         "probability": ((non_event_cases + event_cases) * level).sum(dim) / total,
-        "roc_area": (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
-        / (non_event_count * event_count).where(non_event_count * event_count > 0),
+        "roc_area": roc_area(non_event_cases, event_cases),
         "sedi": _sedi(non_event_cases, event_cases),
     }
+
+
+def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
+    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event."""
+    dim = "probability"
+    pairs = non_event_cases.sum(dim) * event_cases.sum(dim)
+    ordered = (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
+    return ordered / pairs.where(pairs > 0)
 
 
 def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:

@@ -12,23 +12,26 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
-from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
+from sstcast.forecasting.fields import FIELD
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import DEFAULT_REFERENCE, MODEL
+from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.objects import is_object, is_there
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.evaluate import BASELINE, check_same
+from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
+from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
 from sstcast.scores.statistics import Statistics, join
@@ -56,6 +59,8 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
+    remove_bias: bool = False,
+    observations: PointObservations | None = None,
 ) -> tuple[dict[str, Any], ScoreFiles, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
@@ -68,6 +73,8 @@ def score(
         out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
+        remove_bias: also score all systems minus their mean errors in other years (see `scores.bias`).
+        observations: observations at points, against which all systems are also scored.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -104,12 +111,14 @@ def score(
         "data": data.model_dump(mode="json"),
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
+        **({"remove_bias": True} if remove_bias else {}),
+        **({} if observations is None else {"observations": observations.recipe}),
     }
     with locked(scored.folder):
         if (metrics := scored.known(recipe)) is not None:
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
-        return _score(forecasts, data, against, scored, recipe), scored, True
+        return _score(forecasts, data, against, scored, recipe, observations), scored, True
 
 
 def _score(
@@ -118,6 +127,7 @@ def _score(
     against: Sequence[Run],
     scored: ScoreFiles,
     recipe: dict[str, Any],
+    observations: PointObservations | None,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
@@ -172,12 +182,17 @@ def _score(
         issued = issued._replace(spread=None)
         references = {name: system._replace(spread=None) for name, system in references.items()}
     systems = {MODEL: issued, **references}
-    statistics = Statistics(truth, systems)
+    corrected = without_bias(systems, truth) if recipe.get("remove_bias") else {}
+    systems |= corrected
+    if corrected:
+        notes.append(note_of(truth))
+        LOG.info(f"{path}: {notes[-1]}")
+    statistics = Statistics(truth, systems, observations=observations)
     for observed in truth.observe(max(system.members for system in systems.values()), path.name):
         statistics.add_observed(observed)
         for name, forecast in forecast_block(systems, truth, observed.dates):
             statistics.add(name, forecast, observed)
-    tables = finish(join([statistics.dataset()]), [MODEL], list(references))
+    tables = finish(join([statistics.dataset()]), [MODEL], [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     heading = metadata(data, tables)
     for note in heading["notes"]:
@@ -192,9 +207,16 @@ def _score(
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
         "notes": notes,
         "references": names,
-        "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
         **summarise(tables, DEFAULT_REFERENCE),
     }
+    if observations is not None:
+        metrics["points"] |= observations.described
+    if corrected:
+        metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
+        of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]
+        notes.append(of_model[f"{DEFAULT_REFERENCE}{BIAS_REMOVED}"]["sentence"])
+        LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)
 
@@ -226,18 +248,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
                 f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
         first_run, *other_runs = against
-        keys = (
-            "source",
-            "region",
-            "protocol",
-            "history",
-            "predictors",
-            "splits.train",
-            "splits.validation",
-            "splits.test",
-        )
         for run in other_runs:
-            check_same(first_run, run, keys, {}, "compare runs of one ocean")
+            check_same(first_run, run, ("source", *OCEAN_KEYS), {}, "compare runs of one ocean")
         run_data = first_run.config.data
         if "source" in settings and truth.path.resolve() == run_data.path.resolve():
             del settings["source"]

@@ -14,7 +14,8 @@ from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
 from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
-from sstcast.storage.cf import describe, references, write
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 12  # version of the layout of metrics.json and scores.nc

@@ -17,18 +17,24 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.predictor import Array, axes
+from sstcast.forecasting.fields import axes
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.terciles import whole_weeks
+from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
+from sstcast.scores.events import EventTables
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
+from sstcast.scores.points import BLOCK, PointTables
 from sstcast.scores.systems import System
+from sstcast.scores.terciles import WEEK, TercileTables
 from sstcast.storage.scratch import scratch_array
 
 THREADS = 2  # each adds to tables of its own; NumPy releases the interpreter lock during array operations
@@ -56,7 +62,13 @@ class Statistics:
     """Accumulates the statistics behind every score of some systems, from blocks of initial dates."""
 
     def __init__(
-        self, truth: Analysis, systems: Mapping[str, System], references: bool = True, places: Places | None = None
+        self,
+        truth: Analysis,
+        systems: Mapping[str, System],
+        references: bool = True,
+        places: Places | None = None,
+        observations: PointObservations | None = None,
+        events: bool = False,
     ) -> None:
         """Prepare empty statistics.
 
@@ -66,6 +78,8 @@ class Statistics:
             references: whether the base rate and the persistence of state are also verified, as forecasts of
                 heatwaves.
             places: areas to verify besides the whole region.
+            observations: observations at points, against which the systems are also verified.
+            events: whether warnings of heatwaves are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -76,9 +90,16 @@ class Statistics:
         self.heatwaves = (
             HeatwaveTables(truth, truth.limits, list(systems), correlations, references) if truth.daily else None
         )
+        self.terciles = None
+        if truth.daily and whole_weeks(horizon):
+            self.terciles = TercileTables(truth, list(systems), correlations)
         self.areas = None
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
+        self.points = None if observations is None else PointTables(truth, observations, list(systems))
+        self.events = None
+        if events and self.heatwaves is not None and correlations:
+            self.events = EventTables(truth, self.heatwaves, correlations)
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -91,8 +112,14 @@ class Statistics:
             means.add(observed.dates, [(TRUTH, observed.anomaly[DEGREES])])
         if self.heatwaves is not None:
             self.heatwaves.add_references(observed.dates)
+        if self.terciles is not None:
+            self.terciles.begin(observed.dates, observed.anomaly[DEGREES])
+        if self.points is not None:
+            self.points.begin(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
+        if self.events is not None:
+            self.events.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
     def add(self, name: str, forecast: xr.Dataset, observed: Observed) -> None:
         """Add the `forecast` (see `forecast_block`) of a block by the system called `name`."""
@@ -101,21 +128,24 @@ class Statistics:
         in_degrees = anomalies * observed.scale
         spread_of_block = truth.on_tiles(forecast["sst_spread"]) if "sst_spread" in forecast else None
         for part, present in _equal_members(anomalies, truth.ocean):
-            seen, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
-            dates, mean, spread = (
-                seen.dates,
-                degrees.mean(0),
-                None if spread_of_block is None else spread_of_block[part],
-            )
+            of_part, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
+            spread = None if spread_of_block is None else spread_of_block[part]
+            dates, mean = of_part.dates, degrees.mean(0)
             state = False if self.heatwaves is None else self.heatwaves.state(dates)
             tables = [
-                partial(sums.add_errors, members.mean(0), mean, seen),
-                partial(sums.add_distributions, degrees, mean, spread, present, seen, state),
+                partial(sums.add_errors, members.mean(0), mean, of_part),
+                partial(sums.add_distributions, degrees, mean, spread, present, of_part, state),
             ]
             if self.heatwaves is not None:
-                tables.append(partial(self.heatwaves.add, name, dates, degrees - seen.limit, spread))
+                tables.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
+            if self.terciles is not None:
+                tables.append(partial(self.terciles.add, name, dates, degrees, spread))
+            if self.points is not None:
+                tables.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
-                tables.append(partial(self.areas.add, name, dates, mean, spread, seen.limit, seen.lowest))
+                tables.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
+            if self.events is not None and spread is not None:
+                tables.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
             with ThreadPoolExecutor(THREADS) as threads:
                 for table in [threads.submit(table) for table in tables]:
                     table.result()
@@ -134,10 +164,16 @@ class Statistics:
         tables = tables.assign(observed_index=(("box", *DATE), index))
         if self.heatwaves is not None:
             tables = tables.merge(self.heatwaves.dataset(), compat="no_conflicts")
+        if self.terciles is not None:
+            tables = tables.merge(self.terciles.dataset())
+        if self.points is not None:
+            tables = tables.merge(self.points.dataset())
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
+        if self.events is not None:
+            tables = tables.merge(self.events.dataset(), compat="no_conflicts")
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-        over_dates = [name for name, field in tables.data_vars.items() if INIT_TIME not in field.dims]
+        over_dates = [name for name, field in tables.data_vars.items() if not {INIT_TIME, BLOCK} & {*field.dims}]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
         grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
         if not truth.daily:
@@ -188,11 +224,6 @@ class RunningMeans:
                 )
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1, self.weeks)
-
-
-def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
-    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
@@ -321,9 +352,16 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Statistics by date are concatenated. Means over dates are averaged with the numbers of dates as weights. Counts
     are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
-    if not all("area" in fold.dims for fold in folds):  # too few training days for samples
-        folds = [fold.drop_dims("area", errors="ignore") for fold in folds]
-    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
+    # An area has none with too few training days for samples, and weeks are not in files of earlier versions.
+    for dim in ("area", WEEK):
+        if not all(dim in fold.dims for fold in folds):
+            folds = [fold.drop_dims(dim, errors="ignore") for fold in folds]
+    by_date = xr.concat(
+        [fold.drop_dims([FOLD, BLOCK], errors="ignore") for fold in folds],
+        INIT_TIME,
+        data_vars="minimal",
+        **CONCAT_OPTIONS,
+    )
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
     dates = np.array([fold.sizes[INIT_TIME] for fold in folds])
@@ -336,4 +374,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         over_folds[name] = over_folds[name].astype(field.dtype)
     if "heatwave_cases_by_lead" in over_dates:
         over_folds["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    if all(BLOCK in fold.dims for fold in folds):
+        blocks = [fold[[name for name, field in fold.data_vars.items() if BLOCK in field.dims]] for fold in folds]
+        over_folds |= dict(xr.concat(blocks, BLOCK, **CONCAT_OPTIONS).load().data_vars)
     return by_date.assign(over_folds)

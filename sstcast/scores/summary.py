@@ -10,59 +10,46 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.config import DataConfig
 from sstcast.names import (
     BASE_RATE,
+    BIAS_REMOVED,
     CLIMATE,
     DEGREES,
     HEATWAVE_KINDS,
     INIT_TIME,
     MODEL,
-    SEASONS,
     STANDARDISED,
+    TERCILE_REFERENCES,
     THIRDS,
     UNITS,
 )
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves
+from sstcast.scores import areas, events, heatwaves, terciles
+from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
+from sstcast.scores.points import summarise_points
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import (
-    CONFIDENCE,
-    FDR,
-    Lengths,
-    compare_cells,
-    diebold_mariano,
-    ratio,
-    sentence,
-    spacing,
-)
-from sstcast.scores.statistics import FOLD, week_starts
+from sstcast.scores.significance import compare_cells, spacing
+from sstcast.scores.statistics import FOLD
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 Array = NDArray[np.floating]
 LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean squared error", "crps": "CRPS"}
+LOSSES |= {"rps": "ranked probability score"}
 LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
-
-
-def json_numbers(values: Any) -> Any:
-    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
-    if np.ndim(values):
-        return [json_numbers(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None
 
 
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
     """Describe the verified forecasts: the entries at the head of `metrics.json`."""
     every = spacing(tables[INIT_TIME].values)
-    block = _lengths(tables).block
+    block = lengths(tables).block
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
@@ -81,8 +68,8 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
     """Describe what each system reads besides SST: the entry `predictors`, if any system has some."""
-    told = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
-    return {"predictors": told} if told else {}
+    described = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
+    return {"predictors": described} if described else {}
 
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
@@ -112,11 +99,11 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
     systems = list(dict.fromkeys([*compared, *references]))
-    places = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
-    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in places]
+    positions = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in positions]
     errors = [by_week.sel(system=system, drop=True) for system in systems]
-    for place, *values in zip(places, *_tests_by_cell(errors, pairs, tables), strict=True):
-        p_value[place], p_fdr[place] = values
+    for position, *values in zip(positions, *_tests_by_cell(errors, pairs, tables), strict=True):
+        p_value[position], p_fdr[position] = values
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -134,10 +121,10 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        areas were verified, `areas`.
+        there are whole weeks, `terciles` and, if they were verified, `areas`, `points` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
-    climates = [name for name in names if CLIMATE in name] or [reference]
+    climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
     mean = loss.sel(system=climates).mean((INIT_TIME, "lead"))
@@ -159,130 +146,28 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate),
+        **_terciles(tables),
         **_areas(tables),
+        **summarise_points(tables, reference),
+        **({"events": events.scores(tables)} if "severity" in tables.dims else {}),
     }
 
 
-def split_by_index(scored: ScoreFiles, metrics: Scores, index: str) -> Scores:
-    """Add `by_index`: separate scores for the initial dates in each third of an `index` (see `indices.thirds`)."""
+def summarise_again(
+    scored: ScoreFiles, metrics: Scores, reference: str | None = None, index: str | None = None
+) -> Scores:
+    """Compare all systems with another `reference`, or add separate scores by third of an `index`.
+
+    The scores `by_index` are of the initial dates in each third (see `indices.thirds`).
+    """
+    if index is None and reference in (None, metrics["reference"]):
+        return metrics
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
-    tables = tables.assign_coords(third=thirds(tables, index))
-    return metrics | {"index": index} | summarise(tables, metrics["reference"])
-
-
-class LossComparison:
-    """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
-
-    def __init__(self, losses: xr.DataArray) -> None:
-        """Take the dates, leads and parts of `losses(..., init_time, lead)`.
-
-        They have the coordinates `season` and `fold`.
-        """
-        self.block, self.lags = _lengths(losses)
-        self.folds = dates_by_fold(losses)
-        self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
-        self.parts = {
-            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
-            for part, masks in groups(losses).items()
-        }
-
-    def compare(self, loss: Array, reference_loss: Array, names: tuple[str, str, str]) -> Scores:
-        """Compare two losses `[dates, leads]`, which are not negative.
-
-        Args:
-            loss: the loss of a system.
-            reference_loss: the loss of the system that it is compared with.
-            names: the names of both systems and of the loss, for the sentence.
-
-        Returns:
-            The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
-            `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
-            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
-            dates than two bootstrap blocks.
-        """
-        pair = (loss, reference_loss)
-        scored = np.asarray(np.isfinite(loss).any(0))  # a file may omit some leads
-        enough = len(loss) >= 2 * self.block
-        losses, reference_losses = (self._columns(values, scored) for values in pair)
-        ends = np.cumsum([values.shape[1] for values in losses.values()])[:-1]
-        # A bootstrap of all columns takes hardly longer than one of a single column.
-        column, reference_column = (np.concatenate([*of.values()], axis=1) for of in (losses, reference_losses))
-        compared = (np.split(of, ends) for of in ratio(column, reference_column, self.block, self.folds))
-        estimates: Scores = {}
-        for part, ratios, intervals in zip(losses, *compared, strict=True):
-            scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
-            if part in self.parts:
-                estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
-                continue
-            p_value = diebold_mariano(losses[part] - reference_losses[part], self.lags, self.folds)
-            scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
-            estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
-        of_folds = []
-        for mask in self.parts["by_fold"].values():
-            in_fold, in_reference = (values[mask[:, 0]][:, scored].mean(1) for values in pair)
-            of_folds.append(ratio(in_fold, in_reference, self.block, (len(in_fold),)))
-        estimates["by_fold"] = {
-            key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
-            for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
-        }
-        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
-        return estimates | {"sentence": sentence(estimates, *names)}
-
-    def _columns(self, loss: Array, scored: NDArray[np.bool_]) -> dict[str, Array]:
-        """Return the losses `[dates, column]` over all leads, by lead, by week, and in each part but the folds."""
-        masked = np.ma.masked_invalid(loss)
-        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
-        columns = {"all": loss[:, scored].mean(1)[:, None], "by_lead": loss, "by_week": np.stack(by_week, 1)}
-        for part, masks in self.parts.items():
-            if part != "by_fold":
-                columns[part] = np.stack([np.where(mask & scored, loss, 0).sum(1) for mask in masks.values()], 1)
-        return columns
-
-
-def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
-    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
-
-    The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
-    """
-    masks = {
-        "by_season": {season: tables["season"] == season for season in SEASONS},
-        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
-    }
-    if "third" in tables.coords:
-        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
-    return masks
-
-
-def over_folds(ratios: Sequence[float | None]) -> Scores | None:
-    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
-
-    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
-    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
-    """
-    count = len(ratios)
-    if count < 2 or None in ratios:
-        return None
-    values = np.array(ratios, float)
-    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
-    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
-    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
-
-
-def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
-    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
-
-    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
-    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
-    """
-    cells = ["lat", "lon"]
-    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
-    significant = p_fdr <= FDR
-    return {
-        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
-        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
-    }
+    if index is not None:
+        tables = tables.assign_coords(third=thirds(tables, index))
+        metrics = metrics | {"index": index}
+    return metrics | summarise(tables, reference or metrics["reference"])
 
 
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
@@ -292,27 +177,19 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
     _, (p_fdr,) = _tests_by_cell(cells, [(0, 1)], error)
     difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
-    comparison = LossComparison(error).compare(error.values, other_error.values, (*names, LOSSES["mse"]))
-    return comparison | shares(difference.copy(data=p_fdr), difference)
+    dates = LossComparison(error)
+    losses = dates.loss(error.values), dates.loss(other_error.values)
+    return dates.compare(*losses, (*names, LOSSES["mse"])) | shares(difference.copy(data=p_fdr), difference)
 
 
 def _tests_by_cell(
     errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
 ) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
-    block, lags = _lengths(tables)
+    block, lags = lengths(tables)
     p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
-
-
-def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
-    """Return the number of initial dates in each fold."""
-    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
-
-
-def _lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
-    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
 
 
 def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
@@ -408,17 +285,40 @@ def _warnings(tables: xr.Dataset) -> Scores:
     }
 
 
+def _terciles(tables: xr.Dataset) -> Scores:
+    """Return how often each third came, and the scores of their probabilities for each system and reference."""
+    if terciles.WEEK not in tables.dims:
+        return {}
+    parts, by_third = _parts(terciles.by_date(tables), terciles.RPS), terciles.scores(tables)
+    parts.pop("by_lead")
+    by_system = {str(name): _numbers(parts, system=name) for name in parts["all"]["rps"]["system"].values}
+    for name in map(str, tables["system"].values):
+        for third in THIRDS:
+            of = {key: json_numbers(field.sel(system=name, tercile=third)) for key, field in by_third.items()}
+            by_week = {"roc_area": of.pop("roc_area_by_week")}
+            roc_area = of.pop("roc_area")
+            by_system[name][third] = {"roc_area": roc_area, "by_week": by_week, "reliability": of}
+    observed, defined = (
+        tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
+    )
+    rates = {"all": observed.sum(terciles.WEEK) / defined.sum(terciles.WEEK), "by_week": observed / defined}
+    came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
+    return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
+
+
 def _areas(tables: xr.Dataset) -> Scores:
     """Return the scores of the means of areas, and of their shares in a heatwave, by area and system."""
     if "area" not in tables.dims:
         return {}
     brier = tables["area_brier_by_date"].astype(float)
     means = {name: of for name, of in _by_date(tables, "area_").items() if name != "brier"}
-    known = [str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]]
+    scored_systems = [
+        str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]
+    ]
     parts, chances = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
-    found: Scores = {}
+    scores_by_area: Scores = {}
     for area in map(str, tables["area"].values):
-        found[area] = {
+        scores_by_area[area] = {
             name: _numbers(parts, system=name, area=area)
             | {
                 "share": {
@@ -426,9 +326,9 @@ def _areas(tables: xr.Dataset) -> Scores:
                     for share in tables["share"].values.tolist()
                 }
             }
-            for name in known
+            for name in scored_systems
         }
-    return {"areas": found}
+    return {"areas": scores_by_area}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
@@ -453,15 +353,20 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
+    if terciles.WEEK in tables.dims:
+        losses["rps"] = (
+            terciles.by_date(tables)["rps"]
+            .reindex(lead=tables["lead"])
+            .assign_coords({name: tables[name] for name in ("valid_time", "season")})
+        )
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
         names, field = _known(field), field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead")
-        dates, values = (
-            LossComparison(field),
-            dict(zip(field["system"].values.tolist(), field.values, strict=True)),
-        )
+        dates = LossComparison(field)
+        values = {name: dates.loss(field.sel(system=name).values) for name in names}
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
+        bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):

@@ -57,8 +57,8 @@ class Address(PosixPath):
     """The URL of a Zarr store, as a path that reads as the URL and that no file has."""
 
     def __str__(self) -> str:
-        scheme, _, place = super().__str__().partition(":")
-        return f"{scheme}://{place.lstrip('/')}"
+        scheme, _, location = super().__str__().partition(":")
+        return f"{scheme}://{location.lstrip('/')}"
 
 
 def path_of(source: str) -> Path:

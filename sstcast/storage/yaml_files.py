@@ -36,10 +36,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return raw
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path, *, own_options: bool = False) -> dict[str, Any]:
     """Read a YAML file of sections. If it names a `base` file, merge it into that file.
 
-    A base file cannot have a base.
+    A base file cannot have a base. With `own_options`, another `model.name` than the base's begins with the
+    defaults of that model, not with the options of the base's.
     """
     raw = read_yaml(path)
     if (base := raw.pop("base", None)) is None:
@@ -51,8 +52,12 @@ def read_config(path: Path) -> dict[str, Any]:
     except SSTCastError as error:
         raise SSTCastError(f"{path}: base: {error}") from None
     for section, keys in base_sections.items():
-        are_mappings = isinstance(keys, dict) and isinstance(raw.get(section), dict)
-        raw[section] = keys | raw[section] if are_mappings else raw.get(section, keys)
+        own_keys = raw.setdefault(section, keys)
+        if not (isinstance(keys, dict) and isinstance(own_keys, dict)):
+            continue
+        is_other_model = section == "model" and own_keys.get("name", keys.get("name")) != keys.get("name")
+        if not (own_options and is_other_model):
+            raw[section] = keys | own_keys
     return raw
 
 

@@ -256,13 +256,23 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
     }
 
 
+def check_model(config: RunConfig) -> None:
+    """Raise SSTCastError if the configured model does not exist or cannot be built with its options."""
+    if config.model.name != COMBINATION:
+        _build(config, config.data.history, config.data.horizon, config.data.box.tile)
+
+
 def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
     """Build the configured forecaster for the tile shape of `windows`."""
+    return _build(config, windows.history, windows.horizon, windows.shape)
+
+
+def _build(config: RunConfig, history: int, horizon: int, shape: tuple[int, int]) -> ForecastModel:
     return build_forecaster(
         config.model.name,
-        history=windows.history,
-        horizon=windows.horizon,
-        shape=windows.shape,
+        history=history,
+        horizon=horizon,
+        shape=shape,
         shared=config.training.cross_fit > 0,
         predictors=config.data.kinds,
         **config.model.options,

@@ -36,6 +36,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
+from sstcast.scores.summary import summarise_again
 from sstcast.storage.artefacts import remove, write_json
 from sstcast.storage.stores import open_written
 
@@ -119,6 +120,19 @@ def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) 
         errors["persistence"].append(squares(normal + last))
     for name, parts in errors.items():
         assert metrics()["scores"][name]["degC"]["mse"] == pytest.approx(np.concatenate(parts).mean(), rel=1e-4)
+
+
+def test_ratios_to_any_system_of_the_table(inside: Path) -> None:
+    found = metrics()
+    reference = systems().reference("recent")
+    assert (reference, systems().reference("one")) == ("recent climatology", "one")
+    compared = summarise_again(Hindcast(Path("hindcast")), found, reference)
+    assert compared["reference"] == reference
+    for name, of in found["scores"].items():
+        expected = of["degC"]["mse"] / found["scores"][reference]["degC"]["mse"]
+        assert compared["ratios"]["mse"][name][reference]["ratio"] == pytest.approx(expected, abs=1e-5)
+    assert compared["scores"] == found["scores"]
+    assert metrics() == found
 
 
 def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) -> None:

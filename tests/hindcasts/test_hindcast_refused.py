@@ -9,17 +9,23 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_hindcast import plan, system, write_ocean
+from small_hindcast import EVERY, plan, system, write_ocean
 
 from sstcast import workers
+from sstcast.api.data import trainable
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
 from sstcast.hindcasts import executors
+from sstcast.hindcasts import hindcast as hindcasts
 from sstcast.hindcasts.executors import run_tasks
+from sstcast.hindcasts.fold import train_run
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.runs import Run
+from sstcast.training.train import ensemble
+
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +122,7 @@ def test_no_scores_no_report(here: Path) -> None:
           for wrong in ("--fold 0", "--validation 0", "--every 0", "--every 367")),
         (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),
         (["a.yaml", "--years", "2005:2008", "--set", "x=1"], "x: unknown key"),
+        (["a.yaml", "--years", "2005:2008", "--against", "rigde"], "did you mean 'ridge'?"),
         (["a.yaml", "--years", "2005:2008", "--scheduler", "tcp://127.0.0.1:9"], "no dask scheduler answers"),
     ],
 )  # fmt: skip
@@ -129,6 +136,56 @@ def test_command_lines(
     monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     fails([words], "hindcast", *arguments)
+
+
+def test_another_model_begins_with_its_own_options(here: Path, fails: Callable[..., None]) -> None:
+    options = {"memory": True, "stencil": True}
+    own = system("own", "local-ridge", options=options).model_dump(mode="json")
+    Path("own.yaml").write_text(yaml.safe_dump(own))
+    assert load_config(Path("own.yaml")).model.options == options
+    Path("lim.yaml").write_text("base: own.yaml\nname: lim\nmodel: {name: lim}\n")
+    assert load_config(Path("lim.yaml")).model.options == {}
+    Path("same.yaml").write_text("base: own.yaml\nmodel: {stencil: false}\n")
+    assert load_config(Path("same.yaml")).model.options == {"memory": True, "stencil": False}
+    Path("wrong.yaml").write_text("base: own.yaml\nname: wrong\nmodel: {name: lim, memory: true}\n")
+    for verb in (["hindcast", "own.yaml", "wrong.yaml", "--years", "2005:2008"], ["train", "wrong.yaml"]):
+        fails(["wrong.yaml: model lim: memory: unknown key"], *verb)
+    assert not Path("prepared").exists()
+    assert not Path("runs").exists()
+
+
+def test_every_shipped_system_can_be_hindcast_on_another_ocean(here: Path) -> None:
+    changes = [
+        "data.source=small.nc",
+        "data.region={lon: [170, 173], lat: [-12, -10], tile: [8, 12]}",
+        "data.splits={train: [2001, 2003], validation: [2004, 2004], test: [2005, 2005]}",
+    ]
+    files = [file for folder in ("linear", "linear-base", "models") for file in CONFIGS.glob(f"{folder}/*.yaml")]
+    configs = [trainable(file, changes) for file in files]
+    chosen = Protocol(2005, 2008, 2, 1, EVERY)
+    oceans = {config.name: config for config in configs}
+    Plan(Hindcast(Path("hindcast")), chosen, list(oceans.values()), []).check()
+    assert {"lim", "tfnet-share", "local-memory-stencil", "sat"} <= {config.name for config in configs}
+
+
+def test_members_that_saved_nothing_are_dropped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan(system("a"), seeds=(0, 1))
+    for run in planned.trained:
+        ensemble(run, planned.seeds)
+    fewer = replace(planned, seeds=[0])
+    saved = Run(planned.run(planned.systems[0], planned.protocol.folds[0]).folder / "seed-1")
+    (saved.checkpoints / "step-2.pt").touch()
+    with pytest.raises(SSTCastError, match="fold-2005: holds seed-1; give the original --seeds"):
+        hindcast(fewer)
+    (saved.checkpoints / "step-2.pt").unlink()
+
+    def stop(tasks: list[partial[str]], *_: object) -> None:
+        raise SSTCastError(", ".join(task.args[0].name for task in tasks if task.func is train_run))
+
+    monkeypatch.setattr(hindcasts, "run_tasks", stop)
+    with pytest.raises(SSTCastError, match=r"^seed-0, seed-0$"):
+        hindcast(fewer)
+    assert [member.folder.name for run in planned.trained for member in Run(run.folder).members] == ["seed-0"] * 2
 
 
 def test_there_are_no_more_processes_than_tasks_or_than_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge as PooledRidge
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.models import LINEAR, build_forecaster
+from sstcast.models import LINEAR, build_forecaster, ridge_inputs
 from sstcast.models.base import LinearSystem
 from sstcast.models.eof_models import LinearInverseModel
 from sstcast.models.linear import YEAR, MultiscaleRidge, Ridge, TrendClimatology
@@ -189,6 +189,17 @@ def test_no_later_day_changes_a_fit_or_a_forecast(field: np.ndarray, name: str) 
     assert all(torch.equal(value, other_state[key]) for key, value in state.items())
     last = TEST[0] - 1950 - HISTORY + 1  # initial dates before the jump
     np.testing.assert_array_equal(forecast[:last], other[:last])
+
+
+def test_the_memory_of_few_dates_at_a_time_is_the_same(windows: Splits, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = windows[0].thinned(7)
+    together = ridge_inputs._period_means(train)
+    monkeypatch.setattr(ridge_inputs, "DATES_AT_ONCE", 5)
+    torch.testing.assert_close(ridge_inputs._period_means(train), together, rtol=0, atol=1e-6)
+    values = (train.values * train.ocean).flatten(1).numpy()
+    last = BEFORE + HISTORY - 1 + 7 * (train.starts - 1)
+    means = [values[last - b + 1 : last - a + 1].mean(0) for a, b in ridge_inputs.PERIODS]
+    np.testing.assert_allclose(together[-len(means) :], means, atol=1e-5)
 
 
 def test_without_a_year_before_the_windows_the_memory_is_left_out(windows: Splits) -> None:

@@ -15,7 +15,7 @@ from whole_fields import forecast_of, truth_of
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.figures import catalogue
-from sstcast.figures.tables import weights
+from sstcast.figures.weights import weights
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
 from sstcast.geo import area_weights

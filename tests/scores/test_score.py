@@ -103,7 +103,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
         own["ratios"]["mse"]["model"]["multiscale ridge"]["sentence"],
     ):
         assert words in page
-    assert page.count("<section") == 9  # those of a run, less training, ensemble, configuration and provenance
+    assert page.count("<section") == 10  # those of a run, less training, ensemble, configuration and provenance
 
 
 def test_weekly_ensembles_of_other_centres_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:

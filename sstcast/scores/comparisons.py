@@ -1,0 +1,159 @@
+"""Compares losses of systems over the same dates: ratios, intervals and tests, overall and in parts."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
+
+from sstcast.names import INIT_TIME, SEASONS, THIRDS
+from sstcast.ocean.windows import week_starts
+from sstcast.scores.significance import CONFIDENCE, FDR, Bootstrap, Lengths, diebold_mariano, sentence, spacing
+
+Scores = dict[str, Any]
+Array = NDArray[np.floating]
+
+
+def json_numbers(values: Any) -> Any:
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
+    if np.ndim(values):
+        return [json_numbers(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None
+
+
+class LossComparison:
+    """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
+
+    def __init__(self, losses: xr.DataArray) -> None:
+        """Take the dates, leads and parts of `losses(..., init_time, lead)`.
+
+        They have the coordinates `season` and `fold`.
+        """
+        self.block, self.lags = lengths(losses)
+        self.folds = dates_by_fold(losses)
+        self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
+        self.parts = {
+            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
+            for part, masks in groups(losses).items()
+        }
+
+    def loss(self, values: Array) -> "Loss":
+        """Prepare a loss `[dates, leads]`, which is not negative, for all its comparisons."""
+        scored = np.asarray(np.isfinite(values).any(0))  # a file may omit some leads
+        masked = np.ma.masked_invalid(values)
+        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
+        columns = {"all": values[:, scored].mean(1)[:, None], "by_lead": values, "by_week": np.stack(by_week, 1)}
+        for part, masks in self.parts.items():
+            if part != "by_fold":
+                columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
+        of_folds = (columns["all"][mask[:, 0], 0] for mask in self.parts["by_fold"].values())
+        return Loss(
+            columns,
+            Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.folds),
+            [Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds],
+        )
+
+    def compare(self, loss: "Loss", reference: "Loss", names: tuple[str, str, str]) -> Scores:
+        """Compare two losses.
+
+        Args:
+            loss: the loss of a system.
+            reference: the loss of the system that it is compared with.
+            names: the names of both systems and of the loss, for the sentence.
+
+        Returns:
+            The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
+            `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
+            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
+            dates than two bootstrap blocks.
+        """
+        ends = np.cumsum([values.shape[1] for values in loss.columns.values()])[:-1]
+        compared = (np.split(values, ends) for values in loss.bootstrap.ratio(reference.bootstrap))
+        estimates: Scores = {}
+        for part, ratios, intervals in zip(loss.columns, *compared, strict=True):
+            scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
+            if part in self.parts:
+                estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
+                continue
+            p_value = diebold_mariano(loss.columns[part] - reference.columns[part], self.lags, self.folds)
+            enough = loss.bootstrap.blocks >= 2
+            scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
+            estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
+        of_folds = [fold.ratio(base) for fold, base in zip(loss.of_folds, reference.of_folds, strict=True)]
+        estimates["by_fold"] = {
+            key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
+            for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
+        }
+        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
+        return estimates | {"sentence": sentence(estimates, *names)}
+
+
+class Loss(NamedTuple):
+    """The loss of a system, prepared for comparisons.
+
+    Attributes:
+        columns: `[dates, column]` over all leads, by lead, by lead week, and in parts of `groups` but the folds.
+        bootstrap: that of all columns.
+        of_folds: the bootstrap of each fold over all leads.
+    """
+
+    columns: dict[str, Array]
+    bootstrap: Bootstrap
+    of_folds: list[Bootstrap]
+
+
+def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
+    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
+
+    The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
+    """
+    masks = {
+        "by_season": {season: tables["season"] == season for season in SEASONS},
+        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
+    }
+    if "third" in tables.coords:
+        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
+    return masks
+
+
+def over_folds(ratios: Sequence[float | None]) -> Scores | None:
+    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
+
+    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
+    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
+    """
+    count = len(ratios)
+    if count < 2 or None in ratios:
+        return None
+    values = np.array(ratios, float)
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
+    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
+    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
+
+
+def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
+    """Return the number of initial dates in each fold."""
+    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+
+
+def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
+    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
+
+    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
+    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
+    """
+    cells = ["lat", "lon"]
+    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
+    significant = p_fdr <= FDR
+    return {
+        "better": json_numbers(((significant & (difference < 0)).sum(cells) / ocean).values),
+        "worse": json_numbers(((significant & (difference > 0)).sum(cells) / ocean).values),
+    }
+
+
+def lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
+    """Return the lengths of bootstrap blocks and lags for the dates and leads of some tables."""
+    return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))

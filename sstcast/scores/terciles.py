@@ -1,0 +1,239 @@
+"""Scores of the probabilities that a weekly mean lies in the lower, middle or upper third of the base period.
+
+Weeks and thirds are those of `sstcast.ocean.terciles`. Cells and weeks whose bounds coincide have no weight. ROC
+area is computed from a histogram of probabilities in steps of 1/100, and reliability from sums over ten of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.forecasting.heatwaves import probability
+from sstcast.names import EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.terciles import (
+    BOUNDS,
+    middle_of_weeks,
+    terciles_of,
+    weekly_means,
+    weekly_spread,
+    whole_weeks,
+)
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.heatwaves import roc_area
+from sstcast.scores.metrics import Metric, Statistic
+
+STEPS = 100  # of a probability, in the histogram
+RELIABILITY_BINS = 10
+WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
+DAY = np.timedelta64(1, "D")
+
+Array = NDArray[np.floating]
+Mask = NDArray[np.bool_]
+
+
+def rps(above: Sequence[Array], occurred: Sequence[Array | Mask]) -> Array:
+    """Return the ranked probability score `[...]` of three ordered categories.
+
+    It is the sum over the two bounds of the squared difference of the forecast probability and the observation
+    (Epstein 1969, J. Appl. Meteorol. 8; not divided by the number of bounds).
+
+    Args:
+        above: the probability of a value above the lower and above the upper bound.
+        occurred: whether the observed value is above these bounds.
+    """
+    lower, upper = (np.square(chance - came) for chance, came in zip(above, occurred, strict=True))
+    score: Array = lower + upper
+    return score
+
+
+class RankedProbabilityScore(Metric):
+    """Mean ranked probability score over the cells and weeks whose bounds do not coincide."""
+
+    name = "rps"
+    statistics = (
+        Statistic("rps", lambda above, occurred: rps(above, occurred)),
+        Statistic("defined", lambda above, occurred: 1 + 0 * above[0]),
+    )
+
+    def value(self, *means: Any) -> Any:
+        """Return the score, given the mean of scores, 0 where bounds coincide, and the share where they do not."""
+        score, defined = means
+        return score / (defined * xr.where(defined > 0, 1.0, np.nan))
+
+
+RPS: dict[str, Metric] = {"rps": RankedProbabilityScore()}
+
+
+class TercileTables:
+    """Accumulates the scores of systems for the thirds of weekly means."""
+
+    def __init__(
+        self,
+        truth: Analysis,
+        systems: Sequence[str],
+        correlations: Mapping[str, Array],
+    ) -> None:
+        """Prepare empty tables.
+
+        Args:
+            truth: the days to verify. The base period of its `base` defines the thirds.
+            systems: the names of the systems.
+            correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
+        """
+        self.truth, self.systems, self.correlations = truth, list(systems), correlations
+        self.weeks = whole_weeks(truth.windows.horizon)
+        self.bounds = terciles_of(truth.base)
+        self.moved = None
+        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
+            climatology = Prepared.of(truth.base).open_anomalies()["climatology"].load()
+            self.moved = climatology - truth.statistics["climatology"]
+        starts = truth.windows.starts
+        self.rps = np.full((len(self.systems), starts, self.weeks), np.nan, np.float32)
+        self.defined = np.full((starts, self.weeks), np.nan)
+        self.observed = np.full((len(THIRDS), starts, self.weeks), np.nan)
+        shape = (len(self.systems), self.weeks, len(THIRDS), STEPS, 2)
+        self.cases, self.sums = np.zeros(shape), np.zeros(shape)
+
+    def begin(self, dates: slice, anomaly: Array) -> None:
+        """Compute what all systems share on the initial dates: bounds, weights and the thirds that came.
+
+        `anomaly` is observed, in degC, `[starts, lead, tile, N]`.
+        """
+        truth, middle = self.truth, middle_of_weeks(self.truth.windows.horizon)
+        days = truth.windows.init_times[dates, None] + (1 + middle) * DAY
+        time = xr.DataArray(days, dims=("init_time", "lead"))
+        bounds = [truth.on_tiles(on_days(self.bounds[name], time)) for name in BOUNDS]
+        if self.moved is not None:
+            moved = weekly_means(truth.ahead(self.moved, dates), 1)
+            bounds = [(bound + moved).astype(np.float32) for bound in bounds]
+        weights = np.where(np.isfinite(bounds[0]), truth.area, 0)
+        self.first, self.limits, self.weights = dates.start, [np.nan_to_num(bound) for bound in bounds], weights
+        weekly = weekly_means(anomaly, 1)
+        self.came = [weekly > bound for bound in self.limits]
+        self.defined[dates] = weights.sum((-2, -1))
+        for number, came in enumerate(_thirds(self.came)):
+            self.observed[number, dates] = (weights * came).sum((-2, -1))
+
+    def add(self, system: str, dates: slice, members: Array, spread: Array | None) -> None:
+        """Add the forecasts of a system from initial dates among those of `begin`.
+
+        Args:
+            system: its name.
+            dates: the positions of the initial dates.
+            members: anomalies in degC, `[member, starts, lead, tile, N]`.
+            spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
+                If None, probabilities are shares of the members.
+        """
+        place, part = self.systems.index(system), slice(dates.start - self.first, dates.stop - self.first)
+        limits, weights = [limit[part] for limit in self.limits], self.weights[part]
+        came = [above[part] for above in self.came]
+        above: list[Array]
+        if spread is None:
+            weekly = weekly_means(members, 2)
+            above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
+        else:
+            mean, width = weekly_means(members.mean(0), 1), weekly_spread(spread, self.correlations[system])
+            above = [probability(mean - limit, width) for limit in limits]
+        above = [np.where(weights > 0, chance, 0) for chance in above]
+        self.rps[place, dates] = (weights * rps(above, came)).sum((-2, -1))
+        chances = (1 - above[0], above[0] - above[1], above[1])
+        week = np.arange(self.weeks)[:, None, None]
+        for third, (chance, occurred) in enumerate(zip(chances, _thirds(came), strict=True)):
+            step = np.clip((chance * STEPS).astype(np.intp), 0, STEPS - 1)
+            case = ((week * STEPS + step) * 2 + occurred).ravel()
+            for total, values in ((self.cases, weights), (self.sums, weights * chance)):
+                counts = np.bincount(case, values.ravel(), self.weeks * STEPS * 2)
+                total[place, :, third] += counts.reshape(self.weeks, STEPS, 2)
+
+    def dataset(self) -> xr.Dataset:
+        """Return scores by date and week, and histograms of the probabilities over all dates.
+
+        Scores and frequencies by date are sums over the cells whose bounds do not coincide, weighted by their
+        share of the area, and `tercile_defined_by_date` is the sum of these shares. `tercile_cases` are weights of
+        cases, and `tercile_probability` the sums of their probabilities.
+        """
+        dims = ("system", WEEK, "tercile", "tercile_step", "occurred")
+        return xr.Dataset(
+            {
+                "tercile_rps_by_date": (("system", INIT_TIME, WEEK), self.rps),
+                "tercile_defined_by_date": ((INIT_TIME, WEEK), self.defined),
+                "tercile_observed_by_date": (("tercile", INIT_TIME, WEEK), self.observed),
+                "tercile_cases": (dims, self.cases),
+                "tercile_probability": (dims, self.sums),
+            },
+            {"system": self.systems, WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
+            | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
+        )
+
+
+def _thirds(above: Sequence[Mask]) -> tuple[Mask, Mask, Mask]:
+    """Return whether values are in the lower, middle and upper third, given whether they are above its bounds."""
+    return ~above[0], above[0] & ~above[1], above[1]
+
+
+def by_date(tables: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return `rps (system, init_time, lead)`, also of the references, and `defined (init_time, lead)`.
+
+    They are by the middle day of each week. The references give each third the same probability on all dates: a
+    third, or its frequency in that week of all scored forecasts, which no forecaster knows.
+    """
+    score, defined = (_by_lead(tables, f"tercile_{name}_by_date") for name in ("rps", "defined"))
+    observed = _by_lead(tables, "tercile_observed_by_date").transpose("tercile", ...)
+    rates = observed.sum(INIT_TIME) / defined.sum(INIT_TIME)
+    chances = {EQUAL_THIRDS: xr.full_like(rates, 1 / 3), SCORED_YEARS: rates}
+    constant = []
+    for chance in chances.values():
+        # Of observations that are 0 or 1, the mean square of p - o is p^2 - 2 p mean(o) + mean(o).
+        squares = defined * chance**2 + (1 - 2 * chance) * observed
+        constant.append(squares.sel(tercile=["lower", "upper"]).sum("tercile").transpose(INIT_TIME, "lead").values)
+    names = [*map(str, score["system"].values), *chances]
+    values = np.concatenate([score.transpose("system", INIT_TIME, "lead").values, constant])
+    systems = xr.DataArray(values, {**defined.coords, "system": names}, ("system", INIT_TIME, "lead"))
+    return {"rps": systems, "defined": defined}
+
+
+def _by_lead(tables: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a table by `lead`, the middle day of each week, with the coordinates of this day."""
+    field = tables[name].astype(float)
+    days = 1 + middle_of_weeks(tables.sizes["lead"])[: field.sizes[WEEK]]
+    coordinates = tables[["season", "fold"]].sel(lead=days)
+    if "third" in tables.coords:
+        coordinates = coordinates.assign_coords(third=tables["third"])
+    return field.rename({WEEK: "lead"}).assign_coords(lead=days).assign_coords(coordinates.coords)
+
+
+def scores(tables: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return the scores of the probability of each third, `(system, tercile, ...)`.
+
+    Returns:
+        roc_area: the probability that a random week with the third had a higher forecast probability than a random
+            week without it. Weeks of a step of 1/100 count half.
+        roc_area_by_week: the same for each week.
+        probability, observed, share: of each of ten bins of the probability, the mean probability, the observed
+            frequency and the share of cases, `(system, tercile, bin)`.
+    """
+    cases = tables["tercile_cases"].rename(tercile_step="probability")
+    total = cases.sum(WEEK)
+
+    def area(counts: xr.DataArray) -> xr.DataArray:
+        return roc_area(*(counts.sel(occurred=occurred, drop=True) for occurred in (0, 1)))
+
+    sums = tables["tercile_probability"].sum((WEEK, "occurred")).rename(tercile_step="probability")
+    binned = [
+        field.coarsen(probability=STEPS // RELIABILITY_BINS).sum().rename(probability="bin").drop_vars("bin")
+        for field in (total.sum("occurred"), total.sel(occurred=1, drop=True), sums)
+    ]
+    count, occurred, probabilities = binned
+    known = count.where(count > 0)
+    return {
+        "roc_area": area(total),
+        "roc_area_by_week": area(cases),
+        "probability": probabilities / known,
+        "observed": occurred / known,
+        "share": count / count.sum("bin"),
+    }

@@ -1,0 +1,144 @@
+"""Scores of the thirds of weekly means, against plain NumPy."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.stats import norm
+from scored_runs import metrics_of
+
+from sstcast.names import EQUAL_THIRDS, SCORED_YEARS, THIRDS
+from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.summary import summarise_again
+from sstcast.scores.terciles import TercileTables, by_date, rps, scores
+
+CORRELATION = 0.8 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+
+
+def test_rps_of_known_forecasts() -> None:
+    """Epstein's score: 0 for certainty, 2 for a certain forecast of the third at the other end."""
+    above, came = (np.array([1.0, 0.0, 2 / 3]), np.array([1.0, 0.0, 1 / 3])), (np.array([True] * 3),) * 2
+    np.testing.assert_allclose(rps(above, came), [0, 2, 1 / 9 + 4 / 9])
+
+
+def test_scores_equal_plain_numpy(scored: Run) -> None:
+    truth = Analysis.of(scored)
+    tables = TercileTables(truth, ["gaussian", "members"], {"gaussian": CORRELATION})
+    random = np.random.default_rng(0)
+    observed, forecasts, blocks = [], [], []
+    for dates in truth.blocks()[:2]:
+        climatology = truth.ahead(truth.statistics["climatology"], dates)
+        anomaly = truth.ahead(truth.sst, dates) - climatology
+        members = (anomaly + random.normal(0, 0.6, (3, *anomaly.shape))).astype(np.float32)
+        spread = np.where(truth.ocean, 0.5, 0).astype(np.float32) * np.ones_like(anomaly)
+        tables.begin(dates, anomaly)
+        tables.add("gaussian", dates, members, spread)
+        tables.add("members", dates, members, None)
+        observed.append(anomaly)
+        forecasts.append(members)
+        blocks.append(dates)
+    stop = blocks[-1].stop
+    middle = truth.windows.init_times[:stop] + np.timedelta64(4, "D")
+    day = xr.DataArray(middle, dims="d").dt.dayofyear.values  # 2004 is a leap year
+    limits = [
+        truth.on_tiles(tables.bounds[name].sel(day_of_leap_year=day)) for name in ("lower_bound", "upper_bound")
+    ]
+    ocean = truth.ocean
+    low, high = (limit[:, ocean].astype(float) for limit in limits)
+    week = np.concatenate(observed)[:, :7].astype(float).mean(1)[:, ocean]
+    members = np.concatenate(forecasts, 1)[:, :, :7].astype(float).mean(2)[:, :, ocean]
+    width = 0.5 * np.sqrt(CORRELATION[:7, :7].sum()) / 7
+    weights = np.broadcast_to(truth.area[ocean].astype(float), week.shape)
+    third = (week > low).astype(int) + (week > high)
+    chances = {
+        "gaussian": (norm.cdf((low - members.mean(0)) / width), norm.cdf((high - members.mean(0)) / width)),
+        "members": ((members <= low).mean(0), (members <= high).mean(0)),
+    }
+    dataset = tables.dataset()
+    found = scores(dataset)
+    for name, (below_low, below_high) in chances.items():
+        score = (below_low - (third == 0)) ** 2 + (below_high - (third <= 1)) ** 2
+        expected = (score * weights).sum(1) / weights.sum(1)
+        rows = (
+            dataset["tercile_rps_by_date"].sel(system=name)[:stop, 0]
+            / dataset["tercile_defined_by_date"][:stop, 0]
+        )
+        np.testing.assert_allclose(rows, expected, atol=2e-6)
+        by_third = below_low, below_high - below_low, 1 - below_high
+        for number, chance in enumerate(by_third):
+            got = {key: of.sel(system=name, tercile=THIRDS[number]) for key, of in found.items()}
+            step, came = np.minimum((chance.astype(np.float32) * 100).astype(int), 99), third == number
+            if name == "gaussian":
+                for place in range(10):
+                    inside = step // 10 == place
+                    total = weights[inside].sum()
+                    if total == 0:
+                        assert np.isnan(got["probability"][place])
+                        continue
+                    assert float(got["probability"][place]) == pytest.approx(
+                        (chance * weights)[inside].sum() / total, abs=2e-4
+                    )
+                    assert float(got["observed"][place]) == pytest.approx(
+                        weights[inside & came].sum() / total, abs=2e-4
+                    )
+                    assert float(got["share"][place]) == pytest.approx(total / weights.sum(), abs=2e-4)
+            hits, misses = (np.bincount(step[of], weights[of], 100) for of in (came, ~came))
+            area = (hits * (misses.cumsum() - misses / 2)).sum() / hits.sum() / misses.sum()
+            assert float(got["roc_area"]) == pytest.approx(area, abs=1e-4)
+    rates = [(weights * (third == number)).sum() / weights.sum() for number in range(3)]
+    came = dataset["tercile_observed_by_date"].sum(("init_time", "whole_week")) / np.nansum(
+        dataset["tercile_defined_by_date"]
+    )
+    np.testing.assert_allclose(came, rates, atol=1e-6)
+
+
+def test_evaluated_runs_and_references(scored: Run) -> None:
+    metrics = metrics_of(scored)
+    found = metrics["terciles"]
+    with ScoreFiles(scored.folder).open() as opened:
+        tables = opened.load()
+    rates = [found["observed"][third] for third in THIRDS]
+    assert sum(rates) == pytest.approx(1, abs=1e-5)
+    of = {name: row["rps"] for name, row in found["scores"].items()}
+    below = np.cumsum(rates)[:2]
+    assert of[SCORED_YEARS] == pytest.approx((below * (1 - below)).sum(), abs=1e-5)
+    expected = sum(rate * score for rate, score in zip(rates, (5 / 9, 2 / 9, 5 / 9), strict=True))
+    assert of[EQUAL_THIRDS] == pytest.approx(expected, abs=1e-5)
+    score = tables["tercile_rps_by_date"].sel(system="model").sum() / tables["tercile_defined_by_date"].sum()
+    assert of["model"] == pytest.approx(float(score), abs=2e-6)
+    for name in (SCORED_YEARS, EQUAL_THIRDS, "ridge"):
+        compared = metrics["ratios"]["rps"]["model"][name]
+        assert compared["ratio"] == pytest.approx(of["model"] / of[name], rel=1e-4)
+        assert compared["interval"][0] < compared["ratio"] < compared["interval"][1]
+    assert by_date(tables)["rps"].sizes == {"system": len(of), "init_time": metrics["forecasts"], "lead": 1}
+
+
+def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
+    """Files of earlier versions have none."""
+    metrics = metrics_of(scored)
+    with ScoreFiles(scored.folder).open() as opened:
+        older = opened.load().drop_dims("whole_week")
+    files = ScoreFiles(tmp_path)
+    recipe = metrics.pop("recipe")
+    files.write(older, {key: of for key, of in metrics.items() if key != "terciles"}, recipe)
+    again = summarise_again(files, files.read(), "persistence")
+    assert "terciles" not in again
+    assert "rps" not in again["ratios"]
+
+
+def test_no_cell_without_thirds_takes_part(scored: Run) -> None:
+    truth = Analysis.of(scored)
+    dates = truth.blocks()[0]
+    tables = TercileTables(truth, ["x"], {})
+    tables.bounds = tables.bounds.where(tables.bounds["lat"] > -11)
+    anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
+    tables.begin(dates, anomaly)
+    tables.add("x", dates, anomaly[None], None)
+    found = replace(truth).on_map(truth.area[None, None] * np.ones((1, 1, 1, 1), np.float32))[0, 0]
+    north = np.nansum(found[truth.anomalies["lat"].values > -11])
+    np.testing.assert_allclose(tables.defined[dates], north, rtol=1e-5)
+    assert (tables.rps[0, dates] == 0).all()  # a perfect forecast
