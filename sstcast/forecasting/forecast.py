@@ -362,7 +362,8 @@ class LoadedRun:
     def _with_samples(
         self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
     ) -> xr.Dataset:
-        """Add what joint samples tell: the interval of the share of the sea, places, and the samples themselves.
+        """Add what follows from joint samples: the interval of the share of the sea, places, and the samples
+        themselves.
 
         Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
         """

@@ -69,7 +69,7 @@ def with_places(
         places: the places.
         weights: their weights in the cells, `[place, lat, lon]` (see `Places.weights`).
         shares: shares of an area in per cent, for the probability that at least so much of it is in a heatwave.
-        errors: standardised errors `[lead + AROUND, cell, sample]`, which areas need.
+        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`, which areas need.
         lowest: the freezing point `[cell]` in degC, NaN where there is none.
 
     Returns:

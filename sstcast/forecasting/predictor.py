@@ -224,8 +224,8 @@ class TrainedRun(Models):
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             elif config.name in LINEAR:
-                days = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
-                models.append(days.system(config.name, refit, data.kinds, **config.options))
+                fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
+                models.append(fitter.system(config.name, refit, data.kinds, **config.options))
                 continue
             model = build_forecaster(
                 config.name,

@@ -131,8 +131,10 @@ class SpreadCalibrator:
         sums = np.zeros(0)
         counts = np.zeros((len(SEASONS), self.data.horizon))
         cross = np.zeros((self.data.horizon, self.data.horizon))
-        climate = self.climatological.values.isel(lead=0).values  # [season, lat, lon]
-        climate = np.where((climate > SMALLEST_STD).any(0), climate, np.float32(np.nan))
+        climatological_std = self.climatological.values.isel(lead=0).values  # [season, lat, lon]
+        climatological_std = np.where(
+            (climatological_std > SMALLEST_STD).any(0), climatological_std, np.float32(np.nan)
+        )
         for errors in self._errors(predictor):
             if not sums.size:
                 sums = np.zeros((*counts.shape, *errors.shape[2:]))
@@ -142,10 +144,10 @@ class SpreadCalibrator:
                 in_season = season == number
                 counts[number] += in_season.sum(0)
                 sums[number] += np.einsum("sl,slyx->lyx", in_season.astype(np.float32), squares)
-            standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
+            standard = np.nan_to_num(values / climatological_std[season]).reshape(*season.shape, -1)
             cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
         weights = area_weights(self.cube["lat"]).values[:, None] * np.ones(self.cube.sizes["lon"])
-        width = self._labelled(pooled(sums, counts, climate, weights))
+        width = self._labelled(pooled(sums, counts, climatological_std, weights))
         return Spread(in_scratch(width), _correlation(cross))
 
     def _labelled(self, values: NDArray[np.float32]) -> xr.DataArray:
@@ -227,8 +229,10 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
     prior = SEASON_DAYS / EVERY
-    season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
-    pattern *= (by_lead * season)[..., None]
+    season_factor = (errors @ weights + prior * by_lead) / (
+        (pattern @ weights) * counts * by_lead + prior * by_lead
+    )
+    pattern *= (by_lead * season_factor)[..., None]
     spread[..., valid] = np.maximum(np.sqrt(pattern, out=pattern), SMALLEST_STD)
     return spread
 

@@ -55,8 +55,8 @@ class Protocol:
 
     Attributes:
         first, last: the first and the last year that is forecast.
-        fold: the number of years in a fold, which one training is tested on. The last fold may be shorter.
-        validation: the number of years before a fold that select the weights.
+        fold: the number of years in a fold, on which one trained model is tested. The last fold may be shorter.
+        validation: the number of years before a fold on which the weights are selected.
         every: days from one initial date to the next.
     """
 

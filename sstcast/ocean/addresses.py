@@ -129,7 +129,7 @@ def open_address(path: Path) -> xr.Dataset:
 
 
 def day_states(data: DataConfig) -> xr.DataArray:
-    """Return a hash `(time)` of what the server tells of the chunks that hold each day in the region.
+    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region.
 
     A day whose hash is the same has the same values. Raises SSTCastError like `open_address`.
     """

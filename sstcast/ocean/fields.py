@@ -154,11 +154,11 @@ def find_field(
     if is_sst and not units:
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
-    factor, zero = celsius(units, path, name) if is_sst else (1, 0)
+    factor, offset = celsius(units, path, name) if is_sst else (1, 0)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
-    field = field + np.float32(zero) if zero else field
+    field = field + np.float32(offset) if offset else field
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
 
 

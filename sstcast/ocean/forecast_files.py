@@ -2,8 +2,8 @@
 
 They follow the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
 
-A forecast is valid on the day of initial time + lead. Bounds of the lead that span a day, and the attribute
-`GRIB_stepType` of averages over the 24 hours before that time, tell if it is of an earlier day. OceanBench's
+A forecast is valid on the day of initial time + lead. It may be of an earlier day, if the lead has bounds that
+span a day, or if the attribute `GRIB_stepType` marks an average over the 24 hours before that time. OceanBench's
 `lead_day_index` counts days from `first_day_datetime`, which is the first day forecast.
 """
 

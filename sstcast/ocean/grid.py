@@ -179,14 +179,18 @@ def on_cells(
         mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
         return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
     nearby_sst = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
-    for axis, cell in width.items():
+    for axis, cell_width in width.items():
         centres, targets = nearby_sst[axis].values, grid[axis].values
         nearby_sst = nearby_sst.isel(
-            {axis: (centres > targets[0] - 1.01 * cell) & (centres < targets[-1] + 1.01 * cell)}
+            {axis: (centres > targets[0] - 1.01 * cell_width) & (centres < targets[-1] + 1.01 * cell_width)}
         )
         centres = nearby_sst[axis].values
-        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell
-        if not is_complete or centres[0] - targets[0] > cell / 2 or targets[-1] - centres[-1] > cell / 2:
+        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell_width
+        if (
+            not is_complete
+            or centres[0] - targets[0] > cell_width / 2
+            or targets[-1] - centres[-1] > cell_width / 2
+        ):
             raise SSTCastError(
                 f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; {remedy}"
             )

@@ -45,7 +45,7 @@ FROZEN_RANGE, FROZEN_SHARE = (
     0.02,
     0.1,
 )  # degC above the lowest value, and the share of days there in a cell that freezes
-FEWEST_YEARS = 20  # of a base period, of which nothing needs to be said
+FEWEST_YEARS = 20  # a base period with fewer years is reported
 LAYOUT = 3  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")

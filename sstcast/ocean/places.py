@@ -258,7 +258,8 @@ def _weigh_point(
         return
     ends = [bounds(fraction[axis].values) for axis in ("lat", "lon")]
     row, column = (
-        min(int(np.searchsorted(of[:, 1], value)), len(of) - 1) for of, value in zip(ends, (lat, lon), strict=True)
+        min(int(np.searchsorted(cell_bounds[:, 1], value)), len(cell_bounds) - 1)
+        for cell_bounds, value in zip(ends, (lat, lon), strict=True)
     )
     if not ocean[row, column]:
         rows, columns = np.nonzero(ocean)
@@ -278,6 +279,6 @@ def _weigh_point(
 
 def _kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
     """Return the great-circle distances of a point from other points, in km, by the haversine formula."""
-    phi, phis, apart = np.radians(lat), np.radians(lats), np.radians(lons - lon)
-    half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(apart / 2) ** 2
+    phi, phis, lon_difference = np.radians(lat), np.radians(lats), np.radians(lons - lon)
+    half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(lon_difference / 2) ** 2
     return np.asarray(2 * EARTH * np.arcsin(np.sqrt(half)))

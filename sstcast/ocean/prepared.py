@@ -156,8 +156,9 @@ class Record(JsonRecord):
 def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
-    The source is read only if its files have changed, and of a URL only days whose chunks have changed, and the
-    last `RECHECKED`. If the source is gone, no days count as changed, because the stores made from it still exist.
+    The source is read only if its files have changed. From a URL, only days whose chunks have changed and the last
+    60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made from
+    it still exist.
     """
     path, prepared = data.path, Prepared.of(data)
     cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")

@@ -389,7 +389,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
         missing_days = calendar.difference(days)
         raise SSTCastError(
             f"{path}: {counted(len(missing_days), 'missing day')} in time, the first {missing_days[0]:%Y-%m-%d}, "
-            f"up to {longest} in a row; fetch them, or fill them with data.gaps: {longest}"
+            f"up to {longest} in a row; add them, or fill them with data.gaps: {longest}"
         )
     if not gaps:
         return sst

@@ -128,7 +128,7 @@ def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits
             start, stop = splits.given[name]
             raise SSTCastError(
                 f"{where}: has {first}..{last}, but no day of the run's data.splits.{name}, {start}..{stop}; "
-                "choose another"
+                "give another source, or one with these days"
             )
     return validate(Splits, spans, where)
 

@@ -84,7 +84,9 @@ class Windows:
         wrap: bool = False,
         predictors: Mapping[str, Tensor] | None = None,
     ) -> "Windows":
-        """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
+        """Return windows that start on every day. With a horizon, there is one window fewer than possible, as in
+        the paper.
+        """
         starts = np.arange(before, len(days) - history - horizon + (horizon == 0))
         return cls(values, ocean, days, shape, history, horizon, place, starts, before, wrap, predictors or {})
 

@@ -111,7 +111,10 @@ class Analysis:
         """
         ocean = to_tiles(cells.values, self.index) & self.ocean
         if not ocean.any():
-            raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
+            raise SSTCastError(
+                "--region: the forecasts have no values where the truth has ocean; give another --region "
+                "or --truth"
+            )
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
         return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
 

@@ -166,8 +166,10 @@ class AreaTables:
             shares = heatwave_shares(hot, forecast_mean - below, width, errors, self.weights)[1:]
             for number, share in enumerate(SHARES):
                 least = np.float32(share / 100 - ROUNDING_SHARE)
-                missed = np.square((shares >= least).mean(-1) - (observed_share >= least))
-                self.brier[number, system_index, :, date] = np.where(np.isnan(observed_share), np.nan, missed).T
+                squared_error = np.square((shares >= least).mean(-1) - (observed_share >= least))
+                self.brier[number, system_index, :, date] = np.where(
+                    np.isnan(observed_share), np.nan, squared_error
+                ).T
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by date and lead, NaN on dates that are not scored."""

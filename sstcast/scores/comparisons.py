@@ -128,10 +128,10 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
     if count < 2 or None in ratios:
         return None
     values = np.array(ratios, float)
-    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
-    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
-    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
+    mean, standard_error = values.mean(), values.std(ddof=1) / np.sqrt(count)
+    half_width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * standard_error
+    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / standard_error) if standard_error > 0 else np.nan
+    return {"interval": json_numbers([mean - half_width, mean + half_width]), "p_value": json_numbers(p_value)}
 
 
 def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ def _has_linear_base(run: Run) -> bool:
 
 
 def tell_weights(places: Places, data: DataConfig) -> None:
-    """Say how much of each place lies in the region. Raises SSTCastError if it is too little of an area."""
+    """Log how much of each area lies in ocean cells of the region. Raises SSTCastError if it is less than half."""
     cube = Prepared.of(data).open_cube()
     inside = in_tiles(data.box, (cube.sizes["lat"], cube.sizes["lon"]))
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
@@ -164,7 +164,7 @@ def reference(name: str) -> str | Run:
 def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
     """Compare the errors of two runs in degC, date by date. Evaluate the runs first if necessary.
 
-    Returns the comparison with `other_run`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
+    Returns the comparison with `other_run`, in the form of `metrics["ratios"]["mse"]["model"]` for a reference.
 
     Raises SSTCastError if the runs do not forecast the same days of the same ocean.
     """

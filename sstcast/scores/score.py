@@ -374,7 +374,7 @@ class FileSpread(Spread):
         """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
         values = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((values <= 0) | np.isinf(values)).any():
-            raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
+            raise SSTCastError(f"{self.path}: a spread is infinite or not positive; leave it out, or {REMEDY}")
         return values.transpose(*FIELD)
 
 

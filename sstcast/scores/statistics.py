@@ -132,23 +132,23 @@ class Statistics:
             spread = None if spread_of_block is None else spread_of_block[part]
             dates, mean = of_part.dates, degrees.mean(0)
             state = False if self.heatwaves is None else self.heatwaves.state(dates)
-            tables = [
+            updates = [
                 partial(sums.add_errors, members.mean(0), mean, of_part),
                 partial(sums.add_distributions, degrees, mean, spread, present, of_part, state),
             ]
             if self.heatwaves is not None:
-                tables.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
+                updates.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
             if self.terciles is not None:
-                tables.append(partial(self.terciles.add, name, dates, degrees, spread))
+                updates.append(partial(self.terciles.add, name, dates, degrees, spread))
             if self.points is not None:
-                tables.append(partial(self.points.add, name, dates, mean, spread))
+                updates.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
-                tables.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
+                updates.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
             if self.events is not None and spread is not None:
-                tables.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
+                updates.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
             with ThreadPoolExecutor(THREADS) as threads:
-                for table in [threads.submit(table) for table in tables]:
-                    table.result()
+                for future in [threads.submit(future) for future in updates]:
+                    future.result()
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by `system`.

@@ -315,14 +315,14 @@ def _areas(tables: xr.Dataset) -> Scores:
     scored_systems = [
         str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]
     ]
-    parts, chances = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
+    parts, brier_parts = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
     scores_by_area: Scores = {}
     for area in map(str, tables["area"].values):
         scores_by_area[area] = {
             name: _numbers(parts, system=name, area=area)
             | {
                 "share": {
-                    f"{share}": _numbers(chances, system=name, area=area, share=share)
+                    f"{share}": _numbers(brier_parts, system=name, area=area, share=share)
                     for share in tables["share"].values.tolist()
                 }
             }
@@ -363,14 +363,16 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
         names, field = _known(field), field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead")
-        dates = LossComparison(field)
-        values = {name: dates.loss(field.sel(system=name).values) for name in names}
+        loss_comparison = LossComparison(field)
+        values = {name: loss_comparison.loss(field.sel(system=name).values) for name in names}
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
         bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
-                by_reference[base] = dates.compare(values[name], values[base], (name, base, LOSSES[loss]))
+                by_reference[base] = loss_comparison.compare(
+                    values[name], values[base], (name, base, LOSSES[loss])
+                )
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))

@@ -62,7 +62,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "climatology_past": {"long_name": "climatology of the days of history", **_CELSIUS},
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
-    "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
+    "climatology": {"long_name": "climatology of the base period", **_CELSIUS},
     "scale": {"long_name": "scale in degC of one standardised unit", **_DIFFERENCE},
     "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
