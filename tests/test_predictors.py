@@ -86,6 +86,8 @@ def test_a_line_for_each_predictor_says_what_it_is_worth(run: Run, alone: Run, c
     assert "predictors" not in alone_metrics
     assert "without soi" not in alone_metrics["systems"]
     assert alone_metrics["scores"]["multiscale ridge"] == scores["multiscale ridge"]  # baselines read SST alone
+    compared = sstcast.evaluate(run, against=alone).value["ratios"]["mse"]["model"]["alone"]
+    assert compared["ratio"] == pytest.approx(own / without, rel=1e-4)
     report = sstcast.report(run).path.read_text()
     assert "soi: index from soi.csv, known 5 days after its span" in report
     assert "Predictor soi: MSE" in report

@@ -164,6 +164,14 @@ def day_states(data: DataConfig) -> xr.DataArray:
     ).sortby("time")
 
 
+def metadata_digest(path: Path) -> str:
+    """Hash the metadata of the Zarr store at a URL, which change when it grows. Raises like `open_address`."""
+    store, version = _find(path)
+    names = [name for of_version, name, _ in FORMATS if of_version == version]
+    texts = [json.dumps(store.json(name), sort_keys=True) for name in names]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
 def fingerprint(states: xr.DataArray) -> str:
     """Return a hash of the states of all days (see `day_states`)."""
     days = states["time"].values.astype("datetime64[D]")

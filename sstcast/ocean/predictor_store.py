@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import warn_once
+from sstcast.ocean.addresses import Unreachable, metadata_digest
 from sstcast.ocean.objects import is_object, is_there, state
-from sstcast.storage.artefacts import as_text, clear_leftovers, is_up_to_date, noted, read_recipe
+from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, noted, read_recipe
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.stores import open_written
@@ -49,7 +51,8 @@ class StoredPredictor(ABC):
         self.name, self.config, self.data = name, data.predictors[name], data
         path, source = self.config.path, self.config.source
         keys = [getattr(self.config, key) for key in KEYS]
-        keys.insert(1, source if is_object(path) or source == "sample" else str(path.resolve()))
+        is_name = is_object(path) or isinstance(path, Address) or source == "sample"
+        keys.insert(1, source if is_name else str(path.resolve()))
         self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
 
     @property
@@ -78,13 +81,18 @@ class StoredPredictor(ABC):
         Raises SSTCastError if the source cannot be read or does not serve.
         """
         recipe = {key: getattr(self.config, key) for key in KEYS}
-        recipe |= {"layout": LAYOUT, "files": state(self.config.path)} | self.recipe(cube)
+        recipe |= {"layout": LAYOUT, "files": self.source_state()} | self.recipe(cube)
         clear_leftovers(self.path)
         absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()
         if absent or is_up_to_date(self.path, recipe):
             return False
         self.write(cube, recipe)
         return True
+
+    def source_state(self) -> str:
+        """Return a fingerprint of the source's files. Of a URL, it only tells whether the store has grown."""
+        path = self.config.path
+        return metadata_digest(path) if isinstance(path, Address) else state(path)
 
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         """Return what the store depends on besides the keys and files of the source."""
@@ -123,9 +131,13 @@ class StoredPredictor(ABC):
         It is read only if its files have changed. If it is gone, it does not count as changed.
         """
         made, path = read_recipe(self.path) or {}, self.config.path
-        if not is_there(path) or made.get("files") == state(path):
+        try:
+            if not is_there(path) or made.get("files") == self.source_state():
+                return ""
+            units, is_same = self.compare()
+        except Unreachable as error:
+            warn_once(f"{error}; not compared with {self.path}")
             return ""
-        units, is_same = self.compare()
         if units != self.units:
             return f"{path}: the predictor {self.name} is in {units!r} now, but its store in {self.units!r}"
         told = f"{path}: tells other values of the predictor {self.name} on the days of the splits"

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from bucket_server import serving
 from logged import logged
 from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
 
+from sstcast.ocean import addresses
 from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -203,3 +205,25 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Pat
     wind().to_netcdf(tmp_path / "days.nc")
     with refused("days.nc", "several days", "kind: grid"):
         predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")
+
+
+def test_a_url_is_read_again_when_its_store_has_grown(
+    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "RETRIES", 0)
+    served = tmp_path / "served"
+    with serving(served) as (url, server):
+        source = f"{url}/wind.zarr"
+        wind(days=DAYS[:1400]).to_zarr(served / "wind.zarr", mode="w", zarr_format=2)
+        stored, _ = predictor(tmp_path, sst_file, source, delay=2)
+        assert stored.open().sizes["time"] == 1400
+        server.seen.clear()
+        predictor(tmp_path, sst_file, source, delay=2)
+        assert not server.asked("u10/")
+        data = wind()
+        data["u10"][:1400] = wind(days=DAYS[:1400])["u10"].values
+        data.to_zarr(served / "wind.zarr", mode="w", zarr_format=2)
+        stored, prepared = predictor(tmp_path, sst_file, source, delay=2)
+        assert stored.open().sizes["time"] == 1461
+        assert prepared.open_anomalies()["predictor_wind"][-1].notnull().any()
+    assert not stored.changed()

@@ -134,11 +134,14 @@ def test_no_model_reads_the_host(tmp_path: Path, name: str, positional: str) -> 
 def test_a_predictor_does_not_read_the_host(tmp_path: Path, name: str) -> None:
     windows = windows_of(3, 0, 0)
     told = torch.from_numpy(np.random.default_rng(1).standard_normal((len(windows.days), 2), np.float32))
+    ahead = torch.stack([windows.values.roll(-day, 0) for day in range(HORIZON)], 1)
     index, grid = "{kind: index, source: data/sample/soi.csv, delay: 10}", "{kind: grid, source: sample, delay: 1}"
-    read = replace(windows, predictors={"soi": told, "sst": windows.values.flip(0)})
-    keys = f"data.predictors={{soi: {index}, sst: {grid}}}"
-    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", keys)
-    assert trainer.model.reads == {"soi": 2, "sst": HISTORY}
+    forecast, static = "{kind: forecast, source: f.nc}", "{kind: static, source: s.nc}"
+    field = windows.values.flip(0)
+    read = replace(windows, predictors={"soi": told, "sst": field, "gefs": ahead, "depth": field})
+    keys = f"data.predictors={{soi: {index}, sst: {grid}, gefs: {forecast}, depth: {static}}}"
+    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", keys, f"data.horizon={HORIZON}")
+    assert trainer.model.reads == {"soi": 2, "sst": HISTORY, "gefs": HORIZON, "depth": 1}
     assert not crossings(trainer)
 
 
