@@ -19,11 +19,15 @@
 # 1982 to 2016.
 
 # %%
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from IPython.display import display
 
 import sstcast
+from sstcast.figures.events import draw_events_by_year
 
 config = sstcast.load_config("configs/mpnn-vn.yaml", ["data.directory=../data/prepared"])
 sstcast.prepare(config)
@@ -68,6 +72,20 @@ plt.show()
 # %% [markdown]
 # The last two years are far above the climatology. A forecast that falls back to the climatology must fail there.
 #
+# ## Marine heatwaves
+#
+# Five or more days above the 90th percentile of the season are a heatwave (`docs/heatwaves.md`). `sstcast.heatwaves`
+# finds all of them. Here are those of the same cell, each at its peak.
+
+# %%
+place = cube.sst.sel(cell, method="nearest")
+Path("../data/cell.csv").write_text(f"name,lat,lon\ncell,{float(place.lat)},{float(place.lon)}\n")
+events = sstcast.heatwaves("sample", "../data/cell.csv", out="../data/cell-heatwaves.csv").value
+display(draw_events_by_year(events, title=f"{len(events)} heatwaves, against {events.baseline[0]}"))
+strongest = events.loc[events.intensity_cumulative.idxmax()]
+strongest[["start", "peak", "end", "duration", "intensity_max", "intensity_cumulative", "category"]]
+
+# %% [markdown]
 # ## A tile is a graph
 #
 # The field is cut into tiles of 30 by 30 nodes. Each node is joined to its eight neighbours, except on land. Edges are

@@ -37,7 +37,7 @@ sys.path.insert(0, "..")  # the studies lie beside the package, not in it
 from studies import wl
 
 # %% [markdown]
-# `sstcast benchmark` knows these data sets by name. If raw files are missing, it names them and where to put them.
+# `sstcast benchmark` knows these data sets by name. It downloads raw files that are missing.
 
 # %%
 print("\n".join(line[:110] for line in sstcast.datasets("../data/graphs")[:12]), "\n...")

@@ -15,10 +15,10 @@
 # # Table 5: five systems, three horizons
 #
 # Cai et al. (2023) forecast the sea surface temperature of the tropical Pacific 4, 2 and 1 weeks ahead with five
-# systems. `sstcast table5` repeats the whole experiment, which downloads 40 years and trains for days on a GPU. This
+# systems. `sstcast table5` repeats the whole experiment, which downloads 40 years and trains for many hours on a GPU. This
 # notebook runs it on a quarter of the ocean that ships with sstcast, with small models and five steps each, to show its
-# output. Do not compare these numbers with the paper's. `docs/table5.md` explains how to run the whole experiment, and
-# how it differs from the published one.
+# output. Do not compare these numbers with the paper's. `docs/table5.md` explains how to run the whole experiment,
+# and `docs/table5-differences.md` how it differs from the published one.
 
 # %%
 # %matplotlib inline

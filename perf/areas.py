@@ -16,7 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.areas import area_means
-from sstcast.forecasting.predictor import Predictor, in_degrees, predictor_of
+from sstcast.forecasting.fields import in_degrees
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels
 from sstcast.forecasting.spread import Spread, calibrated
 from sstcast.geo import area_weights
@@ -24,7 +25,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.comparison import over_folds
+from sstcast.scores.comparisons import over_folds
 from sstcast.scores.distributions import Gaussian, crps
 
 Array = NDArray[np.floating]

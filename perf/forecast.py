@@ -28,7 +28,7 @@ from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.storage.cf import write
+from sstcast.storage.dataset_files import write
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster
 

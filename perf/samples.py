@@ -19,7 +19,7 @@ import xarray as xr
 from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, sampled
 from sstcast.ocean.prepare import DAYS_PER_CHUNK
-from sstcast.storage.cf import write_zarr
+from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.stores import open_written
 
 ROWS, COLUMNS, HORIZON = 60, 180, 28

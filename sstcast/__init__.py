@@ -12,6 +12,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 from sstcast._version import __version__ as __version__
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
+from sstcast.api.heatwaves import heatwaves
 from sstcast.api.papers import table, table5
 from sstcast.api.results import evaluate, hindcast, leaderboard, map, page, report, score
 from sstcast.api.runs import build_forecaster, combine, forecast, load, train, update
@@ -27,6 +28,7 @@ __all__ = [
     "evaluate",
     "fetch",
     "forecast",
+    "heatwaves",
     "hindcast",
     "init",
     "leaderboard",

@@ -24,17 +24,17 @@ import typer
 import sstcast
 from sstcast._version import __version__
 from sstcast.api.papers import TABLE5
+from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
 from sstcast.sources import KNOWN
 from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, expand_user, is_full
 from sstcast.storage.memory import keep_memory
-from sstcast.workers import choose_threads
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
-    from sstcast.api.update import Update
     from sstcast.ocean.raw import RawContents
+    from sstcast.reports.update import Update
     from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport
 
@@ -49,6 +49,8 @@ METAVARS = {  # the default is the argument's name in capitals
     "overrides": "KEY=VALUE",
     "years": "FIRST:LAST",
     "against": "RUN|BASELINE",
+    "data": "SOURCE|RUN|FORECAST",
+    "baseline": "fixed|moving|detrended",
     "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
@@ -153,7 +155,7 @@ def options(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only results and warnings.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also print what is read and chosen.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Printer tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks.")] = False,
 ) -> None:
     """Forecast sea surface temperature with graph networks."""
 
@@ -215,7 +217,7 @@ def _parameters(function: Callable[..., Any], argument: str, several: bool) -> I
     """Yield the parameters of a command as Typer reads them."""
     texts = _explained(function)
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.annotation.startswith("xr."):  # only Python has objects
+        if parameter.annotation.startswith(("xr.", "Mapping[")):  # only Python has objects
             continue
         is_list = parameter.annotation.startswith("Sequence[") or (several and name == argument)
         type_name = parameter.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
@@ -282,6 +284,7 @@ def print_nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
+    from sstcast.figures.event_scores import events
     from sstcast.figures.places import areas
     from sstcast.figures.points import points
     from sstcast.figures.tables import print_scores, print_sheets
@@ -290,6 +293,8 @@ def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] =
     if "places" in result.value:
         print_sheets(areas(result.value, label))
     print_sheets(points(result.value, label))
+    if "events" in result.value:
+        print_sheets(events(result.value, label))
     _file(result)
 
 
@@ -309,6 +314,7 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
         print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
+verb("heatwaves", "Data", "data")(_file)
 verb("init", "Data", "source")(_lines)
 
 

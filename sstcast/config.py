@@ -178,18 +178,23 @@ class PredictorConfig(FieldSource):
     - `kind: index` is one number a day or a month: a CSV of dates and values, a table of CPC or PSL with the
       column `variable`, a NetCDF series, or the mean of daily SST over the box `region` (`nino34`, a name in
       `configs/regions.yaml` or `W,E,S,N`).
+    - `kind: grid` is a daily field, of which past values are read. `variable` names it if the file has several.
+    - `kind: forecast` is a forecast of a daily field, of which the newest issue is read on the days ahead. With
+      `perfect`, the source is an analysis instead, which nobody has on the initial date.
+    - `kind: static` is a field that does not change. Linear systems do not read it.
     - A value is known `delay` days after the last day of its span: a day, a month or, for running means of months,
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
       unless `missing` is `climatology`.
     """
 
-    kind: Literal["index"]
+    kind: Literal["index", "grid", "forecast", "static"]
     source: Place
     region: str = added("")
     delay: int = Field(default=0, ge=0, le=366)
     span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
     missing: Literal["error", "climatology"] = added("error")
+    perfect: bool = added(False)
 
     @property
     def path(self) -> Path:
@@ -202,6 +207,12 @@ class PredictorConfig(FieldSource):
     def _no_gaps(self) -> "PredictorConfig":
         if self.gaps:
             raise ValueError("gaps: a filled day would tell of later ones; leave it out, missing days are counted")
+        if self.perfect and self.kind != "forecast":
+            raise ValueError("perfect: is for kind: forecast alone; leave it out")
+        if self.kind == "static" and self.delay:
+            raise ValueError("delay: a field that does not change is always known; leave it out")
+        if self.kind != "index" and (self.region or self.span != 1):
+            raise ValueError(f"{'region' if self.region else 'span'}: is for kind: index alone; leave it out")
         return self
 
 

@@ -105,8 +105,8 @@ def bounds(axis: "Axis | xr.DataArray") -> Axis:
     between the centres, and the outer cells extend as far outwards as inwards. The cells of an evenly spaced axis
     all have its mean width, so that rounded centres do not matter.
     """
-    if own := _own(axis):
-        return np.stack([own[SOUTH].values, own[NORTH].values], axis=1)
+    if edges := _own(axis):
+        return np.stack([edges[SOUTH].values, edges[NORTH].values], axis=1)
     centres = np.asarray(axis)
     if evenly_spaced(centres):
         half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2

@@ -15,6 +15,7 @@ BASELINES = {  # name: `model.name`
     DEFAULT_REFERENCE: "multiscale-ridge",
 }
 LINEAR_BASE = "linear base"  # of the run's network: the linear system whose forecast the network changes
+PERFECT = "perfect: analyses of days that nobody knows yet"  # of a predictor; scores with it are not of forecasts
 WITHOUT_PREDICTOR = "without "  # before a predictor's name: the linear system of the run that does not read it
 EQUAL_THIRDS, SCORED_YEARS = TERCILE_REFERENCES = ("a third each", "base rates of the scored years")
 BIAS_REMOVED = ", bias removed"  # after a system's name: the system minus its mean error in other years

@@ -1,4 +1,4 @@
-"""Threads, worker processes, dask clusters and signals."""
+"""Worker processes: how many fit on this machine, and a pool that ends with its parent."""
 
 import multiprocessing
 import os
@@ -10,10 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import FrameType
 from typing import Any
-
-from sstcast.errors import SSTCastError
 
 BYTES_PER_PROCESS = 2**29  # with the libraries and a small ocean
 
@@ -57,29 +54,6 @@ def processes(count: int, initializer: Callable[..., object], *arguments: Any) -
         pool.shutdown(cancel_futures=True)
 
 
-class StopRequest:
-    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`. A later Ctrl-C interrupts at once.
-
-    Only the main thread receives signals. In other threads, such as a cluster's workers, the block has no effect.
-    """
-
-    def __enter__(self) -> "StopRequest":
-        self.signal: int | None = None
-        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        self._previous = {s: signal.signal(s, self._on_signal) for s in signals}
-        return self
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is None:
-            self.signal = number
-        elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not interrupt saving
-            raise KeyboardInterrupt
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-
 @contextmanager
 def _ignoring_ctrl_c() -> Iterator[None]:
     """Ignore Ctrl-C in the `with` block; processes started there ignore it from the beginning."""
@@ -105,42 +79,3 @@ def _start_worker(initializer: Callable[..., object], arguments: tuple[Any, ...]
 
     threading.Thread(target=follow, daemon=True).start()
     initializer(*arguments)
-
-
-CONNECT_TIMEOUT = "10s"
-
-
-def choose_threads() -> None:
-    """Set dask's scheduler to threads, unless one is configured.
-
-    dask's default, and the name "threads", would import distributed to look for a client, which doubles the import
-    time.
-    """
-    import dask.threaded
-
-    if dask.config.get("scheduler", None) is None:
-        dask.config.set(scheduler=dask.threaded.get)
-
-
-@contextmanager
-def cluster(address: str | None) -> Iterator[Any]:
-    """Run dask computations in the `with` block on the scheduler at `address`, or on local threads if None.
-
-    Yields the scheduler's `Client`, or None. Raises SSTCastError if dask.distributed is not installed or no
-    scheduler answers at `address`.
-    """
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
-    try:
-        client = Client(address, timeout=CONNECT_TIMEOUT)
-    except (OSError, ValueError) as error:
-        raise SSTCastError(
-            f"--scheduler {address}: no dask scheduler answers; start one or omit the option"
-        ) from error
-    with client:
-        yield client

@@ -19,7 +19,7 @@ from sstcast.errors import Interrupted
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.log import LOG
-from sstcast.workers import StopRequest
+from sstcast.stopping import StopRequest
 
 EVERY = 6  # days from one initial date to the next
 QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}

@@ -16,7 +16,7 @@ from torch_geometric.utils import from_networkx
 import sstcast
 from sstcast.cli import app
 
-EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "build_forecaster"]
+EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "heatwaves", "build_forecaster"]
 LATER = ["status", "datasets", "init", "page", "map", "report", "leaderboard", "update"]
 ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark", *LATER]
 ONLY_PRINTED = {"doctor", "models", "runs"}

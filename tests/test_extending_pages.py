@@ -24,7 +24,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / path.name).symlink_to(path)
     model, entry = blocks("docs/own-model.md")[:2]
     (folder / "sstcast/models/diffusion.py").write_text(model)
-    insert(folder / "sstcast/models/__init__.py", r"^MODELS\b.*{\n", entry)
+    insert(folder / "sstcast/models/registry.py", r"^MODELS\b.*{\n", entry)
     metric = re.search(r"^class .*?(?=^METRICS)", blocks("docs/own-metric.md")[0], re.M | re.S)
     assert metric
     insert(folder / "sstcast/scores/metrics.py", r"^(?=METRICS\b)", f"{metric[0]}\n\n")

@@ -8,7 +8,6 @@ import xarray as xr
 from scored_runs import configure
 from small_ocean import make_sst
 
-from sstcast.api.update import update
 from sstcast.figures.results import Results
 from sstcast.figures.tables import print_scores
 from sstcast.forecasting.forecast import forecast
@@ -16,6 +15,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.reports import report
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.report import write_report
+from sstcast.reports.update import update
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import score

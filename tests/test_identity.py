@@ -12,8 +12,9 @@ from untrained import make_run
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.ocean.digests import digests
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, digests
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare_runs, evaluate
 from sstcast.storage.artefacts import fingerprint

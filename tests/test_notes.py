@@ -13,7 +13,8 @@ from refusals import refused
 
 from sstcast.storage import artefacts
 from sstcast.storage.artefacts import as_text, check_intact, is_intact, is_up_to_date, noted, write_json
-from sstcast.storage.cf import describe, write, write_zarr
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write, write_zarr
 
 RECIPE = {"layout": 1, "weights": "abc"}
 

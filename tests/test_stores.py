@@ -16,7 +16,8 @@ import xarray as xr
 from numcodecs import FixedScaleOffset, Shuffle, Zstd
 
 from sstcast.errors import SSTCastError
-from sstcast.storage.cf import describe, write, write_zarr
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written, open_zarr
 
 REMEDY = "get it again"

@@ -12,10 +12,10 @@ from served_days import DAY, LAST, publish, put, serving
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast.api.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
+from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
 from sstcast.sources import remote
 from sstcast.sources.noaa import Aws, Ncei

@@ -2,7 +2,8 @@
 
 import xarray as xr
 
-from sstcast.forecasting.predictor import FIELD, Predictor, axes, in_degrees
+from sstcast.forecasting.fields import FIELD, axes, in_degrees
+from sstcast.forecasting.predictor import Predictor
 from sstcast.scores.analysis import Analysis
 
 

@@ -154,14 +154,16 @@ def prepare(
     overrides: Sequence[str] = (),
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> None:
     """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+        predictors: xarray objects by name in place of the sources of `data.predictors` (`docs/predictors.md`).
 
     Returns:
         Nothing. `open` opens the stores.
@@ -175,10 +177,10 @@ def prepare(
     Examples:
         >>> sstcast.prepare(config)
     """
+    from sstcast.dask_schedulers import cluster
     from sstcast.ocean.prepare import prepare_all
-    from sstcast.workers import cluster
 
-    oceans = as_config(config, overrides, source).oceans
+    oceans = as_config(config, overrides, source, predictors).oceans
     with cluster(scheduler):
         prepare_all(oceans)
 
@@ -187,7 +189,7 @@ def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
     """Open the stores made by `prepare`, lazily.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
 
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land, and the anomalies, `anomaly(time, lat, lon)` in
@@ -210,7 +212,7 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
     """Cut a split into windows of history and future, T - history - horizon per tile for T days.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         split: `train`, `validation` or `test`.
 
     Returns:
@@ -288,7 +290,7 @@ def benchmark(
         `seconds`.
 
     Raises:
-        SSTCastError: raw files are missing or damaged, or an option is invalid.
+        SSTCastError: raw files are damaged or cannot be downloaded, or an option is invalid.
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
@@ -320,16 +322,19 @@ def as_config(
     config: RunConfig | Path | str,
     overrides: Sequence[str] = (),
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> RunConfig:
     """Return a configuration unchanged, or read it from a path with `overrides`.
 
-    An object as `source` stands for the one that the configuration names, or replaces its source. Raises
-    SSTCastError if overrides are given with a configuration.
+    An object as `source` stands for the one that the configuration names, or replaces its source, and so do those
+    of the `predictors`. Raises SSTCastError if overrides come with a configuration, or a predictor is unknown.
     """
     if isinstance(config, (str, Path)):
         config = load_config(config, overrides)
     elif overrides:
         raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
+    if predictors:
+        config = _with_sources(config, predictors)
     if source is None:
         return config
     from sstcast.ocean.objects import hold, is_object, name_of
@@ -348,17 +353,44 @@ def trainable(
     config: RunConfig | Path | str,
     overrides: Sequence[str] = (),
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> RunConfig:
     """Return the configuration as `as_config` does. Raises SSTCastError also if its model cannot be built."""
     from sstcast.training.train import check_model
 
-    run_config = as_config(config, overrides, source)
+    run_config = as_config(config, overrides, source, predictors)
     try:
         check_model(run_config)
     except SSTCastError as error:
         name = config if isinstance(config, (str, Path)) else run_config.name
         raise SSTCastError(f"{name}: {error}") from None
     return run_config
+
+
+def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
+    """Return a configuration whose predictors have the given objects as sources, in all oceans."""
+    from sstcast.ocean.objects import hold, is_object, name_of
+    from sstcast.storage.yaml_files import suggest
+
+    known = dict(config.data.predictors)
+    for name, values in predictors.items():
+        if name not in known:
+            raise SSTCastError(f"predictors: data.predictors has no {name}{suggest(name, known)}; add it")
+        is_held = is_object(known[name].path) and not isinstance(values, (str, PathLike))
+        source = hold(values, known[name].source) if is_held else name_of(values)
+        known[name] = known[name].model_copy(update={"source": source})
+    oceans = [
+        ocean.model_copy(
+            update={
+                "predictors": {
+                    name: known[name] if own == config.data.predictors[name] else own
+                    for name, own in ocean.predictors.items()
+                }
+            }
+        )
+        for ocean in config.oceans
+    ]
+    return config.model_copy(update={"data": oceans[0], "also": tuple(oceans[1:])})
 
 
 def listed(values: Any) -> list[Any]:

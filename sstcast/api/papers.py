@@ -39,7 +39,7 @@ def table5(
     Args:
         systems: names of the systems, separated by commas; in Python also a list.
         horizons: days ahead, separated by commas; in Python also a list.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
         source: source of missing days, as for `fetch`.
         base: the forecast that networks correct. `none` is as published.
@@ -101,7 +101,7 @@ def table(
         name: a table such as `kdlgt:2`. By default, list the tables.
         datasets: only these data sets, separated by commas; in Python also a list.
         models: only these rows, separated by commas; in Python also a list.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         root: the folder of raw files, `data/graphs` by default. Missing data are downloaded.
         overrides: change every preset with `key.sub=value`, for instance `training.epochs=3`.
         out: the folder of the runs, `runs/benchmarks` by default.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sstcast.api.data import (
     Result,
     Seeds,
+    as_config,
     expand_path,
     field_source,
     listed,
@@ -42,6 +43,7 @@ def evaluate(
     observation_units: str | None = None,
     platforms: str | None = None,
     hours: str | None = None,
+    events: bool = False,
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -49,9 +51,9 @@ def evaluate(
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
             run is shown (in Python, in `ratios`), but not saved.
-        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
-            one, they must hold the same days, unless a region is given.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either; in Python also an xarray object,
+            which must hold the same days if the run was made from one and no region is given. Without a region,
+            the run's own region if they contain it, else all of them.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
@@ -63,6 +65,7 @@ def evaluate(
         observation_units: units of the observations, for instance `K`, in place of those in the file.
         platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
         hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -90,7 +93,7 @@ def evaluate(
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    metrics, new = evaluate(run, read_places(places), points)
+    metrics, new = evaluate(run, read_places(places), points, events)
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -118,11 +121,13 @@ def hindcast(
     observation_units: str | None = None,
     platforms: str | None = None,
     hours: str | None = None,
+    events: bool = False,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
@@ -132,7 +137,7 @@ def hindcast(
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
         every: days between initial dates.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         combine: name for a combination of all systems, with weights fitted in each fold, which is also scored.
         average: name for a combination with equal weights, which is also scored.
         select: names of systems, separated by commas. In each fold, the one with the lowest error in the two folds
@@ -149,11 +154,13 @@ def hindcast(
         observation_units: units of the observations, for instance `K`, in place of those in the file.
         platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
         hours: use only observations at these hours of local time, for instance `20..6`.
+        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
         scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+        predictors: xarray objects by name in place of the sources of `data.predictors` (`docs/predictors.md`).
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
@@ -175,11 +182,14 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [trainable(config, overrides, source) for config in configs]
+    for number, system in enumerate(systems if predictors else ()):
+        own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
+        systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
     numbers = seeds_of(seeds) or []
-    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points)
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points, events)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
@@ -205,7 +215,7 @@ def score(
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
-        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/runs.md`).
         truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an xarray
             object. By default, the data of the first run in `against`.
         against: runs to score on the same days, or baselines to compare with. The baselines are always scored.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,10 @@ from sstcast.storage.artefacts import FIRST_PROCESS, expand_user
 if TYPE_CHECKING:
     import xarray as xr
 
-    from sstcast.api.update import Update
     from sstcast.config import RunConfig
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
+    from sstcast.reports.update import Update
     from sstcast.runs import Run
 
 
@@ -74,19 +74,21 @@ def train(
     precision: str | None = None,
     jobs: int = 1,
     source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
 ) -> Run:
     """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
 
     Args:
-        config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
+        config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         resume: the run to resume, in place of a configuration.
-        seeds: train one run or member per seed, for instance `0..4` (both included); in Python also numbers.
+        seeds: train one run or member per seed, for instance `0..4` for the seeds 0 to 4; in Python also numbers.
         devices: number of devices, which overrides `training.devices` in the YAML.
         strategy: `auto` or `ddp`, which overrides `training.strategy` in the YAML.
         precision: `auto`, `32-true` or `bf16-mixed`, which overrides `training.precision` in the YAML.
         jobs: number of an ensemble's members to train in parallel.
         source: an xarray object in place of the source that the configuration names (`docs/own-data.md`).
+        predictors: xarray objects by name in place of the sources of `data.predictors` (`docs/predictors.md`).
 
     Returns:
         The run or the ensemble. Its `folder` holds all files.
@@ -113,9 +115,9 @@ def train(
         *listed(overrides),
         *(f"training.{key}={value}" for key, value in flags.items() if value is not None),
     ]
-    if source is not None and config is None:
+    if (source is not None or predictors) and config is None:
         raise SSTCastError("source: a resumed run goes on with its own days; leave it out")
-    run_config = None if config is None else trainable(config, changes, source)
+    run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
@@ -184,14 +186,15 @@ def load(
 ) -> LoadedRun:
     """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
-    For another source, climatology, linear systems and spread are fitted to its whole record.
+    For another source, climatology and linear systems are fitted to its record up to the last whole year, and the
+    spread to errors in the last one or two of those years.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
-            one, they must hold the same days, unless a region is given.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either; in Python also an xarray object,
+            which must hold the same days if the run was made from one and no region is given. Without a region,
+            the run's own region if they contain it, else all of them.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
         gaps: fill gaps of up to this many days. By default, as in the run's configuration.
@@ -236,9 +239,9 @@ def forecast(
         date: last day of history, YYYY-MM-DD or `latest`.
         out: a `.nc` or `.zarr`. By default, a `.nc` in the run's folder.
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-        source: other data, as a NetCDF file, a Zarr store or a folder of either. Without a region, the run's own
-            region if they contain it, else all of them; in Python also an xarray object. If the run was made from
-            one, they must hold the same days, unless a region is given.
+        source: other data, as a NetCDF file, a Zarr store or a folder of either; in Python also an xarray object,
+            which must hold the same days if the run was made from one and no region is given. Without a region,
+            the run's own region if they contain it, else all of them.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
         gaps: fill gaps of up to this many days. By default, as in the run's configuration.
@@ -290,6 +293,6 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
         >>> sstcast.update(run).code
         0
     """
-    from sstcast.api.update import update
+    from sstcast.reports.update import update
 
     return update(expand_user(run), str(date), max_size)

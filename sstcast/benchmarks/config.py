@@ -43,9 +43,9 @@ class PredictorConfig(Strict):
 
     `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps). `degree`
     embeds the number of neighbours. `readout` reduces the nodes' vectors to one vector a graph. The head has
-    `head_layers` hidden layers. With `normalise: row`, each node's real-valued features are divided by their sum.
-    `input_dropout` drops real-valued features. Without `encoder`, the model's first layer reads the features
-    directly. Without `head`, its last layer returns the outputs.
+    `head_layers` hidden layers. With `normalise: row`, each node's real-valued features are divided by the sum of
+    their absolute values. `input_dropout` drops real-valued features. Without `encoder`, the model's first layer
+    reads the features directly. Without `head`, its last layer returns the outputs.
     """
 
     positional: Positional = "none"

@@ -204,7 +204,7 @@ class Classes(Objective):
 
 
 class Links(Objective):
-    """Predicts whether two nodes are linked, from the product of their vectors, the model's outputs.
+    """Predicts whether two nodes are linked, from the dot product of their vectors, which the model outputs.
 
     For each true link, the metric ranks the second node among all nodes of the graph. It averages over a graph's
     links, then over graphs, as in Dwivedi et al. 2022. Half of the tied nodes count as ranked ahead.
@@ -247,9 +247,9 @@ class Links(Objective):
 
 
 # The vocabulary of a model, and the number of words it predicts, as in the authors' baselines.
-WORDS = 5000
-UNKNOWN_WORD, END_WORD = WORDS, WORDS + 1
-LENGTH = 5
+VOCABULARY_SIZE = 5000
+UNKNOWN_WORD, END_WORD = VOCABULARY_SIZE, VOCABULARY_SIZE + 1
+PREDICTED_WORDS = 5
 
 
 def words_f1(prediction: Array, target: Array) -> float:
@@ -263,38 +263,38 @@ def words_f1(prediction: Array, target: Array) -> float:
 
 
 class Words(Objective):
-    """Cross-entropies of the first `LENGTH` words. Rare words are unknown, and an end follows the last word."""
+    """Cross-entropies of `PREDICTED_WORDS` words. Rare words are unknown, and an end follows the last word."""
 
     metrics: ClassVar = {"f1": words_f1}
-    outputs = LENGTH * (WORDS + 2)
+    outputs = PREDICTED_WORDS * (VOCABULARY_SIZE + 2)
 
     @classmethod
     def labels_of(cls, graphs: ConcatenatedGraphs) -> dict[str, Tensor]:
         return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        return torch.tensor(LENGTH * len(batch.y))
+        return torch.tensor(PREDICTED_WORDS * len(batch.y))
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
-        words = words.masked_fill(words >= WORDS, UNKNOWN_WORD).masked_fill(words < 0, END_WORD)
-        return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten().long(), reduction="sum")
+        words = F.pad(batch.y, (0, max(PREDICTED_WORDS - batch.y.shape[1], 0)), value=-1)[:, :PREDICTED_WORDS]
+        words = words.masked_fill(words >= VOCABULARY_SIZE, UNKNOWN_WORD).masked_fill(words < 0, END_WORD)
+        return F.cross_entropy(out.view(-1, VOCABULARY_SIZE + 2), words.flatten().long(), reduction="sum")
 
     def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
+        return out.view(len(out), PREDICTED_WORDS, VOCABULARY_SIZE + 2).argmax(-1), batch.y
 
 
 def number_words(lines: list[list[str]], training: list[list[str]]) -> Tensor:
     """Number the words of each line, `[lines, longest]`, with -1 after its end.
 
-    The `WORDS` most frequent words of the training lines come first. Rarer words are unknown to the model and get
-    numbers from `WORDS` on, so that the metric tells them apart.
+    The `VOCABULARY_SIZE` most frequent words of the training lines come first. Rarer words are unknown to the
+    model and get numbers from `VOCABULARY_SIZE` on, so that the metric tells them apart.
     """
-    frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(WORDS)]
+    frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(VOCABULARY_SIZE)]
     number = {word: i for i, word in enumerate(frequent)}
     for line in lines:
         for word in line:
-            number.setdefault(word, WORDS + len(number))
+            number.setdefault(word, VOCABULARY_SIZE + len(number))
     numbered = torch.full((len(lines), max(map(len, lines))), -1)
     for row, line in zip(numbered, lines, strict=True):
         row[: len(line)] = torch.tensor([number[word] for word in line])

@@ -34,7 +34,7 @@ TIMED_STEPS = 3  # timed by a dry run
 
 
 class Cell(NamedTuple):
-    """A number of a table: its data set, the name of its row, the score, and why it cannot be repeated, if so.
+    """A score in a table: its data set, the name of its row, its value, and the reason if it cannot be repeated.
 
     `remark` is what its source says beside the table.
     """
@@ -142,7 +142,9 @@ def fit(config: BenchmarkConfig) -> str:
 
 
 def table_lines(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a line per cell: the paper's score and ours, seeds, weights, seconds, and why there is none."""
+    """Yield a line per cell: the paper's score and ours, seeds, weights, seconds, and a note, such as why there is
+    no score.
+    """
     rows: list[Sequence[str]] = [("data set, metric", "model", "paper", "here", "seeds", "weights", "s a run", "")]
     for trial in trials:
         scores = trial.scores

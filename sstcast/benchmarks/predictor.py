@@ -79,7 +79,8 @@ class Readout(nn.Module):
     """The mean, sum or maximum of the nodes, or the backbone's own row for each graph.
 
     `virtual-node` is the virtual node of message passing, updated once more from the last layer's nodes. `token`
-    is the graph token of TokenGT. Raises SSTCastError if the backbone has no such row.
+    is the graph token of TokenGT, or the graph node of Graphormer (`spdgt`). Raises SSTCastError if the backbone
+    has no such row.
     """
 
     def __init__(self, kind: ReadoutName, backbone: Backbone) -> None:
@@ -187,7 +188,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     uses_edges = dataset.edge != "none" and reads_edges(settings)
     if "edge_dim" in defaults:
         options["edge_dim"] = settings["width"] if uses_edges else 0
-    columns, of_edges = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))
+    columns, edge_columns = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))
     for key, needed in (("encoder", not predictor.encoder), ("normalise", predictor.normalise == "row")):
         if needed and dataset.node != "linear":
             raise SSTCastError(f"predictor.{key}: {dataset.name} has no real-valued features; leave it out")
@@ -198,7 +199,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     backbone = build_model(name, **options)
     width = backbone.ends[0] if predictor.encoder else None
     nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)
-    edges = build_encoder(dataset.edge, of_edges, backbone.width) if uses_edges else None
+    edges = build_encoder(dataset.edge, edge_columns, backbone.width) if uses_edges else None
     return GraphPredictor(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 

@@ -81,10 +81,10 @@ def run_benchmark(
 ) -> list[dict[str, Any]]:
     """Train and score each seed that has no `metrics.json` yet. Return the results of all seeds.
 
-    `seeds` is 0 by default, or the number of every fold of a split into folds. `loaded` holds data in memory.
-    Otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even if there
-    is a score already. With `trust`, use classes and raw files that may run code. Raises SSTCastError if raw files
-    are damaged, cannot be downloaded or have changed since the training, a folder holds another run, or
+    By default, `seeds` is `[0]`, or one seed per fold if the split consists of folds. `loaded` holds data in
+    memory. Otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even
+    if there is a score already. With `trust`, use classes and raw files that may run code. Raises SSTCastError if
+    raw files are damaged, cannot be downloaded or have changed since the training, a folder holds another run, or
     `training.weights` do not fit the model or may have learnt from test samples. Raises Interrupted after Ctrl-C
     or SIGTERM. The same call then resumes.
     """

@@ -181,7 +181,9 @@ def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Spli
 
 
 def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int]":
-    """Return the rows' numbers by id, or by number without ids. Raises SSTCastError if an id repeats."""
+    """Map the id of each row, or its number if `name` is None, to its number. Raises SSTCastError if an id
+    repeats.
+    """
     ids = table[name] if name else pd.Series(np.arange(len(table)), table.index)
     if len(again := np.flatnonzero(ids.duplicated())):
         line, value = table.index[again[0]], ids.iloc[again[0]]

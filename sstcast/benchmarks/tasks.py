@@ -97,8 +97,8 @@ class BenchmarkTask:
 
 
 def shuffled(samples: Tensor, seed: int, epoch: int) -> Tensor:
-    order = torch.Generator().manual_seed(seed_of(seed, epoch))
-    return samples[torch.randperm(len(samples), generator=order)]
+    generator = torch.Generator().manual_seed(seed_of(seed, epoch))
+    return samples[torch.randperm(len(samples), generator=generator)]
 
 
 class OneGraph(BenchmarkTask):

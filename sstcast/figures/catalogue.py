@@ -10,7 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast.figures.curves import MAX_RATIO, THRESHOLD_COLOUR, Chart, draw_curves, draw_panels_of_ratios, legend
-from sstcast.figures.heatwave_case import heatwave_case
+from sstcast.figures.events import days_by_week, draw_days_by_week
+from sstcast.figures.heatwave_case import heatwave_case, heatwave_history, heatwave_weeks
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
 from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
@@ -358,6 +359,22 @@ def case_maps(results: Results) -> Iterator[Map]:
         yield Map(name, f"{case.capitalize()} forecast", alt, text, draw)
 
 
+def heatwave_maps(results: Results) -> Iterator[Map]:
+    """Make maps of the days in each category of heatwave by week, as forecast at the onset of the most severe
+    one.
+    """
+    if (found := heatwave_weeks(results)) is None:
+        return
+    category, day = found
+    days = days_by_week(category).sum("category", skipna=False).mean(("lat", "lon"))
+    weeks = ", ".join(
+        f"{float(of):.1f} in week {week}" for week, of in zip(days["week"].values, days, strict=True)
+    )
+    text = f"Days in each category of heatwave by week, forecast from {day}. On average, a cell has {weeks}."
+    draw = partial(draw_days_by_week, category)
+    yield Map("heatwave-days", "Days in each category of heatwave", text, text, draw)
+
+
 Draw = Callable[[Results], Iterable[Chart | Map]]  # yields nothing if its figure does not apply to the results
 # The keys are sections of the report (`report.SECTIONS`).
 FIGURES: dict[str, list[Draw]] = {
@@ -365,7 +382,7 @@ FIGURES: dict[str, list[Draw]] = {
     "errors": [error_by_lead, ratio_by_lead],
     "indices": [indices],
     "probabilities": [crps_skill, coverage, pit],
-    "heatwaves": [heatwaves, reliability],
+    "heatwaves": [heatwave_history, heatwaves, reliability],
     "terciles": [tercile_reliability],
     "ensemble": [spread, rank_histogram],
     "training": [training],
@@ -374,6 +391,7 @@ MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
     "glance": [partial(weekly_maps, shown="rmse"), skill_maps],
     "added": [added_maps],
     "maps": [partial(weekly_maps, shown="bias")],
+    "heatwaves": [heatwave_maps],
     "cases": [case_maps],
 }
 

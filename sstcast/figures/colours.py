@@ -42,6 +42,9 @@ MAP_COLOURS = {
         "801b627a1b62751a6170195f6a195e65185c5f185a5a17575517554f165249154e44144b3e13483912453411412f0f3e"
     ),
 }
+# Heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they can be
+# distinguished without colour vision.
+CATEGORY_COLOURS = ("#dfe8ee", "#ffc866", "#ff6900", "#9e0000", "#2d0000")
 PLACES = np.concatenate([np.linspace(0, 127, 32), np.linspace(128, 255, 32)]).round() / 255
 
 

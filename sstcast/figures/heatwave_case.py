@@ -1,14 +1,16 @@
 """The forecast of the most severe marine heatwave in a run's test days, beside the observed temperatures."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sstcast.errors import reading
+from sstcast.errors import counted, reading
 from sstcast.figures.curves import (
     BAND_ALPHA,
     MODEL_COLOUR,
@@ -19,16 +21,23 @@ from sstcast.figures.curves import (
     legend,
     style_axes,
 )
+from sstcast.figures.events import draw_events_by_year, fill_categories
+from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
-from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
+from sstcast.ocean.forecast_files import DAY
+from sstcast.ocean.heatwave_record import events_of_series
+from sstcast.ocean.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.evaluate import open_forecasts
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.spread import Spread
 
 INTERVALS = (95, 80, 50)  # per cent
 SHOWN_DAYS = 42  # days shown before the forecast
 EXPECTED = ("heatwave_threshold", "climatology")
+LIMITS_OF_EVENTS = ("climatology", "heatwave_threshold")
 ALONG_TIME = np.zeros((3, 3, 3))  # connectivity that joins consecutive days of a cell, but not neighbouring cells
 ALONG_TIME[:, 1, 1] = 1
 DAYS_AFTER_ONSET = 3  # days from the onset of the heatwave to the initial date of the forecast
@@ -40,26 +49,14 @@ def heatwave_case(results: Results) -> Iterator[Chart]:
     The heatwave is chosen from observations only, by its cumulative intensity: the sum of its departures from the
     climatology (Hobday et al. 2016).
     """
-    # Imported here because these modules need PyTorch, which no other figure does.
-    from sstcast.forecasting.heatwaves import with_heatwaves
-    from sstcast.forecasting.spread import Spread, calibrated
-
     if results.run is None or (position := _most_severe(results)) is None:
         return
     date, row, col = position
-    with reading(results.run.forecasts, "delete it and evaluate again"):
-        cell = open_forecasts(results.run)[["sst"]].isel(init_time=[date], lat=[row], lon=[col]).load()
-    prepared = Prepared.of(results.data)
-    observed = prepared.open()[0]["sst"].isel(lat=[row], lon=[col])
+    cell, spread = _forecast(results, date, {"lat": [row], "lon": [col]})
     init, last = cell["init_time"].values[0], cell["valid_time"].values[0, -1]
+    observed = Prepared.of(results.data).open_cube()["sst"].isel(lat=[row], lon=[col])
     days = observed.sel(time=slice(init - (SHOWN_DAYS - 1) * DAY, last + MARGIN_DAYS * DAY)).load()
-    past = days.sel(time=slice(None, init))
-    cell["sst_past"] = (("init_time", "past", "lat", "lon"), past.values[None])
-    cell = cell.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
-    limits = limits_of(results.data).isel(lat=[row], lon=[col])
-    spread = calibrated(results.run)
-    spread = Spread(spread.values.isel(lat=[row], lon=[col]), spread.correlation)
-    cell = with_heatwaves(cell, spread, limits)
+    limits = limits_of(results.data, *EXPECTED).isel(lat=[row], lon=[col])
     width = spread.spread(cell["valid_time"]).values.ravel()
     daily = xr.Dataset({name: on_days(limits[name], days["time"]) for name in EXPECTED})
     inside = events(days.values > daily["heatwave_threshold"].values).ravel()
@@ -67,6 +64,60 @@ def heatwave_case(results: Results) -> Iterator[Chart]:
     yield _draw_case(cell, width, daily.sel(time=slice(None, last)))
 
 
+def heatwave_history(results: Results) -> Iterator[Chart]:
+    """Draw all heatwaves of the cell of the most severe heatwave in the test days."""
+    if results.run is None or (position := _most_severe(results)) is None:
+        return
+    _, row, col = position
+    series = Prepared.of(results.data).open_cube()["sst"].isel(lat=row, lon=col).load()
+    limits = limits_of(results.data, *EXPECTED).isel(lat=row, lon=col)
+    normal, threshold = (on_days(limits[name], series["time"]).values[:, None] for name in LIMITS_OF_EVENTS)
+    place = series.expand_dims(place=["cell"], axis=1).drop_vars(["lat", "lon"])
+    table = events_of_series(place, normal, threshold)
+    worst = table.loc[table["intensity_cumulative"].idxmax()]
+    years = f"{series.time.dt.year.values[0]} to {series.time.dt.year.values[-1]}"
+    text = (
+        f"The {counted(len(table), 'heatwave')} of the cell at {_location(series)}, {years}, at their peaks, in "
+        "the colours of their categories. The one with the largest cumulative intensity lasted "
+        f"{counted(int(worst['duration']), 'day')}, to {worst['end']:%Y-%m-%d}."
+    )
+    yield Chart(draw_events_by_year(table), text, text)
+
+
+def heatwave_weeks(results: Results) -> tuple[xr.DataArray, str] | None:
+    """Return the category of each day forecast at the onset of the most severe heatwave, and its initial date.
+
+    The category is `(lead, lat, lon)`. Without a run or a heatwave, it is None.
+    """
+    if results.run is None or (position := _most_severe(results)) is None:
+        return None
+    fields, _ = _forecast(results, position[0], {})
+    category = select_region(fields[["heatwave_category"]].isel(init_time=0), results.region)["heatwave_category"]
+    return category, str(np.datetime_as_string(fields["init_time"].values[0], unit="D"))
+
+
+def _forecast(results: Results, date: int, cells: dict[str, list[int]]) -> tuple[xr.Dataset, "Spread"]:
+    """Return the forecast of some `cells`, with heatwaves, from the initial date at a position, and its spread."""
+    # Imported here because these modules need PyTorch, which no other figure does.
+    from sstcast.forecasting.heatwaves import with_heatwaves
+    from sstcast.forecasting.spread import Spread, calibrated
+
+    assert results.run is not None
+    with reading(results.run.forecasts, "delete it and evaluate again"):
+        fields = open_forecasts(results.run)[["sst"]].isel({"init_time": [date], **cells}).load()
+    init = fields["init_time"].values[0]
+    observed = Prepared.of(results.data).open_cube()["sst"].isel(cells)
+    past = (
+        observed.sel(time=slice(init - (SHOWN_DAYS - 1) * DAY, init)).where(fields["sst"][0, 0].notnull()).load()
+    )
+    fields["sst_past"] = (("init_time", "past", "lat", "lon"), past.transpose("time", "lat", "lon").values[None])
+    fields = fields.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
+    spread = calibrated(results.run)
+    spread = Spread(spread.values.isel(cells), spread.correlation)
+    return with_heatwaves(fields, spread, limits_of(results.data, *LIMITS).isel(cells)), spread
+
+
+@lru_cache(maxsize=1)
 def _most_severe(results: Results) -> tuple[int, int, int] | None:
     """Return the positions of initial date, row and column of the forecast to show, or None without a heatwave."""
     from scipy import ndimage  # imported here because it takes half a second
@@ -96,6 +147,8 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     for level in INTERVALS:
         half = NormalDist().inv_cdf((1 + level / 100) / 2) * width
         top.fill_between(days, mean - half, mean + half, color=MODEL_COLOUR, alpha=BAND_ALPHA, linewidth=0)
+    normal, limit = (daily[name].values for name in LIMITS_OF_EVENTS)
+    fill_categories(top, time, daily["sst"].values, normal, limit)
     top.plot(days, mean, color=MODEL_COLOUR, linewidth=2.4, label="forecast: 50, 80, 95 %")
     top.plot(time, daily["sst"], color="black", linewidth=1.4, label="observed")
     top.plot(time, daily["heatwave_threshold"], color=THRESHOLD_COLOUR, linestyle="--", label="90th percentile")
@@ -115,8 +168,7 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     date_axis(bottom)
     legend(figure)
     init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], days[-1]))
-    lat, lon = float(cell["lat"][0]), float(cell["lon"][0])
-    location = f"{abs(lat):.2f}°{'N' if lat >= 0 else 'S'} {lon:.2f}°E"
+    location = _location(cell.isel(lat=0, lon=0))
     text = (
         f"The most severe heatwave of the test days, at {location}, forecast {DAYS_AFTER_ONSET} days after its "
         f"onset, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
@@ -124,3 +176,8 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
         "heatwave days."
     )
     return Chart(figure, text, text)
+
+
+def _location(cell: xr.Dataset | xr.DataArray) -> str:
+    lat, lon = float(cell["lat"]), float(cell["lon"])
+    return f"{abs(lat):.2f}°{'N' if lat >= 0 else 'S'} {lon:.2f}°E"

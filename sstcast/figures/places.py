@@ -54,15 +54,15 @@ def rows_of(forecast: xr.Dataset, chance: Callable[[float], str]) -> tuple[list[
 
 def _in_words(fields: xr.Dataset, chance: Callable[[float], str]) -> str:
     low, high = fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
-    told = f"{float(fields['place_sst']):.1f} °C ({low:.1f} to {high:.1f})"
+    temperature = f"{float(fields['place_sst']):.1f} °C ({low:.1f} to {high:.1f})"
     probability = float(fields["place_heatwave_probability"])
     if np.isfinite(probability):
-        return f"{told}; heatwave {chance(probability)}"
+        return f"{temperature}; heatwave {chance(probability)}"
     share = float(fields["place_heatwave_share"])
     ends = fields["place_heatwave_share_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
     if not np.isfinite(share):
-        return told
-    return f"{told}; {chance(share)} in heatwave ({chance(ends[0])} to {chance(ends[1])})"
+        return temperature
+    return f"{temperature}; {chance(share)} in heatwave ({chance(ends[0])} to {chance(ends[1])})"
 
 
 def _curve(fields: xr.Dataset) -> str:
@@ -101,7 +101,9 @@ def outlines(places: Places, box: Box) -> dict[str, list[Any]]:
             rings = [np.add(line, [place.lon, place.lat]) for line in lines]
         else:
             polygons = shapely.get_parts(place.geometry)
-            rings = [np.array(ring.coords) for one in polygons for ring in (one.exterior, *one.interiors)]
+            rings = [
+                np.array(ring.coords) for polygon in polygons for ring in (polygon.exterior, *polygon.interiors)
+            ]
         for ring in rings:
             middle = ring[:, 0].mean()
             shift = box.eastward(middle, near=(360 - box.width) / 2) - middle
@@ -130,21 +132,21 @@ def draw_outlines(figure: Figure, metrics: dict[str, Any]) -> None:
 
 def areas(metrics: dict[str, Any], label: str) -> list[Sheet]:
     """Return a table of the scores of areas, for the first system, if areas were verified."""
-    found = metrics.get("areas", {})
+    by_area = metrics.get("areas", {})
     system = next(iter(metrics["systems"]))
-    if system not in next(iter(found.values()), {}):
+    if system not in next(iter(by_area.values()), {}):
         return []
-    weeks = len(next(iter(found.values()))[system]["by_week"]["covered_80"])
-    shares = list(next(iter(found.values()))[system]["share"])
+    weeks = len(next(iter(by_area.values()))[system]["by_week"]["covered_80"])
+    shares = list(next(iter(by_area.values()))[system]["share"])
     header = ["CRPS", "RMSE", "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
     header += [f"Brier, {share} %" for share in shares]
     rows = []
-    for area, of in found.items():
-        own = of[system]
-        covered = [percent(share) for share in own["by_week"]["covered_80"]]
-        brier = [number(own["share"][share]["brier"], 4) for share in shares]
-        means = [number(own["crps"], 4), number(own["rmse"]), number(own["spread_skill"])]
-        rows.append((area, [*means, percent(own["covered_80"]), *covered, *brier]))
+    for area, of in by_area.items():
+        area_scores = of[system]
+        covered = [percent(share) for share in area_scores["by_week"]["covered_80"]]
+        brier = [number(area_scores["share"][share]["brier"], 4) for share in shares]
+        means = [number(area_scores["crps"], 4), number(area_scores["rmse"]), number(area_scores["spread_skill"])]
+        rows.append((area, [*means, percent(area_scores["covered_80"]), *covered, *brier]))
     name = label if system == "model" else system
     title = (
         f"Means of areas by {name}, °C: share in the 80 % interval, also by lead week; Brier score of at least so "

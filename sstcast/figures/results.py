@@ -12,9 +12,9 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
-from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.names import DEGREES, LINEAR_BASE
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
@@ -156,7 +156,8 @@ class Results:
         if self.run is None or LINEAR_BASE not in self.metrics["systems"]:
             return None
         # Imported here because these modules need PyTorch, which few figures do.
-        from sstcast.forecasting.predictor import Models, in_degrees, predictor_of
+        from sstcast.forecasting.fields import in_degrees
+        from sstcast.forecasting.predictor import Models, predictor_of
         from sstcast.scores.analysis import Analysis
 
         truth, predictor = Analysis.of(self.run), predictor_of(self.run)

@@ -17,6 +17,7 @@ from sstcast.names import (
     LEVELS,
     LINEAR_BASE,
     MODEL,
+    PERFECT,
     REGION,
     SCORED_YEARS,
     SEASONS,
@@ -227,15 +228,16 @@ def added(metrics: Scores) -> str:
 
 
 def gains(metrics: Scores) -> list[str]:
-    """Describe in a line for each predictor of a linear system what it is worth."""
-    lines = []
+    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
+    read = metrics.get("predictors", {})
+    lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
     for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
         if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
-            own, rest = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
+            with_it, without = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
-                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {own:.4f} °C² with it, {rest:.4f} "
+                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
     return lines

@@ -27,7 +27,8 @@ def area_means(
         mean, spread: mean and standard deviation in degC, `[lead, cell]`.
         errors: standardised errors `[lead or more, cell, sample]` (see `ErrorPaths.standard_errors`).
         weights: weights `[area, cell]`, with a positive sum for each area.
-        lowest: the freezing point `[cell]` in degC, NaN where there is none.
+        lowest: the value `[cell]` that no sample is below, in the terms of `mean`; NaN or -inf where there is
+            none.
     """
     shares = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     if lowest is None or np.isnan(lowest).all():
@@ -39,8 +40,8 @@ def area_means(
 def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors: Array, weights: Array) -> Array:
     """Return samples of the share of each area in a heatwave, `[1 + lead, area, sample]`, initial date first.
 
-    Beyond the last lead, margin and spread stay as they are, and the errors go on. Cells and days on which no
-    event is defined have no weight. A share is NaN if this leaves nothing of an area.
+    After the last lead, margin and spread keep their last values, and only the errors change from day to day.
+    Cells and days on which no event is defined have no weight. A share is NaN if this leaves nothing of an area.
 
     Args:
         hot: whether each of the last days was above the threshold, `[past, cell]`. The last is the initial date.

@@ -16,17 +16,12 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
+from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
+from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import SHARES, with_places, write_table
-from sstcast.forecasting.predictor import (
-    Predictor,
-    days_read,
-    described,
-    in_degrees,
-    not_below_freezing,
-    predictor_of,
-)
+from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
@@ -34,13 +29,15 @@ from sstcast.forecasting.transfer import OWN, continued, newest_data, transferre
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
+from sstcast.ocean.heat_stress import MMM, MonthlyYears
+from sstcast.ocean.heatwave_record import series_of_places
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
     describe_predictors,
-    given_values,
     predictors_in,
+    stored_predictors,
     with_predictors,
 )
 from sstcast.ocean.prepare import prepare, update_predictors
@@ -51,7 +48,8 @@ from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
-from sstcast.storage.cf import CONVENTIONS, write
+from sstcast.storage.cf import CONVENTIONS
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
@@ -120,11 +118,11 @@ def forecast(
             if asked is not None:
                 _tabulate(out, asked)
             return out, False
-        found = loaded.forecast(history, members, samples, asked)
-        if samples is None and INTERVAL not in found:
+        fields = loaded.forecast(history, members, samples, asked)
+        if samples is None and INTERVAL not in fields:
             reason = "there are too few training days, or more than 50,000 cells"
             LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
-        write(found, out, grows_along="init_time")
+        write(fields, out, grows_along="init_time")
         if asked is not None:
             _tabulate(out, asked)
         return out, True
@@ -227,17 +225,19 @@ class LoadedRun:
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
-        known = self.data.predictors
-        if others := [name for name in predictors if name not in known]:
+        of_run = self.data.predictors
+        if extra := [name for name in predictors if name not in of_run]:
             raise SSTCastError(
-                f"predictors: {self.run.folder} does not read {others[0]}{suggest(others[0], known)}; leave it out"
+                f"predictors: {self.run.folder} does not read {extra[0]}{suggest(extra[0], of_run)}; leave it out"
             )
-        return {name: given_values(values, name, known[name]) for name, values in predictors.items()}
+        stored = stored_predictors(self.data, self._folder)
+        return {name: stored[name].given(values) for name, values in predictors.items()}
 
-    def _check_predictors(self, known: xr.Dataset) -> str:
+    def _check_predictors(self, standard: xr.Dataset) -> str:
         """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
         absent = [
-            f"{name} {reason}, its climatology is read" for name, reason in check_known(known, self.data).items()
+            f"{name} {reason}, its climatology is read"
+            for name, reason in check_known(standard, self.data, self._folder).items()
         ]
         return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
 
@@ -271,8 +271,8 @@ class LoadedRun:
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
         """Hash what the days of a history know of the predictors."""
         days = xr.Dataset(coords={"time": history["time"]})
-        known = predictors_in(with_predictors(days, self.data, self._folder, given))
-        return hashlib.sha256(b"".join(field.values.tobytes() for field in known.values())).hexdigest()
+        predictors = predictors_in(with_predictors(days, self.data, self._folder, given))
+        return hashlib.sha256(b"".join(field.values.tobytes() for field in predictors.values())).hexdigest()
 
     def forecast(
         self,
@@ -294,8 +294,9 @@ class LoadedRun:
                 `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
                 100 samples give the interval and are not added. With 0, there is no interval.
             asked: the places to forecast.
-            predictors: values of the run's predictors by name, as a pandas Series or an xarray DataArray by date,
-                or the path of a file. By default, those of the prepared stores.
+            predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
+                by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
+                default, those of the prepared stores.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -316,7 +317,7 @@ class LoadedRun:
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": told} if (told := self._check_predictors(all_standard)) else {}
+        read = {"predictors": description} if (description := self._check_predictors(all_standard)) else {}
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         anomalies = self.predictor.predict(with_earlier(standard, all_standard))
@@ -325,6 +326,8 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.data))
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
         if members:
             member_sst = [
@@ -351,6 +354,7 @@ class LoadedRun:
             recipe=as_text(self.recipe(history, members, samples, asked, given)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
+            maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
         )
@@ -358,7 +362,8 @@ class LoadedRun:
     def _with_samples(
         self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
     ) -> xr.Dataset:
-        """Add what joint samples tell: the interval of the share of the sea, places, and the samples themselves.
+        """Add what follows from joint samples: the interval of the share of the sea, places, and the samples
+        themselves.
 
         Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
         """
@@ -370,21 +375,25 @@ class LoadedRun:
         unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
         if samples or of_areas or unasked:
             errors = paths.standard_errors(day, samples or SAMPLES)
-        found = fields
+        extended = fields
         if errors is not None and samples != 0:
-            found = with_interval_of_area(found, errors)
+            extended = with_interval_of_area(extended, errors)
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
-            found = with_places(found, asked.places, weights, asked.shares, errors, lowest)
+            extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
+            if weights.any():
+                base = Prepared.of(self.data).open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
+                series = series_of_places(base, asked.places, weights)
+                extended = with_place_events(extended, series, asked.places, weights, errors, lowest)
         if not samples or errors is None:
-            return found
+            return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
         values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
         for lead in range(len(mean)):
             values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
         dims = ("init_time", "sample", "lead", "lat", "lon")
         numbers = np.arange(1, samples + 1, dtype=np.int32)
-        return found.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
+        return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:

@@ -14,7 +14,7 @@ which avoids sampling noise.
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,11 +27,14 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 
 TRAJECTORIES = 256
+RUNNING_DAY = "running_day"  # a dimension
 WORD = 64  # trajectories per integer
+RUNNING_DAYS = (7, 14, 28)  # days ahead on which an event may still be running
 CELLS_AT_ONCE = 1024  # the trajectories of this many cells fit in the processor's cache
 
 Array = NDArray[np.floating]
 Bits = NDArray[np.uint64]
+Mask = TypeVar("Mask", NDArray[np.bool_], NDArray[np.uint64])
 
 
 def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
@@ -123,13 +126,15 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
             probabilities are NaN, and the category is `UNDEFINED`.
 
     Returns:
-        `fields` with these variables added. `heatwave_threshold`, `heatwave_threshold_past` and
-        `cold_spell_threshold` in degC. `exceedance_probability` of a day above the heatwave threshold.
-        `heatwave_probability` and `cold_spell_probability` of a day in an event. `heatwave_category` and
-        `cold_spell_category`, the most likely category. `heatwave_start` and `heatwave_end(init_time, lat, lon)`,
-        the medians of the first and last day of the first event with a day in the forecast, if such an event has a
-        probability of at least 0.5. It may have begun on any day of `sst_past`. An end on the last lead means
-        that day or later. `heatwave_event_probability(init_time, lat, lon)` of such an event.
+        `fields` with these variables added. `heatwave_climatology`, `heatwave_threshold`, `cold_spell_threshold`
+        and the same of the days of history, with `_past`, in degC. `exceedance_probability` of a day above the
+        heatwave threshold. `heatwave_probability` and `cold_spell_probability` of a day in an event.
+        `heatwave_category` and `cold_spell_category`, the most likely category. `heatwave_start` and
+        `heatwave_end(init_time, lat, lon)`, the medians of the first and last day of the first event with a day in
+        the forecast, if such an event has a probability of at least 0.5. It may have begun on any day of
+        `sst_past`. An end on the last lead means that day or later. `heatwave_event_probability(init_time, lat,
+        lon)` of such an event, and `heatwave_running_probability(init_time, running_day, lat, lon)` that it is
+        running on the `running_days`, and both of cold spells.
         `heatwave_area(init_time, lead)` and `heatwave_area_now(init_time)`, the expected share of the sea in a
         heatwave, over the cells where an event is defined.
     """
@@ -146,25 +151,33 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
         exceedance = probability(sign * _at(fields["sst"], ocean) - bounds, width)
         observed = sign * _at(fields["sst_past"], ocean) > sign * _at(past_threshold, ocean)
-        in_event, category, event_probability, initial_probability, first, last = _event_fields(
+        in_event, category, event_probability, running, initial_probability, first, last = _event_fields(
             trajectories, exceedance, observed
         )
+        result[f"{event}_threshold_past"] = past_threshold
+        result[f"{event}_event_probability"] = _on_map(event_probability, ocean, days.dims[:1])
+        result[f"{event}_running_probability"] = _on_map(running, ocean, (*days.dims[:1], RUNNING_DAY))
         result[f"{event}_probability"] = _on_map(in_event, ocean, days.dims)
         result[f"{event}_category"] = _on_map(category, ocean, days.dims)
         if event == "heatwave":
-            result["heatwave_threshold_past"] = past_threshold
+            result["heatwave_climatology"] = climatology.where(ocean)
+            result["heatwave_climatology_past"] = on_days(limits["climatology"], past_days).where(ocean)
             result["exceedance_probability"] = _on_map(exceedance[0], ocean, days.dims)
             for name, day in (("heatwave_start", first), ("heatwave_end", last)):
                 date = fields["init_time"].values + (day + 1) * np.timedelta64(1, "D")
                 date = np.where(event_probability >= 0.5, date, np.datetime64("NaT", "ns"))
                 result[name] = _on_map(date.astype("datetime64[ns]"), ocean, days.dims[:1])
-            result["heatwave_event_probability"] = _on_map(event_probability, ocean, days.dims[:1])
             areas = {"heatwave_area": result["heatwave_probability"]}
             areas["heatwave_area_now"] = _on_map(initial_probability, ocean, days.dims[:1])
             for name, share in areas.items():
                 area = share.weighted(area_weights(fields["lat"])).mean(["lat", "lon"])
                 result[name] = area.astype(np.float32)
-    return result
+    return result.assign_coords({RUNNING_DAY: running_days(days.sizes["lead"])})
+
+
+def running_days(leads: int) -> NDArray[np.int32]:
+    """Return the `RUNNING_DAYS` in a forecast of `leads` days, or its last day if it is shorter."""
+    return np.array([day for day in RUNNING_DAYS if day <= leads] or [leads], np.int32)
 
 
 def _event_fields(
@@ -176,8 +189,8 @@ def _event_fields(
     `observed [past, cell]` marks the past days that were beyond the threshold.
 
     Returns the probability of a day in an event and the most likely category, `[lead, cell]`, the probabilities of
-    any event in the forecast and of an event on the initial date, and the medians of the first and last day of the
-    first event, `[cell]`. Day 0 is the first lead.
+    any event in the forecast, of the first one on the `running_days [day, cell]`, and of an event on the initial
+    date, and the medians of the first and last day of the first event, `[cell]`. Day 0 is the first lead.
     """
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
@@ -198,11 +211,11 @@ def _of_cells(
     at_least = np.stack([share(forecast_events & trajectories.beyond(limit)[:-MARGIN_DAYS]) for limit in beyond])
     shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
-    had_event = np.bitwise_or.accumulate(forecast_events)  # in an event on some lead up to this one
     # Whether the event on the first lead includes this past day.
     reaches_back = np.bitwise_and.accumulate(in_event[past::-1])[:0:-1]
-    begun_share = share(np.concatenate([reaches_back, had_event]))
-    ended_share = share(np.bitwise_or.accumulate(had_event & ~in_event[past + 1 : past + 1 + len(had_event)]))
+    had_event, ended = first_event(in_event[past:], len(forecast_events))
+    running = running_event(in_event[past:], len(forecast_events))
+    begun_share, ended_share = share(np.concatenate([reaches_back, had_event])), share(ended)
     half_share = begun_share[-1] / 2  # of the trajectories with an event
     last = np.where(ended_share[-1] >= half_share, (ended_share >= half_share).argmax(0), len(had_event) - 1)
     first = (begun_share >= half_share).argmax(0) - past
@@ -214,10 +227,28 @@ def _of_cells(
         probability,
         category,
         np.where(never_defined, np.float32(np.nan), begun_share[-1]),
+        np.where(never_defined, np.float32(np.nan), share(running)),
         initial_probability,
         first,
         last,
     )
+
+
+def first_event(in_event: Mask, leads: int) -> tuple[Mask, Mask]:
+    """Return whether the first event with a day in the forecast has begun, and whether it has ended, by each lead.
+
+    `in_event [lead or more, ...]` are bits or a mask of days in an event. An event has ended by its last day.
+    """
+    begun = np.bitwise_or.accumulate(in_event[:leads])
+    return begun, np.bitwise_or.accumulate(begun & ~in_event[1 : leads + 1])
+
+
+def running_event(in_event: Mask, leads: int) -> Mask:
+    """Return whether the first event with a day in the forecast is running on each of the `running_days`."""
+    _, ended = first_event(in_event, leads)
+    running = in_event[:leads].copy()
+    running[1:] &= ~ended[:-1]
+    return running[running_days(leads) - 1]
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

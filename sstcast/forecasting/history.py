@@ -172,7 +172,7 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     if "preliminary" in history.coords:
         field = field.assign_coords(preliminary=("time", history["preliminary"].values))
     if len(days) < count:
-        raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}")
+        raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}; give more")
     field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
     expected_days = pd.date_range(end=days[-1], periods=count)
     if not days[-count:].equals(expected_days):

@@ -69,7 +69,7 @@ def with_places(
         places: the places.
         weights: their weights in the cells, `[place, lat, lon]` (see `Places.weights`).
         shares: shares of an area in per cent, for the probability that at least so much of it is in a heatwave.
-        errors: standardised errors `[lead + AROUND, cell, sample]`, which areas need.
+        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`, which areas need.
         lowest: the freezing point `[cell]` in degC, NaN where there is none.
 
     Returns:
@@ -82,20 +82,20 @@ def with_places(
     ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
     on_ocean, is_point = weights[:, ocean], np.array([place.is_point for place in places.places])
     sizes = fields.sizes["lead"], len(is_point)
-    found = {name: np.full(sizes, np.nan, np.float32) for name in BY_LEAD}
-    found |= {name: np.full((sizes[0], len(QUANTILES), sizes[1]), np.nan, np.float32) for name in BY_QUANTILE}
-    found[BY_SHARE] = np.full((sizes[0], len(shares), sizes[1]), np.nan, np.float32)
-    known = on_ocean.any(1)
-    points, areas = np.flatnonzero(known & is_point), np.flatnonzero(known & ~is_point)
+    of_places = {name: np.full(sizes, np.nan, np.float32) for name in BY_LEAD}
+    of_places |= {name: np.full((sizes[0], len(QUANTILES), sizes[1]), np.nan, np.float32) for name in BY_QUANTILE}
+    of_places[BY_SHARE] = np.full((sizes[0], len(shares), sizes[1]), np.nan, np.float32)
+    has_cells = on_ocean.any(1)
+    points, areas = np.flatnonzero(has_cells & is_point), np.flatnonzero(has_cells & ~is_point)
     for name, of_cell in OF_CELL.items():
-        found[name][..., points] = on_cells(fields, of_cell)[..., on_ocean[points].argmax(1)]
+        of_places[name][..., points] = on_cells(fields, of_cell)[..., on_ocean[points].argmax(1)]
     if areas.size:
         assert errors is not None
         for name, values in _of_areas(fields, on_ocean[areas], shares, errors, lowest).items():
-            found[name][..., areas] = values
+            of_places[name][..., areas] = values
     dims = dict.fromkeys(BY_LEAD, ()) | dict.fromkeys(BY_QUANTILE, ("quantile",)) | {BY_SHARE: (SHARE,)}
     return fields.assign(
-        {name: (("init_time", "lead", *dims[name], "place"), values[None]) for name, values in found.items()}
+        {name: (("init_time", "lead", *dims[name], "place"), values[None]) for name, values in of_places.items()}
     ).assign_coords(
         {
             "place": places.names,

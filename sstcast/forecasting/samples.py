@@ -1,10 +1,11 @@
 """Joint samples of a forecast, in which neighbouring cells and successive days belong together.
 
-The predictive distribution of `spread` is one for each cell and day. It says nothing of their sum, for instance of
-the mean of an area. Joint samples keep these distributions, and take from observations how errors hang together
-(the Schaake shuffle of Clark et al. 2004, J. Hydrometeorol. 5, 243-262). Damped persistence forecasts as many
-stretches of the training years as there are samples, all from the same season. On each day and in each cell, the
-sample with the i-th largest of these errors gets the i-th largest value of the predictive distribution.
+`spread` gives a separate predictive distribution for each cell and day. They do not determine the distribution of
+a sum, for instance of the mean of an area. Joint samples keep these distributions, and take the dependence between
+errors from observations (the Schaake shuffle of Clark et al. 2004, J. Hydrometeorol. 5, 243-262). Damped
+persistence forecasts as many stretches of the training years as there are samples, all from the same season. On
+each day and in each cell, the sample with the i-th largest of these errors gets the i-th largest value of the
+predictive distribution.
 
 The values are the quantiles at (i - 1/2) / N, which are more accurate than N random draws. Which days of the
 training years are used depends only on the initial date, so all systems share the standardised errors of a date.
@@ -44,7 +45,7 @@ class ErrorPaths:
         days: the days of `anomaly` without gaps, `[T]`.
         anomaly: standardised anomalies `[T, ...]`, an array or a lazy field.
         cells: mask `[...]` of the cells to use, which have values on all days.
-        train: the first and the last training day, which all paths lie between.
+        train: the first and the last training day. All paths lie within this period.
         horizon: number of days to forecast.
         where: the source of the days, for messages.
     """
@@ -77,33 +78,33 @@ class ErrorPaths:
     def starts(self, init_time: np.datetime64, count: int) -> NDArray[np.intp]:
         """Return the positions in `days` of the first days of `count` paths.
 
-        A path lies within the training years, and begins within 45 days of the season of `init_time`. No path
-        holds a day from `init_time` to the last day of a path from it. The days on which a path may begin are
+        A path lies within the training years, and begins within 45 days of the calendar day of `init_time` in any
+        year. No path overlaps the path that would begin on `init_time`. The days on which a path may begin are
         divided into `count` equal parts, and one of each is drawn, with `init_time` as the seed.
 
         Raises SSTCastError if there are fewer such days than paths.
         """
-        known = self._known(init_time)
-        if len(known) < count:
+        start_days = self._known(init_time)
+        if len(start_days) < count:
             years = math.ceil(count / SEASON) + 1
             raise SSTCastError(
                 f"--samples {count}: needs {count} stretches of {self.length} training days within {REACH} days "
-                f"of the season, but {self.train[0]}..{self.train[1]} of {self.where} has {len(known)}; "
-                f"train on {counted(years, 'year')} or more, or ask for fewer"
+                f"of the season, but {self.train[0]}..{self.train[1]} of {self.where} has {len(start_days)}; "
+                f"train on {counted(years, 'year')} or more, or give a smaller --samples"
             )
         generator = np.random.default_rng(init_time.astype("datetime64[D]").item().toordinal())
-        parts = np.linspace(0, len(known), count + 1)
+        parts = np.linspace(0, len(start_days), count + 1)
         drawn = parts[:-1] + generator.random(count) * np.diff(parts)
-        return known[drawn.astype(np.intp)]
+        return start_days[drawn.astype(np.intp)]
 
     def _known(self, init_time: np.datetime64) -> NDArray[np.intp]:
         """Return the positions of all days on which a path for `init_time` may begin (see `starts`)."""
         first, last = (np.datetime64(day, "D") for day in self.train)
         days, date = self.days.astype("datetime64[D]"), init_time.astype("datetime64[D]")
-        apart = (_day_of_year(days) - _day_of_year(date) + YEAR_DAYS / 2) % YEAR_DAYS - YEAR_DAYS / 2
+        day_offset = (_day_of_year(days) - _day_of_year(date) + YEAR_DAYS / 2) % YEAR_DAYS - YEAR_DAYS / 2
         within = (days >= first) & (days + (self.length - 1) * DAY <= last)
         other_days = np.abs(days - date) >= self.length * DAY
-        return np.flatnonzero(within & other_days & (np.abs(apart) <= REACH))
+        return np.flatnonzero(within & other_days & (np.abs(day_offset) <= REACH))
 
     def standard_errors(self, init_time: np.datetime64, count: int) -> Array:
         """Return standardised errors `[horizon + MARGIN_DAYS, cell, count]`, which link cells and days.
@@ -117,13 +118,13 @@ class ErrorPaths:
         initial = paths[0]
         damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
         levels = normal_levels(count)
-        found = paths[1:]
-        for day, factor in zip(found, damping.astype(np.float32), strict=True):
+        standardised = paths[1:]
+        for day, factor in zip(standardised, damping.astype(np.float32), strict=True):
             for start in range(0, len(day), CELLS_AT_ONCE):
                 cells = slice(start, start + CELLS_AT_ONCE)
                 order = np.argsort(day[cells] - factor * initial[cells], axis=-1)
                 np.put_along_axis(day[cells], order, levels[None], axis=-1)
-        return found
+        return standardised
 
 
 def normal_levels(count: int) -> Array:
@@ -139,10 +140,10 @@ def sampled(mean: Array, spread: Array, errors: Array, lowest: Array | None = No
         errors: standardised errors, `[..., sample]` (see `ErrorPaths.standard_errors`).
         lowest: the value in degC that no sample is below, NaN where there is none.
     """
-    found = mean[..., None] + spread[..., None] * errors
+    samples = mean[..., None] + spread[..., None] * errors
     if lowest is not None and not np.isnan(lowest).all():
-        np.fmax(found, lowest[..., None], out=found)
-    return found
+        np.fmax(samples, lowest[..., None], out=samples)
+    return samples
 
 
 def _day_of_year(days: Any) -> Any:

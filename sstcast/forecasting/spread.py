@@ -18,26 +18,27 @@ from scipy.special import ndtri
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
+from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.predictor import (
     Combination,
     LinearSystemFitter,
     Predictor,
     TrainedRun,
-    in_degrees,
     load_combination,
-    not_below_freezing,
     predictor_of,
 )
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
+from sstcast.ocean.digests import digest_of_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.predictors import digests_of_predictors, predictors_in
-from sstcast.ocean.prepared import Prepared, digest_of_days
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
-from sstcast.storage.cf import cached, describe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next
@@ -130,8 +131,10 @@ class SpreadCalibrator:
         sums = np.zeros(0)
         counts = np.zeros((len(SEASONS), self.data.horizon))
         cross = np.zeros((self.data.horizon, self.data.horizon))
-        climate = self.climatological.values.isel(lead=0).values  # [season, lat, lon]
-        climate = np.where((climate > SMALLEST_STD).any(0), climate, np.float32(np.nan))
+        climatological_std = self.climatological.values.isel(lead=0).values  # [season, lat, lon]
+        climatological_std = np.where(
+            (climatological_std > SMALLEST_STD).any(0), climatological_std, np.float32(np.nan)
+        )
         for errors in self._errors(predictor):
             if not sums.size:
                 sums = np.zeros((*counts.shape, *errors.shape[2:]))
@@ -141,10 +144,10 @@ class SpreadCalibrator:
                 in_season = season == number
                 counts[number] += in_season.sum(0)
                 sums[number] += np.einsum("sl,slyx->lyx", in_season.astype(np.float32), squares)
-            standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
+            standard = np.nan_to_num(values / climatological_std[season]).reshape(*season.shape, -1)
             cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
         weights = area_weights(self.cube["lat"]).values[:, None] * np.ones(self.cube.sizes["lon"])
-        width = self._labelled(pooled(sums, counts, climate, weights))
+        width = self._labelled(pooled(sums, counts, climatological_std, weights))
         return Spread(in_scratch(width), _correlation(cross))
 
     def _labelled(self, values: NDArray[np.float32]) -> xr.DataArray:
@@ -226,8 +229,10 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
     prior = SEASON_DAYS / EVERY
-    season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
-    pattern *= (by_lead * season)[..., None]
+    season_factor = (errors @ weights + prior * by_lead) / (
+        (pattern @ weights) * counts * by_lead + prior * by_lead
+    )
+    pattern *= (by_lead * season_factor)[..., None]
     spread[..., valid] = np.maximum(np.sqrt(pattern, out=pattern), SMALLEST_STD)
     return spread
 
@@ -316,14 +321,6 @@ def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
         is_refitted = base in LINEAR_BASES and days.data not in config.oceans
         return TrainedRun(run, days.data, refit=False) if is_refitted else predictor_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
-
-
-def fitted_baselines(days: SpreadCalibrator) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the fitted baselines and their spreads by name. `climatology` has the climatological spread."""
-    return days.training.baselines(), {
-        name: days.climatological if name == "climatology" else days.spread(predictor)
-        for name, predictor in days.training.baselines(refit=False).items()
-    }
 
 
 def _overlap(region: Region, other_region: Region) -> bool:

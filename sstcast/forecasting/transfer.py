@@ -69,7 +69,7 @@ def transferred_data(
 
 
 def continued(run: Run, days: FieldSource) -> FieldSource:
-    """Let an object in `days` stand for that of the run, if the run has one. Returns what else `days` give.
+    """Use an object in `days` as the run's own source, if that is an object. Returns the rest of `days`.
 
     With a region, the object is another ocean's. Raises SSTCastError if a day in the run's splits is lost or
     differs.

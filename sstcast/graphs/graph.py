@@ -19,7 +19,7 @@ channels:
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
 | `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
-| `predictors` besides SST, or None       | `[B, H*W, channels]`         | not there                         |
+| `predictors` besides SST, by name       | `[B, H*W or 1, values]`      | not there                         |
 
 One plane fits into a CPU's cache and eight do not. A compiler can fuse a sum over planes, but not a stack of them.
 `perf/planes.py` compares the two.
@@ -40,7 +40,7 @@ from sstcast.errors import LESS_MEMORY, SSTCastError
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
-GEOGRAPHY = 5  # channels of `Graph.geography`
+GEOGRAPHY_CHANNELS = 5  # channels of `Graph.geography`
 CPU = torch.device("cpu")
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes, of this machine
 COPIES = 4  # of a quadratic array in a training step
@@ -116,7 +116,8 @@ def total_memory(device: torch.device) -> int:
 
 
 def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `label`, if training on `device` has no room for so many float32.
+    """Raise SSTCastError, naming the array `label`, if `device` lacks the memory to train with `numbers` float32
+    values.
 
     A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
     CPU, the system kills the process.

@@ -1,5 +1,6 @@
 """`GridGraph`: a regular grid whose edges are shifted planes."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from functools import reduce as reduce_by
 
@@ -25,7 +26,8 @@ class GridGraph:
         wrap: whether the last column is linked to the first, as on a whole globe.
         geography: place and time of each node, `[B, H*W, 5]` (see `Graph`).
         degree: number of unmasked neighbours of each node, `[B, H*W, 1]`, if it is known.
-        predictors: what is known besides SST, `[B, H*W, channels]` (see `ocean.windows.WindowTable`).
+        predictors: what is known besides SST by name, NaN where nothing is: of an index `[B, 1, summaries]`, of a
+            grid `[B, H*W, days]`, of a forecast `[B, H*W, horizon]` (see `ocean.windows.WindowTable`).
     """
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
@@ -38,10 +40,10 @@ class GridGraph:
         wrap: bool = False,
         geography: Tensor | None = None,
         degree: Tensor | None = None,
-        predictors: Tensor | None = None,
+        predictors: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.height, self.width, self.wrap = height, width, wrap
-        self.geography, self.predictors = geography, predictors
+        self.geography, self.predictors = geography, predictors or {}
         self.mask = torch.ones(1, height * width, dtype=torch.bool) if mask is None else mask
         self.degree = self._count_neighbors() if degree is None else degree
         self.edge_attr = _offsets(self.mask.device, len(self.mask))

@@ -113,19 +113,19 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
 def single_graphs(graph: Graph) -> Iterator[EdgeList]:
     """Yield the graphs of a batch one by one."""
     if isinstance(graph, GridGraph):
-        index, edge_planes = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
+        edge_index, edge_planes = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
         places = torch.cat(list(edge_planes), dim=1).flatten().nonzero().flatten().numpy()
         for real in graph.mask.cpu().numpy():
-            real_edges = real[index].all(axis=0)
-            yield _edge_list(real, index[:, real_edges], places[real_edges])
+            real_edges = real[edge_index].all(axis=0)
+            yield _edge_list(real, edge_index[:, real_edges], places[real_edges])
     elif isinstance(graph, SparseGraph):
-        index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
-        starts = np.searchsorted(batch, np.arange(graph.graphs + 1))
-        index = index[:, np.argsort(batch[index[0]], kind="stable")]
-        ends = np.searchsorted(batch[index[0]], np.arange(graph.graphs + 1))
-        for g, start in enumerate(starts[:-1]):
-            edges = index[:, ends[g] : ends[g + 1]] - start
-            yield _edge_list(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
+        edge_index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
+        node_bounds = np.searchsorted(batch, np.arange(graph.graphs + 1))
+        edge_index = edge_index[:, np.argsort(batch[edge_index[0]], kind="stable")]
+        edge_bounds = np.searchsorted(batch[edge_index[0]], np.arange(graph.graphs + 1))
+        for g, start in enumerate(node_bounds[:-1]):
+            edges = edge_index[:, edge_bounds[g] : edge_bounds[g + 1]] - start
+            yield _edge_list(np.ones(node_bounds[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
 
 
 def _edge_list(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> EdgeList:
@@ -201,14 +201,14 @@ def _steps(graph: EdgeList, most: int) -> list[Step]:
     check_memory(f"shortest paths of {nodes} nodes by {len(source)} edges", nodes * len(source))
     i, edge = ((hops[:, source] + 1 == hops[:, target]) & (hops[:, target] <= most)).nonzero()
     pair, source_pair, length = i * nodes + target[edge], i * nodes + source[edge], hops[i, target[edge]]
-    rank, paths, steps = np.arange(nodes**2) // max(nodes, 1), np.eye(nodes).flatten(), []
+    index_in_step, path_counts, steps = np.arange(nodes**2) // max(nodes, 1), np.eye(nodes).flatten(), []
     for step in range(1, int(length.max(initial=0)) + 1):
         mask = length == step
         pairs, child = np.unique(pair[mask], return_inverse=True)
-        parent, counts = rank[source_pair[mask]], paths[source_pair[mask]]
-        paths[pairs] = np.bincount(child, counts)
-        share = (counts / paths[pairs][child]).astype(np.float32)
-        rank[pairs] = np.arange(len(pairs))
+        parent, counts = index_in_step[source_pair[mask]], path_counts[source_pair[mask]]
+        path_counts[pairs] = np.bincount(child, counts)
+        share = (counts / path_counts[pairs][child]).astype(np.float32)
+        index_in_step[pairs] = np.arange(len(pairs))
         steps.append(Step(*np.divmod(pairs, nodes), child, parent, places[edge[mask]], share))
     return steps
 

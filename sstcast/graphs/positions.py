@@ -66,9 +66,9 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     adjacency = _adjacency(edge_index, nodes)
     walk = csr_array(diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency)
     returns = np.zeros((nodes, steps), np.float32)
-    ends = max(1, ENTRIES // max(nodes, 1))
-    for start in range(0, nodes, ends):  # walks that end in one block of nodes
-        block = slice(start, start + ends)
+    block_size = max(1, ENTRIES // max(nodes, 1))
+    for start in range(0, nodes, block_size):  # walks that end in one block of nodes
+        block = slice(start, start + block_size)
         power = eye_array(nodes, format="csc")[:, block]
         for step in range(steps):
             power = walk @ power

@@ -118,10 +118,10 @@ class SparseGraph:
         from torch_geometric.utils import to_dense_batch
 
         batch, order = self.batch[self.edge_index[0]].sort(stable=True)
-        most = int(batch.bincount(minlength=1).max())  # 0 even if there is no graph
+        max_edges = int(batch.bincount(minlength=1).max())  # 0 even if there is no graph
 
         def dense(values: Tensor) -> tuple[Tensor, Tensor]:
-            padded, mask = to_dense_batch(values[order], batch, max_num_nodes=most, batch_size=self.graphs)
+            padded, mask = to_dense_batch(values[order], batch, max_num_nodes=max_edges, batch_size=self.graphs)
             return padded, mask
 
         (source, mask), (target, _) = (dense(x[end]) for end in self.edge_index)

@@ -11,9 +11,11 @@ from pathlib import Path
 import dask.threaded
 import torch
 
+from sstcast.dask_schedulers import cluster
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.log import LOG
-from sstcast.workers import StopRequest, cluster, cores, most_processes, processes
+from sstcast.stopping import StopRequest
+from sstcast.workers import cores, most_processes, processes
 
 POLL_INTERVAL = 0.2  # seconds between checks for a stop request
 _one_at_a_time = threading.Lock()  # a worker of a cluster may have several threads, but runs one task at a time

@@ -15,7 +15,8 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import described, predictor_of
+from sstcast.forecasting.fields import described
+from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.log import silent
@@ -32,7 +33,8 @@ from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
 from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
 from sstcast.scores.terciles import WEEK
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
-from sstcast.storage.cf import describe, references, write, write_zarr
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
@@ -84,16 +86,17 @@ def score_run(
     thresholds: DataConfig,
     places: Places | None = None,
     observations: PointObservations | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
     The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
-    of `thresholds` defines the heatwave thresholds.
+    of `thresholds` defines the heatwave thresholds. With `events`, warnings of heatwaves are also verified.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        score_recipe = recipe | _base(thresholds) | _areas(places) | _points(observations)
+        score_recipe = recipe | _base(thresholds) | _asked(places, observations, events)
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -106,7 +109,7 @@ def score_run(
         }
         systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
         with silent():  # the baselines tell of the observations
-            statistics = Statistics(truth, systems, False, places, observations)
+            statistics = Statistics(truth, systems, False, places, observations, events)
         with forecast_file(part_file(run), run, truth, **attributes) as add:
             for observed in truth.observe(len(run.members), name):
                 statistics.add_observed(observed)
@@ -124,16 +127,17 @@ def score_baselines(
     thresholds: DataConfig,
     places: Places | None = None,
     observations: PointObservations | None = None,
+    events: bool = False,
 ) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | _areas(places) | _points(observations)
+        recipe |= _base(thresholds) | _asked(places, observations, events)
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
         truth = Analysis.open(data, every=every, base=thresholds)
         systems = baselines(SpreadCalibrator(data))
-        statistics = Statistics(truth, systems, places=places, observations=observations)
+        statistics = Statistics(truth, systems, places=places, observations=observations, events=events)
         for observed in truth.observe(label="baselines"):
             statistics.add_observed(observed)
             for name, forecast in forecast_block(systems, truth, observed.dates):
@@ -238,12 +242,10 @@ def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
 
 
-def _points(observations: PointObservations | None) -> Recipe:
-    return {} if observations is None else {"observations": observations.recipe}
-
-
-def _areas(places: Places | None) -> Recipe:
-    return {"areas": ["region"] if places is None else ["region", json.loads(places.geojson)]}
+def _asked(places: Places | None, observations: PointObservations | None, events: bool) -> Recipe:
+    areas = ["region"] if places is None else ["region", json.loads(places.geojson)]
+    points = {} if observations is None else {"observations": observations.recipe}
+    return {"areas": areas, **points, **({"events": True} if events else {})}
 
 
 def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from sstcast.config import DataConfig
+from sstcast.dask_schedulers import cluster
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -32,7 +33,6 @@ from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
-from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 
@@ -98,6 +98,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             plan.thresholds(fold),
             plan.places,
             plan.observations,
+            plan.events,
         )
         for data in plan.oceans.values()
         for fold, ocean in zip(folds, data, strict=True)
@@ -119,7 +120,16 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
-        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.places, plan.observations)
+        partial(
+            score_run,
+            run,
+            every,
+            joined[s.name],
+            plan.thresholds(fold),
+            plan.places,
+            plan.observations,
+            plan.events,
+        )
         for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)

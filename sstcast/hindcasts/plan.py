@@ -55,8 +55,8 @@ class Protocol:
 
     Attributes:
         first, last: the first and the last year that is forecast.
-        fold: the number of years in a fold, which one training is tested on. The last fold may be shorter.
-        validation: the number of years before a fold that select the weights.
+        fold: the number of years in a fold, on which one trained model is tested. The last fold may be shorter.
+        validation: the number of years before a fold on which the weights are selected.
         every: days from one initial date to the next.
     """
 
@@ -130,6 +130,7 @@ class Plan:
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
     places: Places | None = None  # verified beside the region
     observations: PointObservations | None = None  # at points, against which systems are also verified
+    events: bool = False  # whether warnings of heatwaves are verified
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -258,7 +259,9 @@ class Plan:
         recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
         if self.observations is not None:
             recipe |= {"observations": self.observations.recipe}
-        return recipe if self.places is None else recipe | {"places": json.loads(self.places.geojson)}
+        if self.places is not None:
+            recipe |= {"places": json.loads(self.places.geojson)}
+        return recipe | {"events": True} if self.events else recipe
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""

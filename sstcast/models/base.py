@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import GEOGRAPHY, Graph
+from sstcast.graphs.graph import GEOGRAPHY_CHANNELS, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.norms import BatchNorm
@@ -17,8 +17,7 @@ Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
 Positional = Literal["none", "lap", "rwse"]
 Transfer = Literal["anywhere", "tile", "region"]  # weights fit any tiles, tiles of one shape, or one region
-# Channels of a kind of predictor in `Graph.predictors`: its values, and the share of them that is known.
-CHANNELS = {"index": 3}
+SUMMARIES = 2  # numbers that an index tells on a day (`ocean.predictor_index.known_index`)
 # A function of n that yields the windows of a split that start every n days, in parts (`ocean.windows.Windows`).
 Samples = Callable[[int], Iterable[Any]]
 
@@ -67,8 +66,8 @@ class ForecastModel(Model):
 
     A network predicts the `change` from its `base`: the last day of history, the forecast of `linear`, or 0. If it
     has a `share [horizon]` from cross-fitting, it adds only this share of the change, except in training. A base
-    with a memory reads the days before the window, which come first in `history`. A network with `channels` of
-    predictors besides SST reads them before the days of history. Its base does not read them.
+    with a memory reads the days before the window, which come first in `history`. A network reads predictors
+    besides SST before the days of history: `reads` has the number of values of each. Its base does not read them.
     """
 
     BASE: ClassVar[Base] = "persistence"
@@ -79,7 +78,8 @@ class ForecastModel(Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.base, self.linear, self.channels = self.BASE, None, 0
+        self.base, self.linear = self.BASE, None
+        self.reads: dict[str, int] = {}
         self.register_buffer("share", None)
 
     @property
@@ -100,13 +100,14 @@ class ForecastModel(Model):
         return change if self.share is None or self.training else self.share * change
 
     def network_input(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return what the network reads: the predictors, 0 on land, then the days of history."""
+        """Return what the network reads: the channels of the predictors, 0 on land, then the days of history."""
         days = history if self.linear is None else history[..., -self.linear.history :]
-        if not self.channels:
+        if not self.reads:
             return days
         assert isinstance(graph, GridGraph)
-        assert graph.predictors is not None
-        return torch.cat([graph.predictors * graph.mask.unsqueeze(-1), days], dim=-1)
+        known = [channels_of(graph.predictors[name], count) for name, count in self.reads.items()]
+        ocean = graph.mask.unsqueeze(-1)
+        return torch.cat([*(channels * ocean for channels in known), days], dim=-1)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the predicted change from the base, `[B, N, horizon]`. `history` is from `network_input`."""
@@ -117,8 +118,24 @@ class ForecastModel(Model):
         self.base = base
 
 
+def values_of(kind: str, history: int, horizon: int) -> int:
+    """Return the number of values that a network reads of a kind of predictor at a node."""
+    return {"index": SUMMARIES, "grid": history, "forecast": horizon, "static": 1}[kind]
+
+
+def channels_of(known: Tensor, count: int) -> Tensor:
+    """Return the channels `[B, N, count + 1]` of what is `known [B, N, values]` of a predictor.
+
+    They are its last `count` values, 0 where they are not known, then the share of them that is.
+    """
+    last = known[..., -count:]
+    return torch.cat([last.nan_to_num(0.0), last.isfinite().to(last.dtype).mean(-1, keepdim=True)], dim=-1)
+
+
 class LinearSystem(ForecastModel):
-    """A forecaster with buffers as weights. `fit` computes them from windows that start `STRIDE` days apart."""
+    """A forecaster whose weights are buffers, which `fit` computes from windows that start some days apart, by
+    default `STRIDE`.
+    """
 
     STRIDE = 7
 
@@ -189,7 +206,9 @@ class RandomWalkEncoding(nn.Module):
 def build_encoding(
     name: Positional, width: int, pairs: int = 16, steps: int = 16
 ) -> LaplacianEncoding | RandomWalkEncoding | None:
-    """Build a positional encoding from so many eigenpairs or steps. Returns None for `none`."""
+    """Build a positional encoding from `pairs` eigenpairs, or from walks of up to `steps` steps. Returns None for
+    `none`.
+    """
     if name == "none":
         return None
     return LaplacianEncoding(width, pairs) if name == "lap" else RandomWalkEncoding(width, steps)
@@ -246,7 +265,7 @@ class Forecaster(ForecastModel):
         convolve = encoder == "convolution"
         self.encoder = ConvolutionEncoder(nodes, history, width) if convolve else nn.Linear(history, width)
         self.position = build_encoding(positional, width)
-        self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
+        self.geography = nn.Linear(GEOGRAPHY_CHANNELS, width, bias=False) if geography else None
         self.backbone = backbone
         self.head = nn.Sequential(
             nn.Linear(out_width, 2 * out_width), nn.ReLU(), nn.Linear(2 * out_width, horizon)

@@ -85,7 +85,7 @@ class GINE(Conv):
         self.edge = edge_linear(edge_dim, in_width or width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
+        """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
         if self.edge is None:
             received = graph.neighbors(x)
         else:
@@ -111,7 +111,7 @@ class GCN(Conv):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
+        """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
         graph, _ = graph.without_loops()
         x = self.linear(x)
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
@@ -141,7 +141,7 @@ class GAT(Conv):
             self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Map `x [..., width]` to the same shape, and return the edges unchanged."""
+        """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
         graph, keep = graph.without_loops()
         x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)

@@ -55,7 +55,9 @@ class LocalRidge(MultiscaleRidge):
         return super().forecast_windows(windows) + local.movedim(-1, 1).unsqueeze(2)
 
     def states(self, days: list[Tensor], season: Tensor) -> Tensor:
-        """Return the inputs of the correction, 1 last, `[B, states]`, from the days `[B, N]` at `lags`."""
+        """Return the inputs of the correction, `[B, states]`, from the days `[B, N]` at `lags`. The last input is
+        1.
+        """
         components = [day @ self.patterns.T for day in days]
         products = [components[0] * term[:, None] for term in season.unbind(1)]
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
@@ -143,12 +145,12 @@ class LinearInverseModel(LinearSystem):
                 product(counts, lags), key=lambda pair: validation_moments.error(*train_moments.propagate(*pair))
             )
             train = both(train, validation) if refit else train
-        propagators, damped = self._moments(train, train).propagate(*choice)
+        propagators, damping = self._moments(train, train).propagate(*choice)
         count, _ = choice
         self.patterns[count:] = 0
         self.propagators.zero_()
         self.propagators[:, :count, :count] = torch.from_numpy(propagators)
-        self.damping.copy_(torch.from_numpy(damped))
+        self.damping.copy_(torch.from_numpy(damping))
         return {"modes": choice[0], "lag": choice[1]}
 
     def _moments(self, samples: Samples, train: Samples) -> "Moments":

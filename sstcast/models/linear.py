@@ -203,7 +203,7 @@ class Ridge(LinearSystem):
 class MultiscaleRidge(Ridge):
     """A ridge that also reads means over 3 x 3, 7 x 7 and 15 x 15 cells around the cell, and over the tile.
 
-    With `memory` or `stencil` it reads these groups of inputs (see `lagged.Inputs`). The history then has one
+    With `memory` or `stencil` it reads groups of inputs (see `ridge_inputs.Inputs`). The history then has one
     penalty and the further groups another. Both are chosen for each lead by cross-validation over years. These
     include the validation years if the weights are fitted to them. In the memory of training windows, days before
     the record count as days without anomaly. If there are too many of them (`ocean.windows.cut_windows`), the

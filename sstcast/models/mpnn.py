@@ -58,9 +58,9 @@ class MPNN(Backbone):
         out_width: channels of the result, by default `width`. If given without `jumping`, the last layer is
             message passing alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
 
-    Raises SSTCastError if `conv` has its own activation and residual connection and others, or no norm, are
-    chosen, if it cannot change the number of channels, if there is a virtual node and only one layer, or if
-    `virtual_hidden` is given without a virtual node that has a perceptron.
+    Raises SSTCastError if `conv` has its own activation and residual connection, and `activation` or `residual` is
+    changed or `norm` is `none`. Also raises it if `conv` cannot change the number of channels, if a model with a
+    virtual node has only one layer, or if `virtual_hidden` is given without a virtual node that has a perceptron.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MPNN(Backbone):
             raise SSTCastError("model.layers: one layer would not use the virtual node; choose two or more")
         if virtual_hidden and virtual_node is not True:
             raise SSTCastError(
-                "model.virtual_hidden: no perceptron has them; leave it out, or set virtual_node=true"
+                "model.virtual_hidden: no virtual node has a perceptron; leave it out, or set virtual_node=true"
             )
         self.width, self.residual = width, residual
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None

@@ -1,8 +1,8 @@
 """Polynormer: local, then global attention, each multiplied by its input (Deng et al. 2024, arXiv:2403.01232).
 
 Without norms and activations and with fixed attention weights, the output is a polynomial in the input, and every
-layer doubles its degree. Layers are called as `layer(x, graph, place)`. `place`, a number for each node or None,
-multiplies the parameter beta (equation 19).
+layer doubles its degree. Layers are called as `layer(x, graph, position)`. `position`, a number for each node or
+None, multiplies the parameter of beta (equation 19).
 """
 
 from typing import Literal
@@ -39,8 +39,8 @@ class Polynormer(Backbone):
         eigenvector: whether this is Polynormer-v2 (equation 19), where beta's parameter is multiplied by the first
             non-trivial eigenvector of the Laplacian, whose sign is arbitrary.
         nodes: the number of nodes in each graph, for `base`.
-        gate: the function of H in local layers: `sigmoid`, or `activation`, the ReLU or nothing, as in the
-            released code.
+        gate: the function applied to H x in local layers: `sigmoid`, or `activation`, which is ReLU, or the
+            identity if `relu` is false, as in the released code.
         conv: the message passing of `local-to-global`: `gat`, or `gcn` as on the paper's two largest graphs
             (appendix H.2).
         separate_queries: whether global layers have weights for queries beside those for keys (equation 6). The
@@ -175,7 +175,9 @@ class LocalLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
+        """Map `x [..., width]` to the same shape. `position`, a number for each node or None, goes to the
+        mixture.
+        """
         x = self.pre_norm(x)
         y = self.conv(x, graph, graph.edge_attr)[0] + self.root(x)
         y, beta = self.dropout(self.act(y)), self.beta(position)
@@ -196,7 +198,9 @@ class GlobalLayer(nn.Module):
         self.query = nn.Linear(width, width) if separate_queries else None
 
     def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
+        """Map `x [..., width]` to the same shape. `position`, a number for each node or None, goes to the
+        mixture.
+        """
         key = self.key(x)
         query = key if self.query is None else self.query(x)
         y = global_attention(query, key, self.value(x), graph, self.heads)
@@ -222,7 +226,9 @@ class ParallelLayer(nn.Module):
         self.norm, self.beta = nn.LayerNorm(width), mixture
 
     def forward(self, x: Tensor, graph: Graph, position: Tensor | None) -> Tensor:
-        """Map `x [..., width]` to the same shape. `position` are the coordinates of the nodes for the mixture."""
+        """Map `x [..., width]` to the same shape. `position`, a number for each node or None, goes to the
+        mixture.
+        """
         y = global_attention(self.query(x), self.key(x), self.conv.linear(x), graph, self.heads)
         y = y + self.conv(x, graph, graph.edge_attr)[0]
         return self.norm(y) * (self.gate(x) + self.beta(position))

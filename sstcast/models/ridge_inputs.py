@@ -6,7 +6,7 @@ product once for a pair of days, whatever the number of windows that contain the
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -165,8 +165,47 @@ class Inputs:
         return torch.cat(inputs, -1)
 
 
+def means_count(history: int, boxes: tuple[int, ...], memory: bool) -> int:
+    """Return the number of inputs that `lagged_means` gives."""
+    return (1 + len(boxes)) * (len([lag for lag in LAGS if lag < history]) + len(PERIODS) * memory)
+
+
+def lagged_means(windows: Any, values: Tensor, boxes: tuple[int, ...], memory: bool) -> Tensor:
+    """Return means of a field around the cell, in boxes, on the days of the stencil's `LAGS`.
+
+    With `memory`, means over `PERIODS` follow. The field `values [T, tile, N]` is on the days of the windows.
+    Returns `[starts, inputs, tiles * N]`, 0 on land.
+    """
+    windows = replace(windows, values=values)
+    last, every, starts = windows.history - 1, windows.every, windows.starts
+    fields = daily(windows, boxes)
+    inputs = [fields[last - lag :: every][:starts] for lag in LAGS if lag <= last]
+    if memory:
+        means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
+        height, width = windows.shape
+        graph = GridGraph(height, width, windows.ocean, windows.wrap)
+        averages = [means, *(box_means(means, graph, size) for size in boxes)]
+        inputs += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in averages]
+    return torch.cat(inputs, 1)
+
+
+def lagged_means_of(past: Tensor, graph: GridGraph, history: int, boxes: tuple[int, ...], memory: bool) -> Tensor:
+    """Return the means of `lagged_means` at the end of `past [B, N, days]`, 0 on land, `[B, N, inputs]`."""
+    count, lags = past.shape[-1], [lag for lag in LAGS if lag < history]
+    days = torch.stack([past[..., -1 - lag] for lag in lags], -1)
+    fields = torch.stack([days, *(box_means(days, graph, size) for size in boxes)], -1)
+    inputs = [fields.flatten(-2)]
+    if memory:
+        means = past.new_zeros(*past.shape[:-1], len(PERIODS))
+        if count >= MEMORY_DAYS:
+            means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
+        inputs += [means, *(box_means(means, graph, size) for size in boxes)]
+    return torch.cat(inputs, -1)
+
+
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
-    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile.
+    """Return, for each cell of `field [..., H, W]`, the value `rows` rows and `cols` columns further on, 0 outside
+    the tile.
 
     With `wrap`, the first column follows the last.
     """
@@ -189,8 +228,8 @@ def _period_means(windows: Any) -> Tensor:
         if len(dates) > DATES_AT_ONCE:  # a matrix of all dates and days would not fit in memory
             first, last = int(today[0]) + 1 - MEMORY_DAYS, int(today[-1])
         ago = today[:, None] - torch.arange(first, last + 1)
-        share = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
-        means.append(share.flatten(0, 1).to(values) @ values[first : last + 1])
+        weights = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
+        means.append(weights.flatten(0, 1).to(values) @ values[first : last + 1])
     return torch.cat(means)
 
 
@@ -257,22 +296,22 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     The products are summed over all windows and cells.
     """
     count = fields.shape[1]
-    rows = every * max(1, DAYS_AT_ONCE // every)
-    reach = rows + length - 1
-    days = -(-((starts - 1) * every + length) // rows) * rows
+    chunk_days = every * max(1, DAYS_AT_ONCE // every)
+    reach = chunk_days + length - 1
+    days = -(-((starts - 1) * every + length) // chunk_days) * chunk_days
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
-    for day in range(0, days, rows):
+    for day in range(0, days, chunk_days):
         chunk = fields[day : day + reach].flatten(0, 1)
-        product = fields.new_zeros(rows * count, reach * count)  # 0 for days after the last one
-        product[: len(chunk), : len(chunk)] = chunk[: rows * count] @ chunk.T
-        row = count * reach * count
+        product = fields.new_zeros(chunk_days * count, reach * count)  # 0 for days after the last one
+        product[: len(chunk), : len(chunk)] = chunk[: chunk_days * count] @ chunk.T
+        row_stride = count * reach * count
         band = product.as_strided(
-            (rows // every, every, length, count, count),
-            (every * (row + count), row + count, count, reach * count, 1),
+            (chunk_days // every, every, length, count, count),
+            (every * (row_stride + count), row_stride + count, count, reach * count, 1),
         )
         band_sums: dict[tuple[int, int], Tensor] = {}
         for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
-            ends = max(0, step - day // every), min(rows // every, starts + step - day // every)
+            ends = max(0, step - day // every), min(chunk_days // every, starts + step - day // every)
             if ends[0] < ends[1]:
                 if ends not in band_sums:
                     band_sums[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)

@@ -16,8 +16,8 @@ class TFNet(ForecastModel):
     """TF-Net on tiles of one shape, with land at 0.
 
     Its weights belong to directions on the grid, so it is not permutation equivariant. By default its `base` is
-    `none`: it forecasts the anomaly itself, not a change. Its strides cut the columns into blocks of 16, so
-    the map of a globe keeps a west and an east edge, and where the map is cut changes the forecasts.
+    `none`: it forecasts the anomaly itself, not a change. Its strides divide the columns into blocks of 16. So
+    even a map of the whole globe has a west and an east edge, and the forecasts depend on where it is cut.
 
     Args:
         width: channels of the first stage.

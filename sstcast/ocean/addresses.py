@@ -129,7 +129,7 @@ def open_address(path: Path) -> xr.Dataset:
 
 
 def day_states(data: DataConfig) -> xr.DataArray:
-    """Return a hash `(time)` of what the server tells of the chunks that hold each day in the region.
+    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region.
 
     A day whose hash is the same has the same values. Raises SSTCastError like `open_address`.
     """
@@ -143,22 +143,22 @@ def day_states(data: DataConfig) -> xr.DataArray:
     dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
     needed = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
     for axis in ("lat", "lon"):
-        stored, wanted = (
-            (each.values.astype(float) % 360).round(4) % 360 for each in (dataset[axes[axis]], cells[axis])
+        stored, of_region = (
+            (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axes[axis]], cells[axis])
         )
-        needed[dims[axis]] = np.unique(np.flatnonzero(np.isin(stored, wanted)) // lengths[dims[axis]]).tolist()
+        needed[dims[axis]] = np.unique(np.flatnonzero(np.isin(stored, of_region)) // lengths[dims[axis]]).tolist()
     chunks = list(itertools.product(*needed.values()))
     keys = [f"{name}/{array.metadata.encode_chunk_key(chunk)}" for chunk in chunks]
     with ThreadPoolExecutor(TOGETHER) as pool:
-        told = list(pool.map(store.state, keys))
+        states = list(pool.map(store.state, keys))
     along = list(lengths).index(dims["time"])
     of_time: dict[int, list[str]] = {number: [] for number in needed[dims["time"]]}
-    for chunk, key, state in zip(chunks, keys, told, strict=True):
+    for chunk, key, state in zip(chunks, keys, states, strict=True):
         of_time[chunk[along]].append(f"{key} {state}")
     about = _about(array) + "".join(str(cells[axis].values.tolist()) for axis in ("lat", "lon"))
     length = lengths[dims["time"]]
     return xr.DataArray(
-        [_hash(about, str(place % length), *of_time[place // length]) for place in range(len(days))],
+        [_hash(about, str(day_index % length), *of_time[day_index // length]) for day_index in range(len(days))],
         {"time": days},
         ["time"],
     ).sortby("time")
@@ -235,7 +235,7 @@ def _find(path: Path) -> tuple[_Store, Literal[2, 3]]:
 
 def _connections(path: Path) -> Iterator[_Store]:
     """Yield the store at a URL, read anonymously, and then with the credentials in the environment, if any."""
-    scheme, _, place = str(path).partition("://")
+    scheme, _, location = str(path).partition("://")
     if scheme not in SCHEMES:
         raise SSTCastError(f"{path}: only Zarr stores at {', '.join(SCHEMES)} are read by their address; {OBJECT}")
     try:
@@ -254,7 +254,7 @@ def _connections(path: Path) -> Iterator[_Store]:
     if scheme.startswith("http"):
         yield _Store(HTTPStore(str(path), **options), path)
         return
-    bucket, _, prefix = place.partition("/")
+    bucket, _, prefix = location.partition("/")
     if scheme == "s3":
         endpoint = os.environ.get("AWS_ENDPOINT_URL")
         options |= {"region": _region(bucket, endpoint), **({"endpoint": endpoint} if endpoint else {})}
@@ -266,12 +266,12 @@ def _connections(path: Path) -> Iterator[_Store]:
 
 def _region(bucket: str, endpoint: str | None) -> str:
     """Return the region of a bucket as its server tells it, else that in the environment."""
-    told = None
+    region = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"
         answer = requests.head(address, allow_redirects=False, timeout=CONNECT_TIMEOUT.total_seconds())
-        told = answer.headers.get("x-amz-bucket-region")
-    return told or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        region = answer.headers.get("x-amz-bucket-region")
+    return region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def _told(path: Path, error: Exception) -> SSTCastError:

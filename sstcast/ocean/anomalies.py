@@ -21,8 +21,8 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig
+from sstcast.ocean.by_day import by_day
 from sstcast.ocean.grid import coarsen, ocean_fraction
-from sstcast.ocean.plausible import by_day
 
 HARMONICS = 3
 YEAR_DAYS = 365.2425
@@ -102,7 +102,7 @@ def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArra
 
 def harmonic_terms(sst: xr.DataArray) -> xr.DataArray:
     """Fit a mean and `HARMONICS` annual harmonics `(term, lat, lon)` to each cell by least squares."""
-    design = _harmonics(sst["time"].dt.dayofyear.values)
+    design = harmonics(sst["time"].dt.dayofyear.values)
     # The fit is a product with a small matrix, so the field is read only once.
     solve = xr.DataArray(np.linalg.pinv(design), dims=("term", "time"), coords={"time": sst["time"]})
     return xr.dot(solve, sst, dim="time").compute()
@@ -113,7 +113,7 @@ def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
     days = np.empty((366, *terms.shape[1:]), np.float32)
     for first in range(0, 366, DAYS_AT_ONCE):
         block = slice(first, first + DAYS_AT_ONCE)
-        days[block] = np.tensordot(_harmonics(DAYS_OF_YEAR[block]), terms.values, 1)
+        days[block] = np.tensordot(harmonics(DAYS_OF_YEAR[block]), terms.values, 1)
     return terms.isel(term=0, drop=True).expand_dims(dayofyear=DAYS_OF_YEAR).copy(data=days)
 
 
@@ -121,7 +121,7 @@ def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
     """Return the root mean squared deviation from the harmonics over all days and cells."""
 
     def anomaly(values: np.ndarray, days: np.ndarray) -> np.ndarray:
-        return values - np.tensordot(_harmonics(pd.DatetimeIndex(days).day_of_year.values), terms.values, 1)
+        return values - np.tensordot(harmonics(pd.DatetimeIndex(days).day_of_year.values), terms.values, 1)
 
     return float((by_day(anomaly, sst) ** 2).mean().compute()) ** 0.5
 
@@ -145,6 +145,7 @@ def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     return mean, std.clip(min=SMALLEST_STD)
 
 
-def _harmonics(day: np.ndarray) -> np.ndarray:
+def harmonics(day: np.ndarray) -> np.ndarray:
+    """Return 1, and cosines and sines of the annual harmonics, on days of the year, `[day, term]`."""
     phase = 2 * np.pi * np.outer(day, np.arange(1, HARMONICS + 1)) / YEAR_DAYS
     return np.hstack([np.ones((len(day), 1)), np.cos(phase), np.sin(phase)])

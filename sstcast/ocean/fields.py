@@ -1,4 +1,4 @@
-"""Finds SST in a dataset: the variable, its axes, units and calendar.
+"""Finds SST, or another field, in a dataset: the variable, its axes, units and calendar.
 
 The same rules apply to observations, forecasts and downloaded files. cf_xarray recognises time, latitude and
 longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred, cfgrib and OceanBench.
@@ -80,6 +80,7 @@ def find_field(
     variable: str | None = None,
     units: str | None = None,
     layouts: dict[Any, Layout] | None = None,
+    is_sst: bool = True,
 ) -> xr.DataArray:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
@@ -91,6 +92,8 @@ def find_field(
         variable: the name, if the variable has no standard or common name.
         units: units that override those in the file.
         layouts: a cache of layouts; among many similar files, only the first is searched.
+        is_sst: if false, find any field: `variable`, or the only one on these axes. It keeps its units, which may
+            be "".
 
     Returns:
         The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
@@ -102,11 +105,16 @@ def find_field(
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     layouts = {} if layouts is None else layouts
-    dataset = dataset.set_coords([name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))])
+    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    if not is_sst:  # a field may be the depth of the sea
+        coordinates = [
+            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
+        ]
+    dataset = dataset.set_coords(coordinates)
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
-        name = choose(cf_dataset, path, dims, variable)
+        name = choose(cf_dataset, path, dims, variable, is_sst)
         layouts[header] = name, _axes(cf_dataset[name])
     name, axes = layouts[header]
     field, notes = dataset[name], []
@@ -142,22 +150,26 @@ def find_field(
         field = field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)})
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
-    if not (units := units or str(field.attrs.get("units", "")).strip()):
+    units = units or str(field.attrs.get("units", "")).strip()
+    if is_sst and not units:
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
-    factor, zero = celsius(units, path, name)
+    factor, offset = celsius(units, path, name) if is_sst else (1, 0)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
-    field = field + np.float32(zero) if zero else field
+    field = field + np.float32(offset) if offset else field
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
 
 
-def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None) -> str:
+def choose(
+    dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None, is_sst: bool = True
+) -> str:
     """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
     The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
-    only one with the axes `dims`. Raises SSTCastError if no variable or several qualify.
+    only one with the axes `dims`. If it need not be SST, names do not count. Raises SSTCastError if no variable or
+    several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
@@ -169,23 +181,22 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
-        other_quantity = reason_not_sst(field.attrs)
+        other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
         faults[name] = _fault(field, dims) or (hint if other_quantity else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
-    for group in (by_standard, usable):
+    for group in (by_standard, usable) if is_sst else (usable,):
         common = [
             candidate for common_name in COMMON_NAMES for candidate in group if candidate.lower() == common_name
         ]
-        if common or len(group) == 1:
+        if (common and is_sst) or len(group) == 1:
             return (common or group)[0]
     candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
     if candidates and not usable:
         raise SSTCastError(f"{path}: {candidates[0]} {faults[candidates[0]]}")
-    raise SSTCastError(
-        f"{path}: which variable is sea surface temperature? The file has {listed}; set data.variable"
-    )
+    quantity = "sea surface temperature" if is_sst else "meant"
+    raise SSTCastError(f"{path}: which variable is {quantity}? The file has {listed}; set data.variable")
 
 
 def reason_not_sst(attributes: Mapping[str, Any]) -> str:
@@ -244,8 +255,10 @@ def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
     centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
         return None
-    halfway, own = (np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values))
-    return own if np.abs(halfway - own).max() > CENTRE_TOLERANCE * step(centres) else None
+    halfway, edges = (
+        np.sort(ends.astype(float), axis=1).clip(-90, 90) for ends in (bounds(centres), stated.values)
+    )
+    return edges if np.abs(halfway - edges).max() > CENTRE_TOLERANCE * step(centres) else None
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:

@@ -152,14 +152,16 @@ def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
     return blocks[0] if len(blocks) == 1 else xr.concat(blocks, axis)
 
 
-def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) -> tuple[xr.DataArray, str]:
+def on_cells(
+    sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path, remedy: str = "choose another --region"
+) -> tuple[xr.DataArray, str]:
     """Regrid forecasts `(..., lat, lon)` lazily to the cells of `grid`. Also returns a description of the method.
 
     If the cells are equal, in either convention of longitude, values are unchanged. Smaller cells that make up the
     grid's are averaged over the ocean, as `prepare` does with `region.coarsen`. On any other cells, values are
     interpolated linearly, with NaN beside land.
 
-    Raises SSTCastError if the cells, read from `path`, do not contain those of the grid.
+    Raises SSTCastError, ending in `remedy`, if the cells, read from `path`, do not contain those of the grid.
     """
     box = Box.of(grid)
     in_box = box.contains(sst["lat"], sst["lon"])
@@ -177,17 +179,20 @@ def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) ->
         mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
         return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
     nearby_sst = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
-    for axis, cell in width.items():
+    for axis, cell_width in width.items():
         centres, targets = nearby_sst[axis].values, grid[axis].values
         nearby_sst = nearby_sst.isel(
-            {axis: (centres > targets[0] - 1.01 * cell) & (centres < targets[-1] + 1.01 * cell)}
+            {axis: (centres > targets[0] - 1.01 * cell_width) & (centres < targets[-1] + 1.01 * cell_width)}
         )
         centres = nearby_sst[axis].values
-        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell
-        if not is_complete or centres[0] - targets[0] > cell / 2 or targets[-1] - centres[-1] > cell / 2:
+        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell_width
+        if (
+            not is_complete
+            or centres[0] - targets[0] > cell_width / 2
+            or targets[-1] - centres[-1] > cell_width / 2
+        ):
             raise SSTCastError(
-                f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; "
-                "choose another --region"
+                f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; {remedy}"
             )
     method = f"interpolated linearly from cells of {width['lat']:.4g} x {width['lon']:.4g} degrees"
     return nearby_sst.interp(lat=grid["lat"], lon=grid["lon"], assume_sorted=True).astype("float32"), method

@@ -25,8 +25,10 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
+from sstcast.ocean.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
-from sstcast.storage.cf import cached, describe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
@@ -43,8 +45,8 @@ FROZEN_RANGE, FROZEN_SHARE = (
     0.02,
     0.1,
 )  # degC above the lowest value, and the share of days there in a cell that freezes
-FEWEST_YEARS = 20  # of a base period, of which nothing needs to be said
-LAYOUT = 2  # version of the contents of the file of `limits_of`
+FEWEST_YEARS = 20  # a base period with fewer years is reported
+LAYOUT = 3  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
 BY_CELL = (*FREQUENCIES, FREEZING)
@@ -191,10 +193,10 @@ def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.i
 def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     """Return the limits and frequencies of heatwaves in the base period, and freezing points, in degC.
 
-    These are `limits(day_of_leap_year, lat, lon)`, NaN where no event is defined, `frequencies(lat, lon)` and
-    `freezing_point(lat, lon)`. `names` selects variables, by default all. They are computed from the prepared
-    stores and cached in a file beside them, which is written again when the stores have changed. Nothing is cached
-    in a read-only folder.
+    These are `limits(day_of_leap_year, lat, lon)`, NaN where no event is defined, `frequencies(lat, lon)`,
+    `freezing_point(lat, lon)` and the `maximum_monthly_mean(lat, lon)` of `heat_stress`. `names` selects
+    variables, by default all. They are computed from the prepared stores and cached in a file beside them, which
+    is written again when the stores have changed. Nothing is cached in a read-only folder.
 
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
@@ -218,19 +220,23 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     cached_limits = cached(prepared.limits, recipe, make)
     with reading(prepared.limits, "delete it"), cached_limits:
         return cached_limits[[]].assign(
-            {name: in_scratch(cached_limits[name]) for name in names or (*LIMITS, *BY_CELL)}
+            {name: in_scratch(cached_limits[name]) for name in names or (*LIMITS, *BY_CELL, MMM)}
         )
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
     sst = in_scratch(sst)  # reading bands directly would read every chunk for each, as chunks hold all latitudes
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
+    first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
+    years = MonthlyYears.of(first, last)
     fields = {name: scratch_array((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
-    fields |= {name: np.empty(sst.shape[1:], np.float32) for name in BY_CELL}
+    fields |= {name: np.full(sst.shape[1:], np.nan, np.float32) for name in (*BY_CELL, MMM)}
     for start in range(0, sst.sizes["lat"], rows):
         band = sst.isel(lat=slice(start, start + rows)).copy()
         band_limits = where_defined(limits(band))
         by_cell = frequencies(band, band_limits["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})
+        if years is not None:
+            by_cell[MMM] = maximum_monthly_mean(band, years)
         for name, values in band_limits.merge(by_cell, compat="no_conflicts").items():
             fields[str(name)][..., start : start + rows, :] = values
         release()

@@ -47,11 +47,13 @@ def by_span(values: pd.Series, config: PredictorConfig, where: str) -> xr.DataAr
     days = pd.DatetimeIndex(values.index)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
-    apart = float(np.median(np.diff(days.values)) / np.timedelta64(1, "D")) if len(days) > 1 else 31.0
-    every = "day" if apart == MEDIAN_DAY else "month" if SHORTEST_MONTH <= apart <= 31 else ""
+    median_step = float(np.median(np.diff(days.values)) / np.timedelta64(1, "D")) if len(days) > 1 else 31.0
+    every = "day" if median_step == MEDIAN_DAY else "month" if SHORTEST_MONTH <= median_step <= 31 else ""
     months = days.to_period("M")
     if not every:
-        raise SSTCastError(f"{where}: has a value every {apart:g} days; an index has one a day or a month; {GIVE}")
+        raise SSTCastError(
+            f"{where}: has a value every {median_step:g} days; an index has one a day or a month; {GIVE}"
+        )
     spans = months if every == "month" else days.to_period("D")
     if (twice := spans[spans.duplicated()]).size:
         raise SSTCastError(f"{where}: holds {twice[0]} twice; keep one value, or one table")
@@ -62,7 +64,7 @@ def by_span(values: pd.Series, config: PredictorConfig, where: str) -> xr.DataAr
 
 
 def read_series(path: Path, variable: str | None = None) -> tuple[pd.Series, str]:
-    """Read a series by its dates, and its units, "" if the file states none. Raises SSTCastError if it cannot."""
+    """Read a series by date, and its units, or "" if it states none. Raises SSTCastError if it cannot be read."""
     if path.suffix.lower() in (*NETCDF_SUFFIXES, ".zarr"):
         with open_dataset(path) as dataset:
             series = {str(key): field for key, field in dataset.data_vars.items() if field.ndim == 1}
@@ -87,7 +89,9 @@ def read_series(path: Path, variable: str | None = None) -> tuple[pd.Series, str
 
 
 def _months_in_columns(lines: list[str]) -> pd.Series | None:
-    """Read rows of a year and twelve numbers, as of PSL and CPC, or return None. A table ends where PSL's does."""
+    """Read rows of a year and twelve numbers, as of PSL and CPC, or return None. A negative number alone on a
+    line, which PSL writes below the table, marks missing values.
+    """
     rows = [(int(row[1]), NUMBER.findall(row[2])) for row in map(YEAR_AND_MONTHS.match, lines) if row]
     if not rows:
         return None
@@ -108,8 +112,8 @@ def _year_and_month(lines: list[str], variable: str | None) -> pd.Series | None:
     column = variable.upper() if variable else heads[-1]
     if heads.count(column) != 1:
         raise SSTCastError(f"variable: no single column {column} among {', '.join(heads)}")
-    places = [heads.index(name) for name in (year[0], month[0], column)]
-    rows: list[Any] = [[row[place] for place in places] for row in table[1:] if len(row) == len(heads)]
+    columns = [heads.index(name) for name in (year[0], month[0], column)]
+    rows: list[Any] = [[row[position] for position in columns] for row in table[1:] if len(row) == len(heads)]
     labels = [pd.Timestamp(int(y), int(m), 1) for y, m, _ in rows]
     return pd.Series([float(value) for *_, value in rows], pd.DatetimeIndex(labels))
 

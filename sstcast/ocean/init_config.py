@@ -11,9 +11,9 @@ from sstcast.config import FieldSource, folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
+from sstcast.ocean.fill_values import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.ocean.objects import is_object
-from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst
 from sstcast.ocean.splits import for_training

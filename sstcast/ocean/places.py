@@ -76,14 +76,14 @@ class Places:
         """
         with reading(path, f"give a CSV with {', '.join(COLUMNS)}, or GeoJSON"):
             from_file = _in_geojson if path.suffix.lower() in JSON_SUFFIXES else _in_csv
-            found = tuple(from_file(path))
-        if not found:
+            places = tuple(from_file(path))
+        if not places:
             raise SSTCastError(f"{path}: holds no place; give one or more")
-        names = [place.name for place in found]
+        names = [place.name for place in places]
         for name in names:
             if names.count(name) > 1:
                 raise SSTCastError(f"{path}: two places are called {name}; give each a name of its own")
-        return cls(path, found)
+        return cls(path, places)
 
     @property
     def names(self) -> list[str]:
@@ -107,8 +107,11 @@ class Places:
     def from_geojson(cls, text: str) -> "Places":
         """Return the places in the text of `geojson`."""
         features = json.loads(text)["features"]
-        made = [Place(one["properties"]["name"], shapely.geometry.shape(one["geometry"])) for one in features]
-        return cls(Path("places.geojson"), tuple(made))
+        places = [
+            Place(feature["properties"]["name"], shapely.geometry.shape(feature["geometry"]))
+            for feature in features
+        ]
+        return cls(Path("places.geojson"), tuple(places))
 
     def weights(self, fraction: xr.DataArray, ocean: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Return how much of each place lies in each cell, `[place, lat, lon]`.
@@ -125,9 +128,9 @@ class Places:
 
         Raises SSTCastError if less than half of an area that touches the region is in its ocean cells.
         """
-        found = np.zeros((len(self.places), *ocean.shape), np.float32)
+        weights_of_places = np.zeros((len(self.places), *ocean.shape), np.float32)
         box = Box.of(fraction)
-        for place, weights in zip(self.places, found, strict=True):
+        for place, weights in zip(self.places, weights_of_places, strict=True):
             if place.is_point:
                 _weigh_point(place, fraction, ocean, box, weights)
                 continue
@@ -144,7 +147,7 @@ class Places:
                 )
             weights[:] = sea / sea.sum()
             LOG.info(f"{place.name}: {share:.0%} of its area are in {counted(int((sea > 0).sum()), 'ocean cell')}")
-        return found
+        return weights_of_places
 
 
 def _in_csv(path: Path) -> Iterator[Place]:
@@ -255,7 +258,8 @@ def _weigh_point(
         return
     ends = [bounds(fraction[axis].values) for axis in ("lat", "lon")]
     row, column = (
-        min(int(np.searchsorted(of[:, 1], value)), len(of) - 1) for of, value in zip(ends, (lat, lon), strict=True)
+        min(int(np.searchsorted(cell_bounds[:, 1], value)), len(cell_bounds) - 1)
+        for cell_bounds, value in zip(ends, (lat, lon), strict=True)
     )
     if not ocean[row, column]:
         rows, columns = np.nonzero(ocean)
@@ -264,9 +268,9 @@ def _weigh_point(
         beside = max(abs(rows[nearest] - row), abs(columns[nearest] - column)) <= 1
         row, column = int(rows[nearest]), int(columns[nearest])
         cell = f"{float(fraction['lat'][row]):g}, {float(fraction['lon'][column]):g}"
-        told = "its forecast is used" if beside else "it is too far away for a forecast"
+        use = "its forecast is used" if beside else "it is too far away for a forecast"
         LOG.info(
-            f"{place.name}: is on land; the nearest ocean cell is at {cell}, {apart[nearest]:.0f} km away; {told}"
+            f"{place.name}: is on land; the nearest ocean cell is at {cell}, {apart[nearest]:.0f} km away; {use}"
         )
         if not beside:
             return
@@ -275,6 +279,6 @@ def _weigh_point(
 
 def _kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
     """Return the great-circle distances of a point from other points, in km, by the haversine formula."""
-    phi, phis, apart = np.radians(lat), np.radians(lats), np.radians(lons - lon)
-    half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(apart / 2) ** 2
+    phi, phis, lon_difference = np.radians(lat), np.radians(lats), np.radians(lons - lon)
+    half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(lon_difference / 2) ** 2
     return np.asarray(2 * EARTH * np.arcsin(np.sqrt(half)))

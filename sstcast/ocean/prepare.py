@@ -29,17 +29,19 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.addresses import day_states, fingerprint
 from sstcast.ocean.anomalies import fit, standardise
+from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.predictors import prepare_predictors
-from sstcast.ocean.prepared import STATES, Prepared, digest_of, digest_of_days, digests, source_name
+from sstcast.ocean.prepared import STATES, Prepared, source_name
 from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
 from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, locked, noted, read_recipe
-from sstcast.storage.cf import describe, references, write_zarr
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128
@@ -82,7 +84,7 @@ def update_predictors(data: DataConfig) -> None:
     if data.predictors:
         prepared = Prepared.of(data)
         with locked(prepared.cube.parent):
-            prepare_predictors(data, prepared.cube.parent, prepared.open_cube()["time"].values)
+            prepare_predictors(data, prepared.cube.parent, prepared.open_cube())
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
@@ -144,8 +146,7 @@ class _Preparation:
         any_written |= self._update(self.prepared.statistics, recipe, self._statistics)
         recipe |= {"days": digest_of_days(cube)}
         any_written |= self._update(self.prepared.anomalies, recipe, self._anomalies)
-        folder, days = self.prepared.cube.parent, cube["time"].values
-        return prepare_predictors(self.data, folder, days) or any_written
+        return prepare_predictors(self.data, self.prepared.cube.parent, cube) or any_written
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)

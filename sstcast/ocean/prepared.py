@@ -6,7 +6,6 @@ recipe of a cube therefore contains the state of the source's files (`artefacts.
 accepts new days, and changes outside its splits. Any other change is an error.
 """
 
-import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
+from sstcast.ocean.digests import digest_of_days, digests
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import is_object, is_there, state
-from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, store_of, with_predictors
+from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, stored_predictors, with_predictors
 from sstcast.ocean.reading import open_region
 from sstcast.storage.artefacts import Address, check_intact, read_recipe
 from sstcast.storage.cf import rounded
@@ -68,8 +68,9 @@ class Prepared:
     @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
-        predictors = [store_of(self.cube.parent, name, one) for name, one in self.data.predictors.items()]
-        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *predictors))
+        predictors = stored_predictors(self.data, self.cube.parent).values()
+        stores = (store for predictor in predictors for store in predictor.stores)
+        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *stores))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
@@ -155,8 +156,9 @@ class Record(JsonRecord):
 def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
-    The source is read only if its files have changed, and of a URL only days whose chunks have changed, and the
-    last `RECHECKED`. If the source is gone, no days count as changed, because the stores made from it still exist.
+    The source is read only if its files have changed. From a URL, only days whose chunks have changed and the last
+    60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made from
+    it still exist.
     """
     path, prepared = data.path, Prepared.of(data)
     cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")
@@ -186,8 +188,8 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
 
 def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:
     """Return which `days` are new, are in chunks that have changed, or are among the last `RECHECKED`."""
-    known = now.to_series().reindex(days) == then.to_series().reindex(days)
-    return ~known.to_numpy() | (days > days[-1] - RECHECKED)
+    unchanged = now.to_series().reindex(days) == then.to_series().reindex(days)
+    return ~unchanged.to_numpy() | (days > days[-1] - RECHECKED)
 
 
 def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False) -> None:
@@ -208,43 +210,7 @@ def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
     elif changed := changed_predictors(data, Prepared.of(data).cube.parent):
-        raise SSTCastError(
-            f"{data.predictors[changed[0]].path}: tells other values of the predictor {changed[0]} on the days of "
-            f"the splits than when its store was made; {remedy}"
-        )
-
-
-def digests(sst: xr.DataArray) -> xr.DataArray:
-    """Hash the values of each day of `sst(time, lat, lon)`, lazily if `sst` is lazy."""
-
-    def block(values: NDArray[Any]) -> NDArray[np.int64]:
-        floats = np.ascontiguousarray(values, np.float32)
-        floats = np.where(np.isnan(floats), np.float32(np.nan), floats)  # one bit pattern for every NaN
-        days = (hashlib.blake2b(day.tobytes(), digest_size=8) for day in floats.reshape(-1, *floats.shape[-2:]))
-        return np.array([int.from_bytes(day.digest(), "little", signed=True) for day in days], np.int64)
-
-    return xr.apply_ufunc(
-        block,
-        sst,
-        input_core_dims=[["lat", "lon"]],
-        dask="parallelized",
-        output_dtypes=[np.int64],
-        dask_gufunc_kwargs={"allow_rechunk": True},
-    )
-
-
-def digest_of(dataset: xr.Dataset) -> str:
-    """Hash the values and coordinates of a dataset, without cell bounds, which follow from the coordinates."""
-    names = sorted(name for name in map(str, dataset.variables) if not name.endswith("_bnds"))
-    return hashlib.sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names)).hexdigest()
-
-
-def digest_of_days(cube: xr.Dataset, first: dt.date | None = None, last: dt.date | None = None) -> str:
-    """Hash the dates and values of a cube from `first` to `last`, by default all days."""
-    days = cube["digest"].sel(time=slice(first and str(first), last and str(last)))
-    return hashlib.sha256(
-        days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes()
-    ).hexdigest()
+        raise SSTCastError(f"{changed[0]}; {remedy}")
 
 
 def source_name(data: DataConfig) -> str:

@@ -22,9 +22,9 @@ from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
+from sstcast.ocean.fill_values import mask_constant_cells
 from sstcast.ocean.grid import crop
 from sstcast.ocean.objects import is_object, open_object
-from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import Address, packaged, walk
@@ -102,25 +102,56 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     appears twice.
     """
     path = days.path
-    parts = read_parts(path, partial(_observations, variable=days.variable, units=days.units, layouts={}))
-    _check_names(parts)
-    sst = merge(parts, "time").rename("sst")
-    if not is_raw_store(path):
-        _check_daily(sst.indexes["time"], path)
+    parts, sst = _merged_days(days, is_sst=True)
+    sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
     kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
     sst = sst.drop_attrs().assign_attrs(title=title, **kept)
-    open_files = ExitStack()
-    for part in parts:
-        open_files.callback(part.close)
-    sst.set_close(open_files.close)
+    sst.set_close(_closing(parts))
     LOG.debug(
         f"{path}: read {parts[0].field.name} as SST: {counted(sst.sizes['time'], 'day')}, "
         f"{sst.sizes['lat']} x {sst.sizes['lon']} cells, from {counted(len(parts), 'file')}"
     )
     return sst
+
+
+def open_daily(days: FieldSource) -> xr.DataArray:
+    """Open any daily field lazily, as `open_sst` opens SST, in its own units, which the attribute `units` holds.
+
+    Raises SSTCastError like `open_sst`, and if files state different units.
+    """
+    parts, field = _merged_days(days, is_sst=False)
+    units = [str(part.field.attrs["units"]) for part in parts]
+    if differing := [part for part, unit in zip(parts, units, strict=True) if unit != units[0]]:
+        raise SSTCastError(
+            f"{differing[0].path}: is in {differing[0].field.attrs['units']!r}, but {parts[0].path} in "
+            f"{units[0]!r}; convert it, or set data.units if both are the same"
+        )
+    field = field.drop_attrs().assign_attrs(units=units[0])
+    field.set_close(_closing(parts))
+    return field
+
+
+def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr.DataArray]:
+    """Return the parts of a source of daily values, and their merged field."""
+    path = days.path
+    read = partial(_observations, variable=days.variable, units=days.units, layouts={}, is_sst=is_sst)
+    parts = read_parts(path, read)
+    if is_sst:
+        _check_names(parts)
+    field = merge(parts, "time")
+    if not is_raw_store(path):
+        _check_daily(field.indexes["time"], path)
+    return parts, field
+
+
+def _closing(parts: Sequence[FieldInFile]) -> Callable[[], None]:
+    open_files = ExitStack()
+    for part in parts:
+        open_files.callback(part.close)
+    return open_files.close
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
@@ -196,14 +227,19 @@ def _remedy(path: Path) -> str:
 
 
 def _observations(
-    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, layouts: dict[Any, Layout]
+    path: Path,
+    dataset: xr.Dataset,
+    variable: str | None,
+    units: str | None,
+    layouts: dict[Any, Layout],
+    is_sst: bool,
 ) -> FieldInFile:
-    """Return the SST in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
-    field = find_field(dataset, path, variable=variable, units=units, layouts=layouts)
+    """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
+    field = find_field(dataset, path, variable=variable, units=units, layouts=layouts, is_sst=is_sst)
     time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored_field)
-    field.attrs["fills_zero"] = _fills_zero(path, stored_field, field)
+    field.attrs["fills_zero"] = _fills_zero(path, stored_field, field) if is_sst else ""
     if not isinstance(path, Address):  # where only the region is read
         _check_fill_value(path, field)
     days, day_notes = days_of(time, dataset, path)
@@ -353,7 +389,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
         missing_days = calendar.difference(days)
         raise SSTCastError(
             f"{path}: {counted(len(missing_days), 'missing day')} in time, the first {missing_days[0]:%Y-%m-%d}, "
-            f"up to {longest} in a row; fetch them, or fill them with data.gaps: {longest}"
+            f"up to {longest} in a row; add them, or fill them with data.gaps: {longest}"
         )
     if not gaps:
         return sst

@@ -79,6 +79,13 @@ def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -
     return cut(first, dt.date(test.year - years, 1, 1), test, last)
 
 
+def complete_years(first: dt.date, last: dt.date) -> range:
+    """Return the complete years of the record `first..last`."""
+    begin = first.year if (first.month, first.day) == (1, 1) else first.year + 1
+    end = last.year if (last.month, last.day) == (12, 31) else last.year - 1
+    return range(begin, end + 1)
+
+
 def last_test(data: DataConfig, last: dt.date) -> dt.date:
     """Return the latest 1 January from which a record up to `last` has enough days for a window."""
     test = dt.date(last.year, 1, 1)
@@ -121,7 +128,7 @@ def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits
             start, stop = splits.given[name]
             raise SSTCastError(
                 f"{where}: has {first}..{last}, but no day of the run's data.splits.{name}, {start}..{stop}; "
-                "choose another"
+                "give another source, or one with these days"
             )
     return validate(Splits, spans, where)
 

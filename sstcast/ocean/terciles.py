@@ -16,7 +16,8 @@ from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.storage.cf import cached, describe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 WEEK = 7  # days

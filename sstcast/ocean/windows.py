@@ -16,12 +16,13 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR_DAYS
-from sstcast.ocean.predictors import VARIABLE_PREFIX
+from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.storage.scratch import parts, release, scratch_array
 
 MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
+EARLIER = "earlier_"  # before the name of a predictor's variable: what the days before `past` know of it
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Windows:
         at: index in `days` of the first day of history for each start, ascending.
         before: number of days before each window, for models with a longer memory than `history`.
         wrap: whether the last column of a tile is beside its first, as on a globe.
-        predictors: what is known of each predictor on each day, NaN where nothing is, `[T, summary]`.
+        predictors: what is known of each predictor on each day, NaN where nothing is: of an index `[T, summary]`,
+            of a grid `[T, tile, N]`, of a forecast `[T, horizon, tile, N]`.
     """
 
     values: Tensor
@@ -82,7 +84,9 @@ class Windows:
         wrap: bool = False,
         predictors: Mapping[str, Tensor] | None = None,
     ) -> "Windows":
-        """Return windows that start on every day, with a horizon one fewer than possible, as in the paper."""
+        """Return windows that start on every day. With a horizon, there is one window fewer than possible, as in
+        the paper.
+        """
         starts = np.arange(before, len(days) - history - horizon + (horizon == 0))
         return cls(values, ocean, days, shape, history, horizon, place, starts, before, wrap, predictors or {})
 
@@ -233,8 +237,10 @@ class WindowTable:
         past: number of these days before the forecast.
         shape: rows and columns of a tile.
         wrap: whether the last column of a tile is beside its first.
-        predictors: what is known of each predictor at the end of each history, NaN where nothing is, `[windows,
-            summary]`.
+        predictors: what is known of each predictor, NaN where nothing is: of an index at the end of each history,
+            `[windows, summary]`, of a grid in the rows of `values`, `[rows, N]`, of a forecast in the same rows,
+            `[rows, N, horizon]`.
+        indices: the names of the predictors that are indices.
     """
 
     values: Tensor
@@ -250,12 +256,14 @@ class WindowTable:
     shape: tuple[int, int]
     wrap: bool
     predictors: Mapping[str, Tensor]
+    indices: frozenset[str]
 
     @classmethod
     def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
         rows, tiles, row_strides, seasons = [], [], [], []
         first_row = first_tile = 0
         predictors: dict[str, list[Tensor]] = {name: [] for name in oceans[0].predictors}
+        indices = frozenset(name for name, known in oceans[0].predictors.items() if known.ndim == 2)
         for windows in oceans:
             count, device = windows.values.shape[1], windows.device
             tile = torch.arange(count, device=device)
@@ -266,7 +274,11 @@ class WindowTable:
             last = start + windows.history - 1
             seasons.append(windows.season[last].repeat_interleave(count, dim=0))
             for name, known in predictors.items():
-                known.append(windows.predictors[name][last].repeat_interleave(count, dim=0))
+                table = windows.predictors[name]
+                if name in indices:
+                    known.append(table[last].repeat_interleave(count, dim=0))
+                else:
+                    known.append((table.movedim(1, -1) if table.ndim == 4 else table).flatten(0, 1))
             first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
         first_ocean = oceans[0]
         ocean = torch.cat([windows.ocean for windows in oceans])
@@ -285,7 +297,10 @@ class WindowTable:
             past=past,
             shape=first_ocean.shape,
             wrap=wrap,
-            predictors={name: torch.cat(known) for name, known in predictors.items()},
+            predictors={
+                name: known[0] if len(known) == 1 else torch.cat(known) for name, known in predictors.items()
+            },
+            indices=indices,
         )
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
@@ -298,29 +313,33 @@ class WindowTable:
         window = self.values.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
         ocean, position, degree = self.ocean[tile], self.place[tile], self.degree[tile]
         geography = torch.cat([position, self.season[index, None].expand(-1, position.shape[1], -1)], dim=-1)
-        predictors = self._predictors(index, position.shape[1])
+        predictors = self._predictors(index, rows[:, : self.past])
         if device is not None and device != window.device:
             tensors = (window, ocean, geography, degree)
             window, ocean, geography, degree = (
                 tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors
             )
-            if predictors is not None:
-                predictors = predictors.pin_memory().to(device, non_blocking=True)
+            predictors = {
+                name: known.pin_memory().to(device, non_blocking=True) for name, known in predictors.items()
+            }
         graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree, predictors)
         return Batch(window[..., : self.past], window[..., self.past :], ocean, graph)
 
-    def _predictors(self, index: Tensor, nodes: int) -> Tensor | None:
-        """Return the channels of all predictors in their order, `[B, N, channels]`, or None if there are none.
+    def _predictors(self, index: Tensor, past: Tensor) -> dict[str, Tensor]:
+        """Return what is known of each predictor in windows whose past days are in the rows `past [B, days]`.
 
-        Each has a channel for each summary, then the share of the summaries that is known. What is not known is 0,
-        the climatology.
+        NaN marks what is not known. An index has `[B, 1, summary]`, a grid `[B, N, days]`, a forecast `[B, N,
+        horizon]`.
         """
-        channels = []
-        for table in self.predictors.values():
-            values = table[index]
-            known = values.isfinite().to(values.dtype).mean(-1, keepdim=True)
-            channels += [values.nan_to_num(0.0), known]
-        return torch.cat(channels, dim=-1)[:, None].expand(-1, nodes, -1) if channels else None
+        known = {}
+        for name, table in self.predictors.items():
+            if name in self.indices:
+                known[name] = table[index, None]
+            elif table.ndim == 3:
+                known[name] = table[past[:, -1]]
+            else:
+                known[name] = table.index_select(0, past.flatten()).unflatten(0, past.shape).transpose(1, 2)
+        return known
 
 
 AnyWindows = Windows | SeveralWindows
@@ -329,6 +348,11 @@ AnyWindows = Windows | SeveralWindows
 def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
     """Return the week of each lead. Weeks count from 0, leads from 1."""
     return (leads - 1) // WEEK
+
+
+def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
+    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
@@ -364,10 +388,20 @@ def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dat
 
 
 def with_earlier(past: xr.Dataset, anomalies: xr.Dataset) -> xr.Dataset:
-    """Add all days of `anomalies` before `past` to it, as `earlier(earlier_time, lat, lon)`, lazily."""
+    """Add all days of `anomalies` before `past` to it, as `earlier(earlier_time, lat, lon)`, lazily.
+
+    What these days know of a predictor is added as `earlier_predictor_NAME(earlier_time, ...)`.
+    """
     count = int(anomalies.indexes["time"].searchsorted(past.indexes["time"][0]))
-    earlier = anomalies["anomaly"].isel(time=slice(0, count)).reset_coords(drop=True).drop_attrs()
-    return past.assign(earlier=earlier.rename(time="earlier_time"))
+    fields = {"earlier": anomalies["anomaly"]}
+    fields |= {EARLIER + name: known for name, known in predictors_in(anomalies).items()}
+    days = {name: field.isel(time=slice(0, count)) for name, field in fields.items()}
+    return past.assign(
+        {
+            name: field.reset_coords(drop=True).drop_attrs().rename(time="earlier_time")
+            for name, field in days.items()
+        }
+    )
 
 
 def windows_of(
@@ -390,12 +424,7 @@ def windows_of(
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = scratch_array((absent + anomaly.sizes["time"], *index.shape))
-    values[:absent] = 0
-    for days in parts(anomaly):  # a copy of the whole record would not fit in memory
-        block = anomaly[days].values
-        values[absent:][days] = to_tiles(np.where(np.isnan(block), np.float32(0), block), index)
-        release()
+    values = _in_tiles(anomaly, index, absent, unknown=0)
     ocean, time = to_tiles(anomalies["ocean_mask"].values, index), anomaly["time"].values
     return Windows.daily(
         values=torch.from_numpy(values),
@@ -407,16 +436,32 @@ def windows_of(
         place=unit_vectors(anomaly, index),
         before=before,
         wrap=wrap and region.tile[1] == anomaly.sizes["lon"] and spans_globe(anomaly["lon"].values),
-        predictors={name: _known(anomalies, name, absent) for name in predictors},
+        predictors={name: _known(anomalies, name, index, absent) for name in predictors},
     )
 
 
-def _known(anomalies: xr.Dataset, name: str, absent: int) -> Tensor:
+def _in_tiles(field: xr.DataArray, index: np.ndarray, absent: int, unknown: float) -> NDArray[np.float32]:
+    """Cut `field(time, ..., lat, lon)` into tiles `[T, ..., tile, N]` in a scratch array. NaN becomes `unknown`.
+
+    The first `absent` days, which are not in `field`, are unknown.
+    """
+    values = scratch_array((absent + field.sizes["time"], *field.shape[1:-2], *index.shape))
+    values[:absent] = unknown
+    for days in parts(field):  # a copy of the whole record would not fit in memory
+        block = field[days].values
+        values[absent:][days] = to_tiles(np.where(np.isnan(block), np.float32(unknown), block), index)
+        release()
+    return values
+
+
+def _known(anomalies: xr.Dataset, name: str, index: np.ndarray, absent: int) -> Tensor:
     """Return what is known of a predictor on each day (see `Windows`). Raises SSTCastError if it is not there."""
     if VARIABLE_PREFIX + name not in anomalies:
         raise SSTCastError(f"predictors: {name} is not among the given ones; add it")
-    known = anomalies[VARIABLE_PREFIX + name].values
-    return torch.from_numpy(np.pad(known, ((absent, 0), (0, 0)), constant_values=np.nan))
+    known = anomalies[VARIABLE_PREFIX + name]
+    if "lat" in known.dims:
+        return torch.from_numpy(_in_tiles(known, index, absent, unknown=np.nan))
+    return torch.from_numpy(np.pad(known.values, ((absent, 0), (0, 0)), constant_values=np.nan))
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:

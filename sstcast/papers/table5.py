@@ -209,14 +209,16 @@ def needs(table: Table5) -> list[str]:
 
     timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
     seconds = timer.timeit(TIMED_STEPS).mean  # after two to warm up
-    (train, last), steps = first.data.splits.train, first.training.windows_per_epoch
+    (first_day, last), windows_per_epoch = first.data.splits.train, first.training.windows_per_epoch
     tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
     tiles -= len(box.skip)
-    per_epoch = (steps or tiles * ((last - train).days + 1 - length)) // first.training.batch_size
+    steps_per_epoch = (
+        windows_per_epoch or tiles * ((last - first_day).days + 1 - length)
+    ) // first.training.batch_size
     return [
         *lines,
         f"{first.name} on {fabric.device}: {seconds:.3f} s a step of {first.training.batch_size} windows, "
-        f"{per_epoch:,} steps an epoch, {first.training.epochs} epochs",
+        f"{steps_per_epoch:,} steps an epoch, {first.training.epochs} epochs",
     ]
 
 
@@ -229,9 +231,9 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
     count = data.horizon * int(test.ocean.sum())
     date_errors: dict[str, list[float]] = {name: [] for name in predictors}
     for dates in test.blocks():
-        past, true = test.histories(dates), test.ahead(test.anomaly, dates)
+        past, target = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, predictor in predictors.items():
-            error = test.on_tiles(predictor.predict(*past).mean("member")) - true
+            error = test.on_tiles(predictor.predict(*past).mean("member")) - target
             squares = np.square(error, dtype=np.float64)
             date_errors[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
     return date_errors

@@ -138,6 +138,8 @@ async function main() {
     const end = at("heatwave_end", 0, cell), any = at("heatwave_event_probability", 0, cell);
     const chances = leads.map((_, day) => at("heatwave_probability", day, cell)), most = chances.indexOf(Math.max(...chances));
     if (Number.isFinite(any)) lines.push([`A heatwave within ${leads.at(-1)} days`, any < 0.5 ? `less likely than not (${share(any)})` : `${share(any)}; most likely day ${spoken(leads[most])} (${share(chances[most])})`]);
+    const count = at("running_days", 0, cell), still = facts.running.map((lead, row) => `${share(at("heatwave_running_probability", row, cell))} on ${spoken(lead)}`);
+    add("Heatwave now", count, () => `day ${count}${count > -facts.earliest ? " or later" : ""}, ${layerOf("heatwave_category").ticks[at("running_category", 0, cell)]} so far; still running ${still.join(", ")}`);
     add(Number.isFinite(any) ? "Median start and end" : "Heatwave expected", at("heatwave_start", 0, cell), (first) =>
       `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     const whole = (text) => text.replace(/ (?=°C|%)|(?<=[<>]) /g, "\u00a0"); // no line ends within 0.5 °C or > 99 %

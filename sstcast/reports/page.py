@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
 from sstcast.figures.places import places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box, area_weights
 from sstcast.ocean.fields import PLAUSIBLE
-from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED
+from sstcast.ocean.heatwave_events import find_events
+from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.reports.images import write_page
 from sstcast.runs import Run
 from sstcast.storage.artefacts import fingerprint, is_up_to_date, locked, read_recipe
@@ -36,9 +38,6 @@ REMEDY = "make it again with `sstcast forecast`"
 SCRIPTS = ("parts.js", "page.js")
 FORECAST_AXES = ("init_time", "lead", "lat", "lon")
 DEGREE, PROBABILITY = 0.005, 0.01  # a page rounds temperatures and probabilities to these steps
-# Heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they can be
-# distinguished without colour vision.
-CATEGORY_COLOURS = ("#dfe8ee", "#ffc866", "#ff6900", "#9e0000", "#2d0000")
 UNDEFINED_COLOUR = "#a3a3c2"  # where no event is defined
 
 
@@ -76,6 +75,9 @@ STORED = {
     "heatwave_event_probability": PROBABILITY,
     "heatwave_start": 1,
     "heatwave_end": 1,
+    "running_days": 1,
+    "running_category": 1,
+    "heatwave_running_probability": PROBABILITY,
 }
 EVENT_DATES = ("heatwave_start", "heatwave_end")
 EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
@@ -115,6 +117,7 @@ def write_forecast_page(
         if page.exists() and "forecast" not in (read_recipe(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         forecast = select_region(forecast.isel(init_time=-1), region)
+        forecast = with_running_event(forecast)
         earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
         if earliest is not None:
             forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
@@ -168,6 +171,38 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
     return fields
 
 
+def with_running_event(forecast: xr.Dataset) -> xr.Dataset:
+    """Add the heatwave that runs on the last day of history: `running_days` and `running_category(lat, lon)`.
+
+    The first counts its days so far, among the days of history in the file, and the second is the highest category
+    of these days. Both are NaN without a heatwave. Whether the last days belong to one also depends on the days
+    forecast. Older files do not tell, and are returned unchanged.
+    """
+    names = ("sst", "heatwave_climatology", "heatwave_threshold")
+    if not {f"{name}_past" for name in names} <= {*forecast.data_vars}:
+        return forecast
+    ocean = forecast["sst"].notnull().any("lead").values
+    sst, normal, limit = (
+        np.concatenate(
+            [forecast[name].transpose(..., "lat", "lon").values[:, ocean] for name in (f"{name}_past", name)]
+        )
+        for name in names
+    )
+    _, table = find_events(sst, normal, limit)
+    count = forecast.sizes["past"]
+    runs = (table["start"] < count) & (table["end"] >= count - 1)
+    start = np.full(ocean.sum(), count)
+    start[table["series"][runs].astype(int)] = table["start"][runs]
+    category = (sst[:count] > multiples(normal[:count], limit[:count])).sum(0)
+    highest = np.where(np.arange(count)[:, None] >= start, category, 0).max(0)
+    result = forecast.copy()
+    for name, values in (("running_days", count - start), ("running_category", highest)):
+        field = np.full(ocean.shape, np.nan, np.float32)
+        field[ocean] = np.where(start < count, values, np.nan)
+        result[name] = (("lat", "lon"), field)
+    return result
+
+
 def chance(share: float) -> str:
     """Format a probability or share in per cent, where neither 0 nor 1 is certain."""
     return "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
@@ -181,18 +216,18 @@ def _area(forecast: xr.Dataset, whole: bool) -> str:
     """
     if "heatwave_area" not in forecast:
         return ""
-    area, known = forecast["heatwave_area"], whole and "heatwave_area_quantile" in forecast
+    area, has_interval = forecast["heatwave_area"], whole and "heatwave_area_quantile" in forecast
     if not whole:
         area = forecast["heatwave_probability"].weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
-    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if known else []]
-    if known:
+    ends = forecast[["heatwave_area_quantile", "heatwave_area_now_quantile"] if has_interval else []]
+    if has_interval:
         ends = ends.sel(quantile=[0.1, 0.9], method="nearest")
     shares = {"now": float(forecast["heatwave_area_now"])} if whole else {}
     intervals = {"now": ends.get("heatwave_area_now_quantile")}
     for lead, when in {7: "1 week", 14: "2 weeks", 28: "4 weeks"}.items():
         if lead in forecast["lead"]:
             shares[f"in {when}"] = float(area.sel(lead=lead))
-            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if known else None
+            intervals[f"in {when}"] = ends["heatwave_area_quantile"].sel(lead=lead) if has_interval else None
     share_texts = [
         f"{chance(share)} {when}{_interval(intervals[when])}"
         for when, share in shares.items()
@@ -301,6 +336,7 @@ def _write(
         "init": str(first),
         "leads": leads,
         "thresholds": short,
+        "running": forecast["running_day"].values.tolist() if "running_day" in forecast.coords else [],
         "years": attributes.get("heatwave_years", "").replace("..", " to "),
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),

@@ -8,6 +8,7 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
+from sstcast.figures.event_scores import events
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import areas, draw_outlines
 from sstcast.figures.points import points
@@ -130,7 +131,9 @@ def _sections(results: Results) -> list[Section]:
                 drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
-                (wide, dark), (narrow, narrow_dark) = (in_both_schemes(one, png_uri) for one in drawings_of_map)
+                (wide, dark), (narrow, narrow_dark) = (
+                    in_both_schemes(shown, png_uri) for shown in drawings_of_map
+                )
                 image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
                 sections[name].maps.append(image)
             elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems
@@ -165,7 +168,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         ],
         "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
         "probabilities": tables.probabilities(metrics, label),
-        "heatwaves": tables.heatwaves(metrics, label),
+        "heatwaves": [*tables.heatwaves(metrics, label), *events(metrics, label)],
         "points": points(metrics, label),
         "terciles": tables.terciles(metrics, label),
         "ensemble": tables.ensembles(metrics, label),

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import FIELD, Array
+from sstcast.forecasting.fields import FIELD
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.anomalies import on_days
@@ -44,14 +45,12 @@ class Observed(NamedTuple):
 
     def at(self, starts: slice) -> "Observed":
         """Return the observations on the days forecast from some of the dates."""
-        return Observed(
-            slice(self.dates.start + starts.start, self.dates.start + starts.stop),
-            {units: values[starts] for units, values in self.anomaly.items()},
-            self.small[starts],
-            self.scale[starts],
-            self.limit[starts],
-            None if self.lowest is None else self.lowest[starts],
-        )
+        dates = slice(self.dates.start + starts.start, self.dates.start + starts.stop)
+        anomaly = {units: values[starts] for units, values in self.anomaly.items()}
+        arrays = {
+            name: values[starts] for name, values in self._asdict().items() if isinstance(values, np.ndarray)
+        }
+        return self._replace(dates=dates, anomaly=anomaly, **arrays)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,10 @@ class Analysis:
         """
         ocean = to_tiles(cells.values, self.index) & self.ocean
         if not ocean.any():
-            raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
+            raise SSTCastError(
+                "--region: the forecasts have no values where the truth has ocean; give another --region "
+                "or --truth"
+            )
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
         return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
 
@@ -196,8 +198,8 @@ class Analysis:
 
     @cached_property
     def limits(self) -> xr.Dataset:
-        """Heatwave thresholds, frequencies of heatwaves, and freezing points (see `limits_of`)."""
-        return limits_of(self.base, "heatwave_threshold", *BY_CELL)
+        """Heatwave thresholds and climatology, frequencies of heatwaves, and freezing points (see `limits_of`)."""
+        return limits_of(self.base, "heatwave_threshold", "climatology", *BY_CELL)
 
     def observe(self, members: int = 1, label: str = "") -> Iterator[Observed]:
         """Yield the observations on the days forecast, with one block of initial dates in memory at a time.

@@ -147,26 +147,29 @@ class AreaTables:
             limit: heatwave threshold minus climatology in degC, of the same shape.
             lowest: freezing point minus climatology in degC, -inf where there is none, of the same shape.
         """
-        ocean, place = self.truth.ocean, self.systems.index(system)
+        ocean, system_index = self.truth.ocean, self.systems.index(system)
         for date in self.chosen(dates):
-            errors, (came, came_share) = self.errors[date], self.observed[date]
-            own, width, below = (of[date - dates.start][:, ocean] for of in (mean, spread, limit))
-            samples = area_means(own, width, errors, self.weights)
+            errors, (observed_mean, observed_share) = self.errors[date], self.observed[date]
+            forecast_mean, width, below = (of[date - dates.start][:, ocean] for of in (mean, spread, limit))
+            samples = area_means(forecast_mean, width, errors, self.weights)
             if lowest is not None and np.isfinite(low := lowest[date - dates.start][:, ocean]).any():
                 clipped = [
-                    area_means(own[[n]], width[[n]], errors[[n]], self.weights, low[n]) for n in range(len(own))
+                    area_means(forecast_mean[[n]], width[[n]], errors[[n]], self.weights, low[n])
+                    for n in range(len(forecast_mean))
                 ]
                 samples = np.concatenate(clipped)
             members = np.moveaxis(samples, -1, 0)
             for name, statistic in STATISTICS.items():
-                self.means[name][place, :, date] = statistic.function(members, came).T
+                self.means[name][system_index, :, date] = statistic.function(members, observed_mean).T
             last = self.heatwaves.last[date]
             hot = self.heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
-            shares = heatwave_shares(hot, own - below, width, errors, self.weights)[1:]
+            shares = heatwave_shares(hot, forecast_mean - below, width, errors, self.weights)[1:]
             for number, share in enumerate(SHARES):
                 least = np.float32(share / 100 - ROUNDING_SHARE)
-                missed = np.square((shares >= least).mean(-1) - (came_share >= least))
-                self.brier[number, place, :, date] = np.where(np.isnan(came_share), np.nan, missed).T
+                squared_error = np.square((shares >= least).mean(-1) - (observed_share >= least))
+                self.brier[number, system_index, :, date] = np.where(
+                    np.isnan(observed_share), np.nan, squared_error
+                ).T
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by date and lead, NaN on dates that are not scored."""

@@ -11,7 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
-from sstcast.forecasting.predictor import FIELD, Predictor
+from sstcast.forecasting.fields import FIELD
+from sstcast.forecasting.predictor import Predictor
 from sstcast.names import BIAS_REMOVED
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis

@@ -16,22 +16,13 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.evaluate import check_same
+from sstcast.scores.evaluate import OCEAN_KEYS, check_same
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
 from sstcast.training.data_record import record_of
 
-KEYS = (
-    "region",
-    "protocol",
-    "history",
-    "horizon",
-    "predictors",
-    "splits.train",
-    "splits.validation",
-    "splits.test",
-)
+KEYS = (*OCEAN_KEYS, "horizon")
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 
@@ -79,14 +70,14 @@ def error_products(predictors: list[Predictor], data: Analysis) -> Weights:
     Cells are weighted by area. One block of initial dates is in memory at a time.
     """
     weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(predictors)
-    share = np.sqrt(data.area)
+    root_area = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
     for observed in data.observe(count, "validation"):
         past, truth = data.histories(observed.dates), observed.anomaly[DEGREES]
         forecasts = (
             data.on_tiles(predictor.predict(*past).mean("member", skipna=False)) for predictor in predictors
         )
-        errors = np.stack([(forecast * observed.scale - truth) * share for forecast in forecasts])
+        errors = np.stack([(forecast * observed.scale - truth) * root_area for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
             product += rows @ rows.T
@@ -161,7 +152,8 @@ def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
             raise SSTCastError(f"{runs[number].folder}: named twice; name each run once")
         if runs[number].trained != runs[number]:
             raise SSTCastError(
-                f"{runs[number].folder}: was trained on another ocean; combine the runs, then evaluate that there"
+                f"{runs[number].folder}: is a run on another ocean; combine the original runs, then evaluate the "
+                "combination there"
             )
     remedy = "combine runs that were trained on the same days of the same ocean"
     for other_run in runs[1:]:

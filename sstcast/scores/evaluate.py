@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
@@ -24,9 +23,6 @@ from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
 
-if TYPE_CHECKING:
-    from sstcast.forecasting.predictor import Predictor
-
 REMEDY = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
 
@@ -36,12 +32,15 @@ def open_forecasts(run: Run) -> xr.Dataset:
 
 
 def evaluate(
-    run: Run, places: Places | None = None, observations: PointObservations | None = None
+    run: Run,
+    places: Places | None = None,
+    observations: PointObservations | None = None,
+    events: bool = False,
 ) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region, and with `observations`, forecasts are also
-    scored at points. Without, those of an earlier evaluation are kept.
+    With `places`, their means are scored beside that of the region, with `observations`, forecasts are also scored
+    at points, and with `events`, warnings of heatwaves. Without, those of an earlier evaluation are kept.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -57,14 +56,16 @@ def evaluate(
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    held_recipe = read_recipe(ScoreFiles(run.folder).metrics) or {}
-    if places is None and (held := held_recipe.get("places")):
-        places = Places.from_geojson(json.dumps(held))
+    saved_recipe = read_recipe(ScoreFiles(run.folder).metrics) or {}
+    if places is None and (saved_places := saved_recipe.get("places")):
+        places = Places.from_geojson(json.dumps(saved_places))
     if places is not None:
         recipe |= {"places": json.loads(places.geojson)}
-    points_recipe = held_recipe.get("observations") if observations is None else observations.recipe
+    points_recipe = saved_recipe.get("observations") if observations is None else observations.recipe
     if points_recipe is not None:
         recipe |= {"observations": points_recipe}
+    if events or saved_recipe.get("events"):
+        recipe |= {"events": True}
     if (metrics := _known(run, recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -95,7 +96,7 @@ def _has_linear_base(run: Run) -> bool:
 
 
 def tell_weights(places: Places, data: DataConfig) -> None:
-    """Say how much of each place lies in the region. Raises SSTCastError if it is too little of an area."""
+    """Log how much of each area lies in ocean cells of the region. Raises SSTCastError if it is less than half."""
     cube = Prepared.of(data).open_cube()
     inside = in_tiles(data.box, (cube.sizes["lat"], cube.sizes["lon"]))
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
@@ -109,12 +110,12 @@ def _evaluate(
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.statistics import Statistics, join
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
-    from sstcast.scores.systems import forecast_block, forecast_file, systems_of
+    from sstcast.scores.systems import describe_run, forecast_block, forecast_file, systems_of
 
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, places=places, observations=observations)
+    statistics = Statistics(truth, systems, True, places, observations, "events" in recipe)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         for observed in truth.observe(len(run.members), label):  # stage 1, the analysis
@@ -130,7 +131,7 @@ def _evaluate(
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: _describe(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
+        "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
@@ -140,21 +141,7 @@ def _evaluate(
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 
 
-def _describe(run: Run, predictor: "Predictor") -> dict[str, Any]:
-    from sstcast.forecasting.predictor import Models, trained_elsewhere
-    from sstcast.scores.score_files import json_numbers
-    from sstcast.scores.statistics import week_starts
-
-    share = predictor.models[0].share if isinstance(predictor, Models) else None
-    weeks = week_starts(1 + np.arange(predictor.horizon))
-    return {
-        "model": run.config.model.name,
-        "members": len(run.members),
-        "trained_on": trained_elsewhere(run.config),
-        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
-    }
-
-
+OCEAN_KEYS = ("region", "protocol", "history", "predictors", "splits.train", "splits.validation", "splits.test")
 BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
 
 
@@ -177,7 +164,7 @@ def reference(name: str) -> str | Run:
 def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
     """Compare the errors of two runs in degC, date by date. Evaluate the runs first if necessary.
 
-    Returns the comparison with `other_run`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
+    Returns the comparison with `other_run`, in the form of `metrics["ratios"]["mse"]["model"]` for a reference.
 
     Raises SSTCastError if the runs do not forecast the same days of the same ocean.
     """

@@ -138,7 +138,7 @@ class HeatwaveTables:
             spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
                 If None, probabilities are shares of the members.
         """
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not len(positions):
             return
         margin = margin[:, positions - dates.start]
@@ -163,12 +163,12 @@ class HeatwaveTables:
 
     def add_references(self, dates: slice) -> None:
         """Add the forecasts of the references, if they are scored."""
-        positions = self._chosen(dates)
+        positions = self.chosen(dates)
         if not self.references or not len(positions):
             return
         shape = (len(positions), self.horizon, *self.hot.shape[1:])
-        row = self.state(dates)[positions - dates.start]
-        for kind, state in ((EXCEEDANCE, self.hot[self.last[positions], None]), (EVENT, row)):
+        in_event = self.state(dates)[positions - dates.start]
+        for kind, state in ((EXCEEDANCE, self.hot[self.last[positions], None]), (EVENT, in_event)):
             self._count(STATE, kind, positions, np.broadcast_to(state.astype(np.float32), shape))
             self._count(BASE_RATE, kind, positions, np.broadcast_to(self.rates[kind], shape))
 
@@ -180,7 +180,7 @@ class HeatwaveTables:
         row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
         return np.stack(row)[:, None]
 
-    def _chosen(self, dates: slice) -> NDArray[np.intp]:
+    def chosen(self, dates: slice) -> NDArray[np.intp]:
         """Return the positions of those dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
@@ -195,10 +195,10 @@ class HeatwaveTables:
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[positions]])
         weights = self.data.area * self.defined[self.day[positions]]
         probability = np.where(weights > 0, probability, np.float32(0))
-        days, cases = probability.shape[:2], 2 * (STEPS + 1)
+        shape, bins = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
-        case += (cases * np.arange(np.prod(days))).reshape(*days, 1, 1)
-        counts = np.bincount(case.ravel(), weights.ravel(), cases * np.prod(days)).reshape(*days, STEPS + 1, 2)
+        case += (bins * np.arange(np.prod(shape))).reshape(*shape, 1, 1)
+        counts = np.bincount(case.ravel(), weights.ravel(), bins * np.prod(shape)).reshape(*shape, STEPS + 1, 2)
         self.brier[index][positions] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
         self.counts["lead"][index] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][index]):
@@ -273,10 +273,10 @@ def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataAr
     shape = non_event_cases.shape[:-1]
     sedi = np.full(int(np.prod(shape)), np.nan)
     rows = (field.values[..., ::-1].reshape(len(sedi), -1).cumsum(1) for field in (non_event_cases, event_cases))
-    for row, (false, hits) in enumerate(zip(*rows, strict=True)):
-        event_count, non_event_count = hits[-1], false[-1]
+    for row, (false_alarms, hits) in enumerate(zip(*rows, strict=True)):
+        event_count, non_event_count = hits[-1], false_alarms[-1]
         if event_count > 0 and non_event_count > 0:
-            warned = np.concatenate([[0], false + hits])
+            warned = np.concatenate([[0], false_alarms + hits])
             hit = np.interp(event_count, warned, np.concatenate([[0], hits]))
             rates = np.clip(
                 [(event_count - hit) / non_event_count, hit / event_count], SMALLEST_RATE, 1 - SMALLEST_RATE

@@ -21,7 +21,7 @@ from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.score_files import json_numbers
+from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
-from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
-from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
+from sstcast.forecasting.fields import FIELD
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.objects import is_object, is_there
 from sstcast.ocean.point_observations import PointObservations
@@ -30,7 +31,7 @@ from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
-from sstcast.scores.evaluate import BASELINE, check_same
+from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
 from sstcast.scores.statistics import Statistics, join
@@ -64,7 +65,7 @@ def score(
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
-        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.forecasting.files`).
+        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.ocean.forecast_files`).
         truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
             region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
             how the data follow from `truth` and `against`.
@@ -247,18 +248,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
                 f"--truth {truth.source}: a run has its own configuration; name a source of observations instead"
             )
         first_run, *other_runs = against
-        keys = (
-            "source",
-            "region",
-            "protocol",
-            "history",
-            "predictors",
-            "splits.train",
-            "splits.validation",
-            "splits.test",
-        )
         for run in other_runs:
-            check_same(first_run, run, keys, {}, "compare runs of one ocean")
+            check_same(first_run, run, ("source", *OCEAN_KEYS), {}, "compare runs of one ocean")
         run_data = first_run.config.data
         if "source" in settings and truth.path.resolve() == run_data.path.resolve():
             del settings["source"]
@@ -383,7 +374,7 @@ class FileSpread(Spread):
         """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
         values = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((values <= 0) | np.isinf(values)).any():
-            raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
+            raise SSTCastError(f"{self.path}: a spread is infinite or not positive; leave it out, or {REMEDY}")
         return values.transpose(*FIELD)
 
 

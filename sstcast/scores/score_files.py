@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sstcast._version import __version__
@@ -15,7 +14,8 @@ from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
 from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
-from sstcast.storage.cf import describe, references, write
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 12  # version of the layout of metrics.json and scores.nc
@@ -130,10 +130,3 @@ def recipe_of_scores() -> dict[str, Any]:
 
 def _form() -> dict[str, Any]:
     return {"layout": LAYOUT, "metrics": sorted(METRICS)}
-
-
-def json_numbers(values: Any) -> Any:
-    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
-    if np.ndim(values):
-        return [json_numbers(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None

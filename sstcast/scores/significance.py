@@ -76,6 +76,32 @@ def block_counts(
     return counts
 
 
+class Bootstrap(NamedTuple):
+    """Sums of a loss `[dates, ...]` over all dates, and over the dates that each replicate draws."""
+
+    blocks: float  # the number of dates, in block lengths
+    total: Array  # the sum over all dates, `[...]`
+    shares: Array  # the sums of replicates as shares of the total, `[replicates, ...]`, NaN below two blocks
+
+    @classmethod
+    def of(cls, loss: Array, block: int, parts: tuple[int, ...] = ()) -> "Bootstrap":
+        """Draw blocks of `block` dates. This takes most of the time of `ratio`, but only once for each loss."""
+        dates, total = len(loss), loss.sum(0)
+        if dates < 2 * block:
+            return cls(dates / block, total, np.full((1, *np.shape(total)), np.nan))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.tensordot(block_counts(dates, block, parts=parts), loss / total, 1)
+        return cls(dates / block, total, shares)
+
+    def ratio(self, reference: "Bootstrap") -> tuple[Array, Array]:
+        """Return the ratio of the sums of this loss and a reference's, and its interval (see `ratio`)."""
+        base, k = reference.total, self.blocks
+        ratios: Array = self.total / np.where(base > 0, base, np.nan)
+        deviation = (self.shares - reference.shares).std(0)
+        width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * deviation * np.sqrt(k / (k - 1)) if k >= 2 else deviation
+        return ratios, np.stack([ratios * np.exp(-width), ratios * np.exp(width)], axis=-1)
+
+
 def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
     """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
 
@@ -85,15 +111,7 @@ def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = (
     is Student's with `k - 1` degrees of freedom. The ratio is NaN if the reference's sum is 0. The interval is
     NaN if either sum is 0, or if there are fewer dates than two blocks.
     """
-    dates, total, base = len(error), error.sum(0), reference.sum(0)
-    ratios: Array = total / np.where(base > 0, base, np.nan)
-    if dates < 2 * block:
-        return ratios, np.full((*np.shape(ratios), 2), np.nan)
-    k = dates / block
-    with np.errstate(divide="ignore", invalid="ignore"):
-        replicates = np.tensordot(block_counts(dates, block, parts=parts), error / total - reference / base, 1)
-    width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
-    return ratios, np.stack([ratios * np.exp(-width), ratios * np.exp(width)], axis=-1)
+    return Bootstrap.of(error, block, parts).ratio(Bootstrap.of(reference, block, parts))
 
 
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:

@@ -17,16 +17,18 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.predictor import Array, axes
+from sstcast.forecasting.fields import axes
+from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.terciles import whole_weeks
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.windows import lead_weeks, week_starts
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.areas import AreaTables, verifies_areas
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
+from sstcast.scores.events import EventTables
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
@@ -66,6 +68,7 @@ class Statistics:
         references: bool = True,
         places: Places | None = None,
         observations: PointObservations | None = None,
+        events: bool = False,
     ) -> None:
         """Prepare empty statistics.
 
@@ -76,6 +79,7 @@ class Statistics:
                 heatwaves.
             places: areas to verify besides the whole region.
             observations: observations at points, against which the systems are also verified.
+            events: whether warnings of heatwaves are also verified.
         """
         self.truth, horizon = truth, truth.windows.horizon
         correlations = {
@@ -93,6 +97,9 @@ class Statistics:
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
         self.points = None if observations is None else PointTables(truth, observations, list(systems))
+        self.events = None
+        if events and self.heatwaves is not None and correlations:
+            self.events = EventTables(truth, self.heatwaves, correlations)
         boxes = _boxes(truth)
         self.observed = {
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
@@ -111,6 +118,8 @@ class Statistics:
             self.points.begin(observed.dates)
         if self.areas is not None:
             self.areas.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
+        if self.events is not None:
+            self.events.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
 
     def add(self, name: str, forecast: xr.Dataset, observed: Observed) -> None:
         """Add the `forecast` (see `forecast_block`) of a block by the system called `name`."""
@@ -119,28 +128,27 @@ class Statistics:
         in_degrees = anomalies * observed.scale
         spread_of_block = truth.on_tiles(forecast["sst_spread"]) if "sst_spread" in forecast else None
         for part, present in _equal_members(anomalies, truth.ocean):
-            seen, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
-            dates, mean, spread = (
-                seen.dates,
-                degrees.mean(0),
-                None if spread_of_block is None else spread_of_block[part],
-            )
+            of_part, members, degrees = observed.at(part), anomalies[present, part], in_degrees[present, part]
+            spread = None if spread_of_block is None else spread_of_block[part]
+            dates, mean = of_part.dates, degrees.mean(0)
             state = False if self.heatwaves is None else self.heatwaves.state(dates)
-            tables = [
-                partial(sums.add_errors, members.mean(0), mean, seen),
-                partial(sums.add_distributions, degrees, mean, spread, present, seen, state),
+            updates = [
+                partial(sums.add_errors, members.mean(0), mean, of_part),
+                partial(sums.add_distributions, degrees, mean, spread, present, of_part, state),
             ]
             if self.heatwaves is not None:
-                tables.append(partial(self.heatwaves.add, name, dates, degrees - seen.limit, spread))
+                updates.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
             if self.terciles is not None:
-                tables.append(partial(self.terciles.add, name, dates, degrees, spread))
+                updates.append(partial(self.terciles.add, name, dates, degrees, spread))
             if self.points is not None:
-                tables.append(partial(self.points.add, name, dates, mean, spread))
+                updates.append(partial(self.points.add, name, dates, mean, spread))
             if self.areas is not None and spread is not None:
-                tables.append(partial(self.areas.add, name, dates, mean, spread, seen.limit, seen.lowest))
+                updates.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
+            if self.events is not None and spread is not None:
+                updates.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
             with ThreadPoolExecutor(THREADS) as threads:
-                for table in [threads.submit(table) for table in tables]:
-                    table.result()
+                for future in [threads.submit(future) for future in updates]:
+                    future.result()
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by `system`.
@@ -162,6 +170,8 @@ class Statistics:
             tables = tables.merge(self.points.dataset())
         if self.areas is not None:
             tables = tables.merge(self.areas.dataset().reindex(system=tables["system"]))
+        if self.events is not None:
+            tables = tables.merge(self.events.dataset(), compat="no_conflicts")
         fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
         over_dates = [name for name, field in tables.data_vars.items() if not {INIT_TIME, BLOCK} & {*field.dims}]
         tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
@@ -214,11 +224,6 @@ class RunningMeans:
                 )
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1, self.weeks)
-
-
-def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
-    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:

@@ -28,13 +28,13 @@ from sstcast.names import (
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import lead_weeks
-from sstcast.scores import areas, heatwaves, terciles
-from sstcast.scores.comparison import LossComparison, dates_by_fold, groups, lengths_of, shares
+from sstcast.scores import areas, events, heatwaves, terciles
+from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
 from sstcast.scores.points import summarise_points
-from sstcast.scores.score_files import ScoreFiles, json_numbers
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import compare_cells, spacing
 from sstcast.scores.statistics import FOLD
 
@@ -49,7 +49,7 @@ LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
     """Describe the verified forecasts: the entries at the head of `metrics.json`."""
     every = spacing(tables[INIT_TIME].values)
-    block = lengths_of(tables).block
+    block = lengths(tables).block
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
@@ -68,8 +68,8 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
     """Describe what each system reads besides SST: the entry `predictors`, if any system has some."""
-    told = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
-    return {"predictors": told} if told else {}
+    described = {name: describe_predictors(data) for name, data in systems.items() if data.predictors}
+    return {"predictors": described} if described else {}
 
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
@@ -99,11 +99,11 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
     systems = list(dict.fromkeys([*compared, *references]))
-    places = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
-    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in places]
+    positions = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+    pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in positions]
     errors = [by_week.sel(system=system, drop=True) for system in systems]
-    for place, *values in zip(places, *_tests_by_cell(errors, pairs, tables), strict=True):
-        p_value[place], p_fdr[place] = values
+    for position, *values in zip(positions, *_tests_by_cell(errors, pairs, tables), strict=True):
+        p_value[position], p_fdr[position] = values
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -121,7 +121,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
-        there are whole weeks, `terciles` and, if areas were verified, `areas`.
+        there are whole weeks, `terciles` and, if they were verified, `areas`, `points` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
@@ -149,6 +149,7 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
         **_terciles(tables),
         **_areas(tables),
         **summarise_points(tables, reference),
+        **({"events": events.scores(tables)} if "severity" in tables.dims else {}),
     }
 
 
@@ -176,15 +177,16 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     cells = xr.align(*(dataset["squared_error_by_week"] for dataset in (tables, other_tables)), join="inner")
     _, (p_fdr,) = _tests_by_cell(cells, [(0, 1)], error)
     difference = cells[0].mean(INIT_TIME).compute() - cells[1].mean(INIT_TIME).compute()
-    comparison = LossComparison(error).compare(error.values, other_error.values, (*names, LOSSES["mse"]))
-    return comparison | shares(difference.copy(data=p_fdr), difference)
+    dates = LossComparison(error)
+    losses = dates.loss(error.values), dates.loss(other_error.values)
+    return dates.compare(*losses, (*names, LOSSES["mse"])) | shares(difference.copy(data=p_fdr), difference)
 
 
 def _tests_by_cell(
     errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
 ) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
-    block, lags = lengths_of(tables)
+    block, lags = lengths(tables)
     p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
@@ -310,21 +312,23 @@ def _areas(tables: xr.Dataset) -> Scores:
         return {}
     brier = tables["area_brier_by_date"].astype(float)
     means = {name: of for name, of in _by_date(tables, "area_").items() if name != "brier"}
-    known = [str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]]
-    parts, chances = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
-    found: Scores = {}
+    scored_systems = [
+        str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]
+    ]
+    parts, brier_parts = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
+    scores_by_area: Scores = {}
     for area in map(str, tables["area"].values):
-        found[area] = {
+        scores_by_area[area] = {
             name: _numbers(parts, system=name, area=area)
             | {
                 "share": {
-                    f"{share}": _numbers(chances, system=name, area=area, share=share)
+                    f"{share}": _numbers(brier_parts, system=name, area=area, share=share)
                     for share in tables["share"].values.tolist()
                 }
             }
-            for name in known
+            for name in scored_systems
         }
-    return {"areas": found}
+    return {"areas": scores_by_area}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
@@ -359,16 +363,16 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
         names, field = _known(field), field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead")
-        dates, values = (
-            LossComparison(field),
-            dict(zip(field["system"].values.tolist(), field.values, strict=True)),
-        )
+        loss_comparison = LossComparison(field)
+        values = {name: loss_comparison.loss(field.sel(system=name).values) for name in names}
         bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
         bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
-                by_reference[base] = dates.compare(values[name], values[base], (name, base, LOSSES[loss]))
+                by_reference[base] = loss_comparison.compare(
+                    values[name], values[base], (name, base, LOSSES[loss])
+                )
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))

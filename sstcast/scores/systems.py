@@ -4,29 +4,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
-from sstcast.forecasting.predictor import (
-    FIELD,
-    Models,
-    Predictor,
-    axes,
-    described,
-    in_degrees,
-    not_below_freezing,
-    predictor_of,
-)
-from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated, fitted_baselines
+from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing, trained_elsewhere
+from sstcast.forecasting.predictor import Models, Predictor, predictor_of
+from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.heatwaves import FREEZING
+from sstcast.ocean.windows import week_starts
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.comparisons import json_numbers
 from sstcast.storage.artefacts import RECIPE, noted
-from sstcast.storage.cf import encoded, zarr_options
+from sstcast.storage.cf import encoded
+from sstcast.storage.dataset_files import zarr_options
 from sstcast.storage.stores import consolidate
 
 Write = Callable[[slice, xr.Dataset], None]
@@ -49,7 +44,9 @@ def baselines(days: SpreadCalibrator) -> dict[str, System]:
 
     They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
     """
-    fitted, spreads = fitted_baselines(days)
+    fitted, held_out = days.training.baselines(), days.training.baselines(refit=False)
+    spreads = {name: days.spread(held_out[name]) for name in fitted if name != "climatology"}
+    spreads["climatology"] = days.climatological
     return {name: System(fitted[name], spreads[name]) for name in fitted}
 
 
@@ -69,6 +66,18 @@ def systems_of(run: Run) -> dict[str, System]:
             if (without := predictor.without(name, days.training)) is not None:
                 references[f"{WITHOUT_PREDICTOR}{name}"] = System(without, model.spread)
     return {MODEL: model} | references
+
+
+def describe_run(run: Run, predictor: Predictor) -> dict[str, Any]:
+    """Return the entry of a run in the `systems` of `metrics.json`."""
+    share = predictor.models[0].share if isinstance(predictor, Models) else None
+    weeks = week_starts(1 + np.arange(predictor.horizon))
+    return {
+        "model": run.config.model.name,
+        "members": len(run.members),
+        "trained_on": trained_elsewhere(run.config),
+        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
+    }
 
 
 def forecast_block(

@@ -21,9 +21,9 @@ from sstcast.sources.store import RawStore
 class FetchReport:
     """The result of a fetch: the number of days `fetched`, and the number `present` before.
 
-    `missing` gives a reason for each day that could not be downloaded. `down` is the first reason of a day that
-    the sources may have, and empty if they lack all missing days. `preliminary` lists the requested days that NOAA
-    will still replace. `unused` gives a reason for each unused file in a folder.
+    `missing` gives a reason for each day that could not be downloaded. `down` is the reason for the first missing
+    day that the sources may have, or empty if they have none of them. `preliminary` lists the requested days that
+    NOAA will still replace. `unused` gives a reason for each unused file in a folder.
     """
 
     path: Path

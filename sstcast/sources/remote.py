@@ -1,7 +1,8 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another.
 
 Requests have time limits, are retried with back-off and jitter, and obey Retry-After. After `GIVE_UP` consecutive
-files have failed `ATTEMPTS` times each, the server gets no more requests.
+files have failed `ATTEMPTS` times each (3 files of servers that get one request at a time), the server gets no
+more requests.
 """
 
 import datetime as dt

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
-from sstcast.ocean.plausible import Field, jump
+from sstcast.ocean.by_day import Field
+from sstcast.ocean.plausible import jump
 from sstcast.ocean.raw import (
     CHUNK_DAYS,
     FILL,

@@ -57,8 +57,8 @@ class Address(PosixPath):
     """The URL of a Zarr store, as a path that reads as the URL and that no file has."""
 
     def __str__(self) -> str:
-        scheme, _, place = super().__str__().partition(":")
-        return f"{scheme}://{place.lstrip('/')}"
+        scheme, _, location = super().__str__().partition(":")
+        return f"{scheme}://{location.lstrip('/')}"
 
 
 def path_of(source: str) -> Path:
@@ -266,7 +266,7 @@ def read_recipe(path: Path) -> Any:
 
 
 def is_up_to_date(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
-    """Return whether a file was made from `recipe`, whose keys `added` earlier files lack, and is intact."""
+    """Return whether a file is intact and was made from `recipe`. Earlier files may lack the keys `added`."""
     expected_recipe = json.loads(as_text(recipe))
     if (note := _read_note(path)) is not None:
         return bool(note[RECIPE] == expected_recipe) and is_intact(path)

@@ -4,20 +4,13 @@ The files follow CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). Th
 longitudes have the same type and values, leads are in days, and times count days from the same date.
 """
 
-import json
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
-from numcodecs import Shuffle, Zstd
 
 from sstcast._version import __version__
 from sstcast.geo import NORTH, SOUTH, bounds
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted
-from sstcast.storage.stores import consolidate, open_netcdf
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST_REFERENCE = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
@@ -69,11 +62,17 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "climatology_past": {"long_name": "climatology of the days of history", **_CELSIUS},
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
-    "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
+    "climatology": {"long_name": "climatology of the base period", **_CELSIUS},
     "scale": {"long_name": "scale in degC of one standardised unit", **_DIFFERENCE},
     "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "cold_spell_threshold": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
+    "cold_spell_threshold_past": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
+    "heatwave_climatology": {"long_name": "mean of the days that heatwave_threshold is from", **_CELSIUS},
+    "heatwave_climatology_past": {
+        "long_name": "mean of the days that heatwave_threshold_past is from",
+        **_CELSIUS,
+    },
     "exceedance_probability": {"long_name": "probability of a day above heatwave_threshold", "units": "1"},
     "heatwave_probability": {"long_name": f"probability of a day in a marine heatwave, {_EVENT}", "units": "1"},
     "cold_spell_probability": {
@@ -88,6 +87,19 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_event_probability": {
         "long_name": f"probability of any day of the forecast in a marine heatwave, {_EVENT}",
+        "units": "1",
+    },
+    "cold_spell_event_probability": {
+        "long_name": f"probability of any day of the forecast in a marine cold spell, {_EVENT}",
+        "units": "1",
+    },
+    "running_day": {"long_name": "days ahead on which an event may be running", "units": "day"},
+    "heatwave_running_probability": {
+        "long_name": "probability that the first marine heatwave of the forecast is running on the day",
+        "units": "1",
+    },
+    "cold_spell_running_probability": {
+        "long_name": "probability that the first marine cold spell of the forecast is running on the day",
         "units": "1",
     },
     "heatwave_area": {"long_name": "expected share of the sea in a marine heatwave, by area", "units": "1"},
@@ -149,6 +161,23 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "comment": "of weeks within 45 days of the day of the year; missing where the bounds coincide",
         "units": "1",
     },
+    "place_sst_past": {"long_name": "temperature of a place on the days of history", **_CELSIUS},
+    **{
+        f"place_{name}{past}": {
+            "long_name": f"{words} of the temperature of the place in the base period",
+            **_CELSIUS,
+        }
+        for name, words in (("climatology", "mean"), ("event_threshold", "90th percentile"))
+        for past in ("", "_past")
+    },
+    "place_event_probability": {
+        "long_name": "probability of any day of the forecast in a marine heatwave of the place",
+        "units": "1",
+    },
+    "place_running_probability": {
+        "long_name": "probability that the first marine heatwave of the place is running on the day",
+        "units": "1",
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
@@ -158,6 +187,70 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "digest": {"long_name": "hash of the day's values", "units": "1"},
     "source_state": {"long_name": "hash of size and ETag of the day's chunks at the source", "units": "1"},
 }
+_RATE = {"units": "degree_Celsius day-1", "units_metadata": "temperature: difference"}
+_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: difference"}
+_ABSOLUTE_SUM = {"units": "degree_Celsius day", "units_metadata": "temperature: on_scale"}
+VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are in the title of a file
+    "year": {"long_name": "calendar year", "units": "1"},
+    "event_days": {"long_name": "days in events in the year", "units": "day"},
+    "event_count": {"long_name": "events that begin in the year", "units": "1"},
+    "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
+    "maximum_monthly_mean": {"long_name": "mean of the warmest month (MMM)", **_CELSIUS},
+    "dhw_max": {"long_name": "largest degree heating week of the year", "units": "degree_Celsius week"},
+    "stress": {"long_name": "level of heat stress of corals"},
+    "dhw": {"long_name": "mean of the degree heating weeks", "units": "degree_Celsius week"},
+    "dhw_now": {
+        "long_name": "degree heating weeks on the last day of history",
+        "units": "degree_Celsius week",
+    },
+    "dhw_quantile": {"long_name": "quantiles of the degree heating weeks", "units": "degree_Celsius week"},
+    "stress_probability": {"long_name": "probability of a level of heat stress", "units": "1"},
+    "event_probability": {
+        "long_name": "probability of the first event of the cell with a day in the forecast",
+        "units": "1",
+    },
+    "event_running_probability": {
+        "long_name": "probability that the first event of the cell in the forecast is running on the day",
+        "units": "1",
+    },
+    "stress_days": {"long_name": "days of the year at a level of heat stress", "units": "day"},
+    "cell_lat": {"standard_name": "latitude", "long_name": "latitude of the cell", "units": "degrees_north"},
+    "cell_lon": {"standard_name": "longitude", "long_name": "longitude of the cell", "units": "degrees_east"},
+    "cell_events": {"long_name": "number of events of the cell", "units": "1", "sample_dimension": "event"},
+    "event_start": {"long_name": "first day of the event", **_DAY},
+    "event_peak": {"long_name": "day of the largest intensity", **_DAY},
+    "event_end": {"long_name": "last day of the event", **_DAY},
+    "event_duration": {"long_name": "days from start to end, both included", "units": "day"},
+    "event_onset_rate": {"long_name": "rise of the intensity a day, from half a day before the start", **_RATE},
+    "event_decline_rate": {"long_name": "fall of the intensity a day, to half a day after the end", **_RATE},
+    "event_category": {
+        "long_name": "category of the most severe day",
+        "units": "1",
+        "flag_values": np.arange(1, 5, dtype=np.int8),
+        "flag_meanings": "moderate strong severe extreme",
+    },
+    **{
+        f"event_days_{category}": {"long_name": f"days of the event in the category {category}", "units": "day"}
+        for category in ("moderate", "strong", "severe", "extreme")
+    },
+    **{
+        f"event_intensity_{name}{suffix}": {
+            "long_name": f"{words} {of}",
+            **(total if name == "cumulative" else units),
+        }
+        for suffix, of, units, total in (
+            ("", "of the departure from the climatology", _DIFFERENCE, _SUM),
+            ("_threshold", "of the departure from the threshold", _DIFFERENCE, _SUM),
+            ("_absolute", "of the temperature", _CELSIUS, _ABSOLUTE_SUM),
+        )
+        for name, words in (
+            ("mean", "mean"),
+            ("max", "most extreme value"),
+            ("variability", "standard deviation"),
+            ("cumulative", "sum over the days"),
+        )
+    },
+}
 _SAMPLES = "sst_sample"  # packed, because it is the largest field
 _INT16: dict[str, Any] = {
     "dtype": "int16",
@@ -166,7 +259,6 @@ _INT16: dict[str, Any] = {
     "_FillValue": np.int16(-(2**15)),
 }
 _TIMES = ("time", "init_time", "valid_time")
-_PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 _MAKER = {
     "Conventions": CONVENTIONS,
     "institution": "not stated",
@@ -240,64 +332,3 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
         elif "flag_values" in field.attrs:
             field.encoding = {"dtype": "int8", "_FillValue": np.int8(-1)}
     return dataset
-
-
-def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
-    """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
-
-    Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
-    unlimited, so that ncrcat can join files.
-    """
-    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
-        if path.suffix == ".zarr":
-            write_zarr(dataset, temporary, {})
-            return
-        unlimited = [grows_along] if grows_along else []
-        dataset = encoded(dataset)
-        encodings: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
-        for name, field in dataset.data_vars.items():
-            if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
-                encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
-        for name, axis in dataset.coords.items():
-            if axis.ndim and axis.dtype.kind in "iufM":
-                encodings[name] = axis.encoding | {"fletcher32": True}
-        dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
-
-
-def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Dataset:
-    """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
-
-    In a read-only folder, nothing is written, and the new dataset is returned.
-    """
-    if not is_up_to_date(path, recipe):
-        if not os.access(path.parent, os.W_OK):
-            return make()
-        with locked(path):
-            if not is_up_to_date(path, recipe):
-                write(make().assign_attrs(recipe=as_text(recipe)), path)
-    return open_netcdf(path, "delete it")
-
-
-def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
-    """Write `dataset` as a Zarr store that `stores.open_written` can open.
-
-    `chunks` gives chunk lengths. Any other dimension is one chunk. The format is Zarr 2, because the Zarr 3
-    specification has no consolidated metadata, with which a store opens in one read.
-    """
-    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
-    dataset = encoded(dataset).chunk(sizes)
-    dataset.to_zarr(path, **zarr_options(dataset))
-    consolidate(path)
-
-
-def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
-    """Return options for `to_zarr` that let `stores.open_written` detect lost and damaged chunks.
-
-    They include the encoding set by `encoded`, because `to_zarr` replaces the encoding of the variables.
-    """
-    encoding: dict[str, Any] = {}
-    for name, variable in encoded(dataset).variables.items():
-        encoding[str(name)] = variable.encoding | {"compressors": Zstd(1, checksum=True)}
-        if name in dataset.data_vars and variable.encoding.get("dtype", variable.dtype) == np.float32:
-            encoding[str(name)]["filters"] = [Shuffle(4)]
-    return {"zarr_format": 2, "consolidated": True, "write_empty_chunks": True, "encoding": encoding}

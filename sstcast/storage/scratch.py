@@ -35,6 +35,23 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDAr
         return array
 
 
+class GrowingArray:
+    """A one-dimensional array of unknown length, in an unnamed file to which values are appended."""
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self._dtype, self._file = np.dtype(dtype), TemporaryFile()  # noqa: SIM115
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Append values, converted to the type of the array."""
+        self._file.write(np.ascontiguousarray(values, self._dtype).tobytes())
+
+    def array(self) -> NDArray[Any]:
+        """Return all values, which stay in the file. Nothing can be appended after that."""
+        with self._file:
+            length = self._file.tell() // self._dtype.itemsize
+            return np.memmap(self._file, self._dtype, "r", shape=(length,)) if length else np.empty(0, self._dtype)
+
+
 def release() -> None:
     """Free the memory of pages that arrays in files have touched, and the free memory that glibc keeps."""
     for file in _FILES:

@@ -22,8 +22,8 @@ FORMAT = 2
 def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
     """Write `state`, the configuration and the versions of sstcast and torch atomically.
 
-    The key `wraps` states that tiles around the globe had no west and east edge in training. Before it existed,
-    they had.
+    The key `wraps` states that tiles around the globe had no west and east edge in training. In checkpoints
+    without it, they had both.
     """
     header = {
         "format": FORMAT,

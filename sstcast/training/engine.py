@@ -22,6 +22,7 @@ from sstcast.config import TrainingConfig
 from sstcast.errors import Interrupted, SSTCastError, reading
 from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
+from sstcast.stopping import StopRequest
 from sstcast.storage.artefacts import atomic
 from sstcast.storage.memory import trim
 from sstcast.training.capture import CapturedStep
@@ -35,10 +36,9 @@ from sstcast.training.checkpoint import (
 )
 from sstcast.training.devices import compile_model, peak_memory
 from sstcast.training.task import Task, seed_of
-from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
-RISING_SHARE, FIRST_RATE, LAST_RATE = 0.3, 1 / 25, 1 / 25e4  # of the one-cycle schedule, as in torch
+RISING_SHARE, FIRST_RATE_FACTOR, LAST_RATE_FACTOR = 0.3, 1 / 25, 1 / 25e4  # of the one-cycle schedule, as in torch
 POINTS = 50  # of the training curve, each a mean over several steps
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
@@ -106,8 +106,9 @@ class Trainer:
     resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
     Training resumes from the newest checkpoint of `run`. The checkpoints store `config`. The model has a method
-    `auxiliary_loss()`. `stage` names a stage of a longer training. It starts from the best weights of the run
-    `before` and the optimiser state saved with them, and has to beat their score.
+    `auxiliary_loss()`. `stage` names a stage of a longer training. Training starts from the best weights of the
+    run `previous`, if given, and from the optimiser state saved with them. Only weights with a better score
+    replace them.
 
     Raises SSTCastError if the checkpoints in the folder are damaged or belong to another model.
     """
@@ -345,8 +346,8 @@ class Trainer:
         if newest is None:
             if previous is not None:
                 self.fabric.barrier()  # the first process may still be saving the previous stage
-                stage = begin_stage(self.model, self.optimizer, previous.best, self.config)
-                self.state.best, self.state.best_loss = stage
+                score_to_beat = begin_stage(self.model, self.optimizer, previous.best, self.config)
+                self.state.best, self.state.best_loss = score_to_beat
                 if self.fabric.is_global_zero:
                     with atomic(self.run.best) as temporary:
                         shutil.copyfile(previous.best, temporary)
@@ -412,8 +413,8 @@ def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
     if options.schedule == "one-cycle":
         top = RISING_SHARE * steps - 1
         if step <= top:
-            return options.learning_rate * _anneal(FIRST_RATE, 1.0, step / top)
-        return options.learning_rate * _anneal(1.0, LAST_RATE, (step - top) / (steps - 1 - top))
+            return options.learning_rate * _anneal(FIRST_RATE_FACTOR, 1.0, step / top)
+        return options.learning_rate * _anneal(1.0, LAST_RATE_FACTOR, (step - top) / (steps - 1 - top))
     if step < options.warmup:
         return options.learning_rate * (step + 1) / options.warmup
     if options.schedule == "constant":

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor, nn
 
-BITS = 2**64 - 1
+UINT64_MASK = 2**64 - 1
 
 
 class Task(Protocol):
@@ -51,7 +51,7 @@ def order_seed(seed: int, epoch: int) -> int:
     """
     mixed = 2870177450012600261
     for number in (seed % (2**61 - 1), epoch):
-        mixed = (mixed + number * 14029467366897019727) & BITS
-        mixed = ((mixed << 31) | (mixed >> 33)) & BITS
-        mixed = mixed * 11400714785074694791 & BITS
+        mixed = (mixed + number * 14029467366897019727) & UINT64_MASK
+        mixed = ((mixed << 31) | (mixed >> 33)) & UINT64_MASK
+        mixed = mixed * 11400714785074694791 & UINT64_MASK
     return (mixed + (2 ^ 2870177450012600261 ^ 3527539)) % 2**63

@@ -11,7 +11,15 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 from small_raw import packed
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
-from sstcast.benchmarks.objectives import END_WORD, LENGTH, TASKS, UNKNOWN_WORD, WORDS, Links, Words
+from sstcast.benchmarks.objectives import (
+    END_WORD,
+    PREDICTED_WORDS,
+    TASKS,
+    UNKNOWN_WORD,
+    VOCABULARY_SIZE,
+    Links,
+    Words,
+)
 from sstcast.benchmarks.registry import find_dataset
 
 METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
@@ -53,15 +61,15 @@ def test_errors_of_known_targets_as_scikit_learn_has_them(metric: str, theirs: A
 
 
 def test_words_as_ogb_does() -> None:
-    words = [f"w{i}" for i in range(WORDS)] + ["__UNK__", "__EOS__"]
-    guess = random.integers(0, 6, (40, LENGTH))
+    words = [f"w{i}" for i in range(VOCABULARY_SIZE)] + ["__UNK__", "__EOS__"]
+    guess = random.integers(0, 6, (40, PREDICTED_WORDS))
     guess[random.random(guess.shape) < 0.2] = END_WORD
     guess[random.random(guess.shape) < 0.2] = UNKNOWN_WORD
     truth = np.full((40, 8), -1)
     for row in truth:
         length = random.integers(1, 9)
         row[:length] = random.integers(0, 6, length)
-    truth[::5, 0] = WORDS + 77  # a word that training does not know
+    truth[::5, 0] = VOCABULARY_SIZE + 77  # a word that training does not know
     predicted = [
         [words[w] for w in row[: (row == END_WORD).argmax() if END_WORD in row else None]] for row in guess
     ]
@@ -74,11 +82,11 @@ def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> No
     graph = {
         "edge_index": torch.zeros(2, 0, dtype=torch.long),
         "num_nodes": 1,
-        "y": torch.tensor([[3, WORDS + 9, -1]]),
+        "y": torch.tensor([[3, VOCABULARY_SIZE + 9, -1]]),
     }
     batch = packed([graph], "graph").batch(torch.tensor([0]))
-    out = torch.randn(1, LENGTH * (WORDS + 2))
-    log = out.view(LENGTH, -1).log_softmax(1)
+    out = torch.randn(1, PREDICTED_WORDS * (VOCABULARY_SIZE + 2))
+    log = out.view(PREDICTED_WORDS, -1).log_softmax(1)
     expected = -(log[0, 3] + log[1, UNKNOWN_WORD] + log[2:, END_WORD].sum())
     torch.testing.assert_close(Words(batch.y, batch.y, find_dataset("ogbg-code2")).loss(out, batch), expected)
 

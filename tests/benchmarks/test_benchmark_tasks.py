@@ -95,7 +95,10 @@ def test_a_task_of_one_s_own_trains_and_checks_its_labels(tmp_path: Path, monkey
     """The page docs/own-task.md defines it."""
     page = (Path(__file__).parents[2] / "docs/own-task.md").read_text()
     monkeypatch.setitem(objectives.TASKS, "counts", None)  # removed again after the test
-    exec(page.split("```python")[1].split("```")[0], {})
+    defined: dict[str, Any] = {}
+    exec(page.split("```python")[1].split("```")[0], defined)
+    methods = {name for name, value in vars(defined["Counts"]).items() if callable(value) and name != "__init__"}
+    assert methods <= set(dir(objectives.Objective))  # it overrides what the base class calls
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     data = graphs(20, y=lambda d, i: torch.tensor([1.0 * d.num_nodes]))

@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import sort_edge_index
 
 from sstcast.benchmarks.load import LoadedDataset, load
-from sstcast.benchmarks.objectives import WORDS, number_words
+from sstcast.benchmarks.objectives import VOCABULARY_SIZE, number_words
 from sstcast.benchmarks.registry import Dataset, find_dataset, named
 from sstcast.benchmarks.splits import choose_split
 
@@ -113,7 +113,7 @@ def test_words_are_numbered_by_frequency_in_training() -> None:
     numbered = number_words(lines, lines[:3])
     assert numbered[:3].tolist() == [[1, 0, -1], [0, 2, -1], [0, 1, -1]]
     assert numbered[3, 1] == 0
-    assert (numbered[3, [0, 2]] >= WORDS).all()
+    assert (numbered[3, [0, 2]] >= VOCABULARY_SIZE).all()
     assert numbered[3, 0] != numbered[3, 2]
 
 

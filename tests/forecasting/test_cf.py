@@ -12,12 +12,13 @@ from untrained import make_run
 
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
+from sstcast.ocean.digests import digest_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, digest_of
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_region
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.storage import cf
+from sstcast.storage import cf, dataset_files
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
 
@@ -89,7 +90,7 @@ def test_all_files_are_cf_and_line_up(
 
     files = {"cube.nc": cube, "hindcast.nc": hindcast}
     for name, dataset in files.items():
-        cf.write(dataset.load(), tmp_path / name, "init_time" if "init_time" in dataset.dims else None)
+        dataset_files.write(dataset.load(), tmp_path / name, "init_time" if "init_time" in dataset.dims else None)
     for file in (path, *(tmp_path / name for name in files)):
         assert complaints(file, monkeypatch) == []
     # Scores are ordered by what they are of, not by place and time.

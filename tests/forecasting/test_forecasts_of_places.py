@@ -18,6 +18,10 @@ from sstcast.forecasting.places import parse_shares
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heat_stress import LEVELS, stress_level
+from sstcast.ocean.heatwave_events import find_events
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.ocean.places import Places
 from sstcast.runs import Run
 from sstcast.storage.stores import open_netcdf
@@ -139,6 +143,121 @@ def test_python_and_both_formats(made: Run, file: Path, tmp_path: Path, forecast
         np.testing.assert_array_equal(result.value["place_sst"], forecasted["place_sst"])
         assert result.value["place"].values.tolist() == ["farm", "elsewhere", "park"]
     assert "sst_sample" not in open_netcdf(tmp_path / "a.nc", "")
+
+
+def test_events_of_an_area_are_those_of_its_mean(forecasted: xr.Dataset, made: Run, sst_file: Path) -> None:
+    park = forecasted.isel(init_time=0, lat=slice(2, 6), lon=slice(4, 8)).sel(place="park")
+    area = area_weights(park["lat"]) * xr.ones_like(park["lon"])
+    with xr.open_dataset(sst_file) as opened:
+        mean = (
+            opened["sst"]
+            .astype("float32")
+            .sel(lat=park["lat"], lon=park["lon"])
+            .weighted(area)
+            .mean(("lat", "lon"))
+        )
+    of_base = limits(mean.sel(time=slice(*map(str, made.config.data.splits.base))).expand_dims(series=1, axis=1))
+    for name, of in (("place_climatology", "climatology"), ("place_event_threshold", "heatwave_threshold")):
+        expected = on_days(of_base[of], park["valid_time"].drop_vars("place"))[:, 0]
+        np.testing.assert_allclose(park[name], expected, atol=1e-3)
+    np.testing.assert_allclose(park["place_sst_past"], mean.sel(time=slice("2003-12-18", DATE)), atol=1e-3)
+    samples = park["sst_sample"].weighted(area).mean(("lat", "lon")).transpose("lead", "sample").values
+    limit = park["place_event_threshold"].values[:, None]
+    past = (park["place_sst_past"] > park["place_event_threshold_past"]).values[:, None]
+    hot = samples > limit
+    last = np.repeat(hot[-1:], MARGIN_DAYS, axis=0)  # nearly: beyond the last lead the margin stays
+    inside = events(np.concatenate([np.repeat(past, hot.shape[1], axis=1), hot, last]))[len(past) :]
+    assert float(park["place_event_probability"]) == pytest.approx(inside[:8].any(0).mean(), abs=0.1)
+    assert float(park["place_running_probability"].sel(running_day=7)) <= float(park["place_event_probability"])
+    farm, cell = forecasted.isel(init_time=0).sel(place="farm"), forecasted.isel(init_time=0, lat=6, lon=5)
+    for name in ("event_probability", "running_probability"):
+        np.testing.assert_array_equal(farm[f"place_{name}"], cell[f"heatwave_{name}"])
+    np.testing.assert_allclose(farm["place_event_threshold"], cell["heatwave_threshold"], atol=1e-5)
+    np.testing.assert_allclose(farm["place_climatology_past"], cell["heatwave_climatology_past"], atol=1e-5)
+
+
+def test_events_in_a_forecast_join_the_days_before_it(
+    forecasted: xr.Dataset, file: Path, tmp_path: Path, fails
+) -> None:
+    path = tmp_path / "f.nc"
+    forecasted.drop_attrs(deep=False).assign_attrs(places=forecasted.attrs["places"]).to_netcdf(
+        path, engine="netcdf4"
+    )
+    found = sstcast.heatwaves(path).value
+    one = forecasted.isel(init_time=0)
+    fields = [
+        np.concatenate([one[before], one[name]]).reshape(92, -1)
+        for before, name in (
+            ("sst_past", "sst"),
+            ("heatwave_climatology_past", "heatwave_climatology"),
+            ("heatwave_threshold_past", "heatwave_threshold"),
+        )
+    ]
+    _, expected = find_events(*fields)
+    first = np.datetime64(DATE) - 83
+    np.testing.assert_array_equal(found["event_start"], first + expected["start"])
+    np.testing.assert_allclose(found["event_intensity_cumulative"], expected["intensity_cumulative"], atol=1e-4)
+    cell = np.repeat(np.arange(found.sizes["cell"]), found["cell_events"])
+    ahead = found["event_end"].values > np.datetime64(DATE)
+    assert 0 < ahead.mean() < 1
+    assert found["event_probability"].isnull().values[~ahead].all()
+    event = np.flatnonzero(ahead)[0]
+    at = {"lat": found["cell_lat"].values[cell[event]], "lon": found["cell_lon"].values[cell[event]]}
+    assert float(found["event_probability"][event]) == float(one["heatwave_event_probability"].sel(at))
+    running = one["heatwave_running_probability"].sel(at)
+    np.testing.assert_array_equal(found["event_running_probability"][event], running)
+    table = sstcast.heatwaves(path, file).value
+    assert set(table["place"]) <= {"farm", "park"}
+    joined = [
+        np.concatenate([one[f"place_{name}_past"], one[f"place_{name}"]])
+        for name in ("sst", "climatology", "event_threshold")
+    ]
+    _, of_places = find_events(*joined)
+    np.testing.assert_array_equal(table["peak"], first + of_places["peak"])
+    coming = table[table["end"] > DATE].drop_duplicates("place").set_index("place")
+    for name, row in coming.iterrows():
+        assert row["probability"] == pytest.approx(float(one["place_event_probability"].sel(place=name)))
+        expected_running = one["place_running_probability"].sel(place=name, running_day=7)
+        assert row["running_7"] == pytest.approx(float(expected_running))
+    assert sstcast.heatwaves(path, cold=True).path.name == "f-cold-spells.nc"
+    in_memory = sstcast.heatwaves(xr.load_dataset(path), out=tmp_path / "memory.nc").value
+    np.testing.assert_array_equal(in_memory["event_peak"], found["event_peak"])
+    forecasted[["sst"]].to_netcdf(tmp_path / "old.nc", engine="netcdf4")
+    fails(["old.nc: holds no sst_past"], "heatwaves", tmp_path / "old.nc")
+    (tmp_path / "broken.nc").write_bytes(b"CDF and no more")
+    fails(["broken.nc", "download it again"], "heatwaves", tmp_path / "broken.nc")
+    fails(["--years", "has its own"], "heatwaves", path, "--years", "2001:2002")
+    fails(["holds only heatwaves of places"], "heatwaves", path, "--places", file, "--cold")
+    other = tmp_path / "other.csv"
+    other.write_text("name,lat,lon\nfarm,-10.3,172\n")
+    fails(["does not hold the place farm; forecast again with --places"], "heatwaves", path, "--places", other)
+
+
+def test_heat_stress_in_a_forecast_is_that_of_its_samples(forecasted: xr.Dataset, tmp_path: Path, fails) -> None:
+    path = tmp_path / "f.nc"
+    warm = forecasted.assign(maximum_monthly_mean=forecasted["maximum_monthly_mean"] - 2)
+    warm.to_netcdf(path, engine="netcdf4")
+    found = sstcast.heatwaves(path, dhw=True).value
+    one, cell = warm.isel(init_time=0, lat=5, lon=7), found.isel(lat=5, lon=7)
+    days = np.concatenate(
+        [np.repeat(one["sst_past"].values[:, None], SAMPLES, axis=1), one["sst_sample"].values.T]
+    )
+    hotspot = days - float(one["maximum_monthly_mean"])
+    for lead in (1, 8):
+        last = hotspot[lead : lead + 84]
+        dhw = np.where(last >= 1, last, 0).sum(0) / 7
+        at = cell.sel(lead=lead)
+        assert float(at["dhw"]) == pytest.approx(dhw.mean(), abs=0.01)
+        np.testing.assert_allclose(at["dhw_quantile"], np.quantile(dhw, (0.1, 0.9), method="hazen"), atol=0.01)
+        level = stress_level(last[-1], dhw)
+        expected = [(level == number).mean() for number in range(len(LEVELS))]
+        np.testing.assert_allclose(at["stress_probability"], expected, atol=0.011)
+    assert float(cell["dhw_now"]) == pytest.approx(
+        np.where(hotspot[:84, 0] >= 1, hotspot[:84, 0], 0).sum() / 7, abs=0.01
+    )
+    assert found["stress_probability"].isnull().isel(lat=0, lon=0).all()
+    warm.drop_vars("sst_sample").to_netcdf(tmp_path / "g.nc", engine="netcdf4")
+    fails(["g.nc: holds no joint samples; forecast again with --samples"], "heatwaves", tmp_path / "g.nc", "--dhw")
 
 
 def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:

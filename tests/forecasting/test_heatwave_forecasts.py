@@ -12,7 +12,8 @@ from scipy.stats import norm
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import MARGIN_DAYS, categories, events
-from sstcast.storage.cf import describe, write
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write
 
 PAST, LEADS, ROWS, COLS = 12, 20, 4, 30
 INIT = np.datetime64("2003-12-20", "ns")
@@ -76,6 +77,10 @@ def test_without_spread_a_forecast_holds_the_events_that_are_detected_in_it(even
             continue
         numbers, _ = label(days[: PAST + LEADS])
         event = np.flatnonzero(numbers == numbers[PAST + inside[0]])
+        running = found["heatwave_running_probability"][0, :, row, col]
+        assert running["running_day"].values.tolist() == [7, 14]
+        assert running.values.tolist() == [PAST + day - 1 in event for day in (7, 14)]
+        assert float(found["heatwave_event_probability"][0, row, col]) == 1
         ends = event[[0, -1]] - PAST + 1
         assert [(day - pd.Timestamp(INIT)).days for day in (start, end)] == ends.tolist()
 
@@ -99,6 +104,10 @@ def test_probabilities_are_those_of_many_drawn_trajectories() -> None:
         )
         cell = found.isel(lat=row, lon=col)
         np.testing.assert_allclose(cell["heatwave_probability"], inside.mean(1), atol=0.06)
+        begun = np.logical_or.accumulate(inside)
+        over = np.logical_or.accumulate(begun[:-1] & ~inside[1:])
+        expected = [(inside[day - 1] & ~over[day - 2]).mean() for day in (7, 14)]
+        np.testing.assert_allclose(cell["heatwave_running_probability"], expected, atol=0.06)
         np.testing.assert_allclose(
             cell["exceedance_probability"], norm.sf(1, mean[:LEADS, row, col], 0.8), atol=1e-5
         )

@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 from small_ocean import make_sst
 
-from sstcast.api.update import MADE, update
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import days_read
 from sstcast.ocean.prepare import prepare
+from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
 from sstcast.training.train import train, training_windows
 

@@ -1,4 +1,4 @@
-"""A hindcast scores the means of the region and of places over all folds."""
+"""A hindcast scores the means of the region and of places, and warnings of heatwaves, over all folds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from sstcast.figures.places import areas
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.places import Place, Places
 from sstcast.scores.areas import EVERY
-from sstcast.scores.score_files import json_numbers
+from sstcast.scores.comparisons import json_numbers
 
 PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
 PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
@@ -22,7 +22,7 @@ PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0,
 def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)
-    asked = replace(plan(system("one", "ridge", options={})), places=PLACES)
+    asked = replace(plan(system("one", "ridge", options={})), places=PLACES, events=True)
     with logged() as lines:
         metrics, new = hindcast(asked)
     assert new
@@ -45,4 +45,9 @@ def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     first = next(iter(metrics["systems"]))
     assert sheet.rows[1][1][0] == f"{metrics['areas']['park'][first]['crps']:.4f}"
     assert len(sheet.header) == len(sheet.rows[0][1])
+    assert set(metrics["systems"]) < set(metrics["events"])  # and the persistence of state
+    hits, misses = (tables[f"event_{name}_by_date"].sel(warning="one").sum() for name in ("hits", "misses"))
+    hit_rate = metrics["events"]["one"]["hit_rate"]
+    assert hit_rate["value"] == pytest.approx(float(hits / (hits + misses)), abs=1e-5)
+    assert hit_rate["interval"][0] < hit_rate["value"]
     assert hindcast(asked)[1] is False

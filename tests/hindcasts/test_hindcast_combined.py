@@ -13,7 +13,8 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, in_degrees, load_combination
+from sstcast.forecasting.fields import in_degrees
+from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
 from sstcast.geo import area_weights
 from sstcast.hindcasts.fold import combine_runs, select_run
 from sstcast.hindcasts.hindcast import hindcast

@@ -9,13 +9,14 @@ import torch
 from refusals import refused
 
 from sstcast.models import LINEAR, MODELS, build_forecaster
-from sstcast.models.predictor_stages import BLOCKS, INPUTS, PENALTIES, WithPredictors, cross_validate_by_cell
+from sstcast.models.predictor_stages import BLOCKS, IndexStage, WithPredictors, cross_validate_by_lead
 from sstcast.models.ridge_inputs import Sums
 from sstcast.ocean.windows import Windows
 from sstcast.training.forecast_task import fit
 
 HISTORY, HORIZON, ROWS, COLS = 10, 4, 4, 3
 YEARS = 12
+INPUTS, PENALTIES = 6, IndexStage.penalties
 RIDGES = ("ridge", "multiscale-ridge", "local-ridge")
 
 
@@ -70,7 +71,7 @@ def test_penalties_and_weights_are_those_of_plain_ridges() -> None:
         sums.add(torch.from_numpy(x), torch.from_numpy(y.reshape(count, -1)))
         blocks.append(sums)
         plain.append((x, y))
-    weight, penalties = cross_validate_by_cell(blocks, horizon)
+    weight, penalties = cross_validate_by_lead(IndexStage(cells, horizon), blocks, horizon)
 
     def ridge(parts: list[Any], lead: int, penalty: float) -> np.ndarray:
         x, y = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
@@ -168,11 +169,12 @@ def test_every_network_reads_an_index_before_its_history(name: str) -> None:
     seen = windows(0.7).part(0, 20)
     index = torch.arange(len(seen))
     batch = seen.batch(index)
-    assert batch.graph.predictors is not None
-    assert batch.graph.predictors.shape == (20, ROWS * COLS, 3)
+    read = model.network_input(batch.history, batch.graph)
+    assert read.shape == (20, ROWS * COLS, 3 + HISTORY)
     told = seen.predictors["soi"][seen.at + HISTORY - 1]
-    assert torch.equal(batch.graph.predictors[:, 1, :2], told)
-    assert batch.graph.predictors[..., 2].min() == 1
+    assert torch.equal(read[:, 1, :2], told)
+    assert read[..., 2].min() == 1
+    assert torch.equal(read[..., 3:], batch.history)
     other = replace(seen, predictors={"soi": seen.predictors["soi"] + 1}).batch(index)
     with torch.no_grad():
         first, second = (model(one.history, one.graph) for one in (batch, other))

@@ -18,7 +18,7 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.files import read_forecasts
+from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.reading import open_sst
 from sstcast.scores.indices import thirds
 

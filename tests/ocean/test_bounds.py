@@ -10,8 +10,8 @@ from logged import logged
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.history import checked
+from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.init_config import start
 from sstcast.ocean.reading import open_sst
 from sstcast.scores.score import score

@@ -15,8 +15,8 @@ from untrained import make_run
 
 from sstcast.config import DataConfig, FieldSource, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
+from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.grid import coarsen, crop, on_cells
 from sstcast.ocean.init_config import start
 from sstcast.ocean.plausible import checked

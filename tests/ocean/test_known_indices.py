@@ -14,7 +14,11 @@ from small_ocean import make_sst
 from sstcast.config import PredictorConfig
 from sstcast.geo import Box
 from sstcast.ocean.index_series import read_index
-from sstcast.ocean.predictors import known_index, newest_known
+from sstcast.ocean.predictor_index import known_index
+from sstcast.ocean.predictor_store import newest_known
+from sstcast.ocean.predictors import stored_predictors
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.storage.yaml_files import validate
 
 BASE = dt.date(2001, 1, 1), dt.date(2004, 12, 31)
@@ -182,3 +186,21 @@ def test_keys_are_checked(tmp_path: Path, sst_file: Path) -> None:
     assert config.difference(moved) == "data.predictors.soi.source"
     assert config.difference(slower, moved=True) == "data.predictors.soi.delay"
     assert "predictors" not in configure(tmp_path, sst_file).model_dump(mode="json")["data"]
+
+
+def test_a_change_of_units_is_named(tmp_path: Path, sst_file: Path) -> None:
+    time, path = pd.date_range("2001-01-01", periods=48, freq="MS"), tmp_path / "index.nc"
+    values = np.random.default_rng(5).normal(0, 1, 48)
+    written = xr.Dataset({"soi": ("time", values, {"units": "hPa"})}, {"time": time})
+    written.to_netcdf(path)
+    data = configure(tmp_path, sst_file, predictors={"soi": {"kind": "index", "source": str(path)}}).data
+    prepare(data)
+    stored = stored_predictors(data, Prepared.of(data).cube.parent)["soi"]
+    written["soi"].attrs["units"] = "mbar"
+    written.to_netcdf(path)
+    assert "the predictor soi is in 'mbar' now, but its store in 'hPa'" in stored.changed()
+    with refused("soi is in 'mbar'", "'hPa'"):
+        stored.given(written["soi"])
+    written["soi"].attrs["units"] = "hPa"
+    written.to_netcdf(path)
+    assert not stored.changed()

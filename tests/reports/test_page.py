@@ -13,6 +13,7 @@ import xarray as xr
 from chrome import DESK, PHONE, Chrome
 from refusals import refused
 
+import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.reports.page import chance, write_forecast_page
@@ -131,6 +132,30 @@ def test_the_file_of_a_point(chrome: Chrome, page: Path, forecast: xr.Dataset, t
     np.testing.assert_allclose(ahead["heatwave_probability"], cell["heatwave_probability"], atol=0.0051)
     low = cell["sst_quantile"].sel(quantile=0.1, method="nearest")
     np.testing.assert_allclose(ahead["low80_degC"], low, atol=0.01)
+
+
+def test_the_heatwave_of_a_point_that_is_running(chrome: Chrome, page: Path, file: Path, tmp_path: Path) -> None:
+    events = sstcast.heatwaves(file, out=tmp_path / "events.nc").value
+    init = np.datetime64("2004-07-01")
+    running = np.flatnonzero((events["event_start"] <= init) & (events["event_end"] >= init))
+    cell = np.repeat(np.arange(events.sizes["cell"]), events["cell_events"])
+    longest = running[events["event_duration"].values[running].argmax()]
+    lat, lon = (float(events[f"cell_{axis}"][cell[longest]]) for axis in ("lat", "lon"))
+    count = int((init - events["event_start"].values[longest]) / np.timedelta64(1, "D")) + 1
+    show(chrome, page, view=f"#lat={lat}&lon={lon}")
+    text = chrome.run("document.getElementById('values').textContent")
+    chance = 100 * float(events["event_running_probability"][longest, 0])
+    told = re.search(
+        r"Heatwave now\s*day (\d+), (\w+) so far; still running (?:> )?(\d+)\s%.* on 8 Jul 2004", text
+    )
+    assert told is not None, text
+    assert int(told[1]) == count
+    assert told[2] in ("moderate", "strong", "severe", "extreme")
+    assert int(told[3]) == pytest.approx(chance, abs=1.01)
+    calm = np.flatnonzero(~np.isin(np.arange(events.sizes["cell"]), cell[running]))[0]
+    lat, lon = (float(events[f"cell_{axis}"][calm]) for axis in ("lat", "lon"))
+    show(chrome, page, view=f"#lat={lat}&lon={lon}")
+    assert "Heatwave now" not in chrome.run("document.getElementById('values').textContent")
 
 
 def test_eleven_tiles_fit_into_six_megabytes(forecast: xr.Dataset, tmp_path: Path) -> None:

@@ -105,7 +105,9 @@ def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Beau
         image.load()
         if getattr(image, "is_animated", False):
             assert image.n_frames == evaluated.config.data.horizon
-    assert kinds["image/png"] == 4 * (3 + 3)  # maps and cases, for desks and phones, light and dark
+    assert kinds["image/png"] == 4 * (
+        3 + 3 + 1
+    )  # maps, cases and days of heatwaves, for desks and phones, light and dark
     assert kinds["image/webp"] == 2
     (moving,) = [image for image in page.find_all("img") if "image/webp" in image["src"]]
     still = next(one for one in page.find_all("source") if "image/webp" in one["srcset"])

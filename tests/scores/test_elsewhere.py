@@ -190,7 +190,7 @@ def test_a_combination_goes_elsewhere_with_its_parts(
     moved = transferred_run(parts[0], FieldSource(source=other_ocean))
     assert len(Run.open(moved.folder).members) == 2
     assert parts[0].members == [Run(parts[0].folder / f"seed-{seed}") for seed in (0, 1)]
-    with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
+    with pytest.raises(SSTCastError, match=r"is a run on another ocean; combine the original runs, then evaluate"):
         combine([parts[1], moved], tmp_path / "runs/n")
 
 

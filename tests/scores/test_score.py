@@ -17,9 +17,9 @@ from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
 from sstcast.figures.tables import print_scores
-from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.heatwaves import limits_of
 from sstcast.reports import report

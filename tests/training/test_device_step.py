@@ -134,10 +134,11 @@ def test_no_model_reads_the_host(tmp_path: Path, name: str, positional: str) -> 
 def test_a_predictor_does_not_read_the_host(tmp_path: Path, name: str) -> None:
     windows = windows_of(3, 0, 0)
     told = torch.from_numpy(np.random.default_rng(1).standard_normal((len(windows.days), 2), np.float32))
-    soi = "data.predictors={soi: {kind: index, source: data/sample/soi.csv, delay: 10}}"
-    read = replace(windows, predictors={"soi": told})
-    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", soi)
-    assert trainer.model.channels == 3
+    index, grid = "{kind: index, source: data/sample/soi.csv, delay: 10}", "{kind: grid, source: sample, delay: 1}"
+    read = replace(windows, predictors={"soi": told, "sst": windows.values.flip(0)})
+    keys = f"data.predictors={{soi: {index}, sst: {grid}}}"
+    trainer = trainer_of(tmp_path, read, f"{{name: {name}}}", keys)
+    assert trainer.model.reads == {"soi": 2, "sst": HISTORY}
     assert not crossings(trainer)
 
 

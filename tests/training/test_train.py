@@ -18,13 +18,13 @@ from sstcast.errors import Interrupted, SSTCastError
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
+from sstcast.stopping import StopRequest
 from sstcast.storage.artefacts import locked
 from sstcast.training.checkpoint import load_best, load_checkpoint, load_weights, save_checkpoint
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.run_list import describe
 from sstcast.training.train import forecaster, train, training_windows
-from sstcast.workers import StopRequest
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:

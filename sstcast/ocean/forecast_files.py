@@ -1,7 +1,9 @@
-"""Reads temperature forecasts from files in the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
+"""Reads forecasts of temperature, or of another field, from files.
 
-A forecast is valid on the day of initial time + lead. Bounds of the lead that span a day, and the attribute
-`GRIB_stepType` of averages over the 24 hours before that time, tell if it is of an earlier day. OceanBench's
+They follow the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
+
+A forecast is valid on the day of initial time + lead. It may be of an earlier day, if the lead has bounds that
+span a day, or if the attribute `GRIB_stepType` marks an average over the 24 hours before that time. OceanBench's
 `lead_day_index` counts days from `first_day_datetime`, which is the first day forecast.
 """
 
@@ -33,9 +35,9 @@ class Forecasts:
 
     Attributes:
         path: the file, store or folder.
-        sst: lazy temperatures `(member, init_time, lead, lat, lon)` in degC, NaN on land, on the file's own cells
-            with latitude ascending. `init_time` is the last day before the forecast. `lead` counts days from 1 and
-            may omit some.
+        sst: lazy temperatures `(member, init_time, lead, lat, lon)` in degC, or another field in its own units. It
+            is NaN on land, on the file's own cells with latitude ascending. `init_time` is the last day before the
+            forecast. `lead` counts days from 1 and may omit some.
         spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: a description of the variable and axes that were found.
     """
@@ -53,17 +55,21 @@ class Forecasts:
 
 
 @options_for_keys()
-def read_forecasts(path: Path, variable: str | None = None, units: str | None = None) -> Forecasts:
+def read_forecasts(
+    path: Path, variable: str | None = None, units: str | None = None, is_sst: bool = True
+) -> Forecasts:
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
     or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
-    units of `sst`.
+    units of `sst`. If the field is not SST, its units are in its attribute `units`.
 
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    first, *other_parts = parts = read_parts(path, partial(_forecasts, variable=variable, units=units))
+    first, *other_parts = parts = read_parts(
+        path, partial(_forecasts, variable=variable, units=units, is_sst=is_sst)
+    )
     for part in other_parts:
         if part.note != first.note:
             raise SSTCastError(f"{part.path}: holds {part.note}, not the {first.note} of {first.path.name}")
@@ -73,15 +79,17 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
                 f"{without_spread.path}: has no spread, but {with_spread.path.name} has one; give "
                 "files with the same variables"
             )
-    sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time")
+    sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time").assign_attrs(first.sst.attrs)
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
     return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note)
 
 
-def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:
+def _forecasts(
+    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, is_sst: bool
+) -> Forecasts:
     """Return the forecasts in one dataset."""
-    field = find_field(dataset, path, FORECAST, variable, units)
+    field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst)
     lead_days, period_notes = _middles(field["init_time"], field["lead"], dataset, str(field.name), path)
     days, leads, day_notes = _days(field["init_time"], field["lead"], lead_days, path)
     notes = [
@@ -95,12 +103,13 @@ def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str
         return forecast_field.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
 
     spread_name, spread = f"{field.name}_spread", None
-    if spread_name in dataset.data_vars:
+    if is_sst and spread_name in dataset.data_vars:
         factor, _ = celsius(
             str(dataset[spread_name].attrs.get("units", field.attrs["units"])), path, spread_name, ""
         )
         spread = ordered(find_field(dataset, path, FORECAST, spread_name, "degC")[0]) * np.float32(factor)
-    return Forecasts(path, ordered(field), spread, ", ".join(notes))
+    units_kept = {} if is_sst else {"units": field.attrs["units"]}
+    return Forecasts(path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes))
 
 
 def _middles(

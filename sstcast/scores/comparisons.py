@@ -1,7 +1,7 @@
-"""Compares losses of two systems over the same dates: ratios with intervals and tests, and shares of cells."""
+"""Compares losses of systems over the same dates: ratios, intervals and tests, overall and in parts."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -9,12 +9,18 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
-from sstcast.scores.score_files import json_numbers
-from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, sentence, spacing
-from sstcast.scores.statistics import week_starts
+from sstcast.ocean.windows import week_starts
+from sstcast.scores.significance import CONFIDENCE, FDR, Bootstrap, Lengths, diebold_mariano, sentence, spacing
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]
+
+
+def json_numbers(values: Any) -> Any:
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
+    if np.ndim(values):
+        return [json_numbers(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None
 
 
 class LossComparison:
@@ -25,7 +31,7 @@ class LossComparison:
 
         They have the coordinates `season` and `fold`.
         """
-        self.block, self.lags = lengths_of(losses)
+        self.block, self.lags = lengths(losses)
         self.folds = dates_by_fold(losses)
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
         self.parts = {
@@ -33,12 +39,28 @@ class LossComparison:
             for part, masks in groups(losses).items()
         }
 
-    def compare(self, loss: Array, reference_loss: Array, names: tuple[str, str, str]) -> Scores:
-        """Compare two losses `[dates, leads]`, which are not negative.
+    def loss(self, values: Array) -> "Loss":
+        """Prepare a loss `[dates, leads]`, which is not negative, for all its comparisons."""
+        scored = np.asarray(np.isfinite(values).any(0))  # a file may omit some leads
+        masked = np.ma.masked_invalid(values)
+        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
+        columns = {"all": values[:, scored].mean(1)[:, None], "by_lead": values, "by_week": np.stack(by_week, 1)}
+        for part, masks in self.parts.items():
+            if part != "by_fold":
+                columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
+        of_folds = (columns["all"][mask[:, 0], 0] for mask in self.parts["by_fold"].values())
+        return Loss(
+            columns,
+            Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.folds),
+            [Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds],
+        )
+
+    def compare(self, loss: "Loss", reference: "Loss", names: tuple[str, str, str]) -> Scores:
+        """Compare two losses.
 
         Args:
             loss: the loss of a system.
-            reference_loss: the loss of the system that it is compared with.
+            reference: the loss of the system that it is compared with.
             names: the names of both systems and of the loss, for the sentence.
 
         Returns:
@@ -47,27 +69,19 @@ class LossComparison:
             `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
             dates than two bootstrap blocks.
         """
-        pair = (loss, reference_loss)
-        scored = np.asarray(np.isfinite(loss).any(0))  # a file may omit some leads
-        enough = len(loss) >= 2 * self.block
-        losses, reference_losses = (self._columns(values, scored) for values in pair)
-        ends = np.cumsum([values.shape[1] for values in losses.values()])[:-1]
-        # A bootstrap of all columns takes hardly longer than one of a single column.
-        column, reference_column = (np.concatenate([*of.values()], axis=1) for of in (losses, reference_losses))
-        compared = (np.split(of, ends) for of in ratio(column, reference_column, self.block, self.folds))
+        ends = np.cumsum([values.shape[1] for values in loss.columns.values()])[:-1]
+        compared = (np.split(values, ends) for values in loss.bootstrap.ratio(reference.bootstrap))
         estimates: Scores = {}
-        for part, ratios, intervals in zip(losses, *compared, strict=True):
+        for part, ratios, intervals in zip(loss.columns, *compared, strict=True):
             scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
             if part in self.parts:
                 estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
                 continue
-            p_value = diebold_mariano(losses[part] - reference_losses[part], self.lags, self.folds)
+            p_value = diebold_mariano(loss.columns[part] - reference.columns[part], self.lags, self.folds)
+            enough = loss.bootstrap.blocks >= 2
             scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
             estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
-        of_folds = []
-        for mask in self.parts["by_fold"].values():
-            in_fold, in_reference = (values[mask[:, 0]][:, scored].mean(1) for values in pair)
-            of_folds.append(ratio(in_fold, in_reference, self.block, (len(in_fold),)))
+        of_folds = [fold.ratio(base) for fold, base in zip(loss.of_folds, reference.of_folds, strict=True)]
         estimates["by_fold"] = {
             key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
             for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
@@ -75,15 +89,19 @@ class LossComparison:
         estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
         return estimates | {"sentence": sentence(estimates, *names)}
 
-    def _columns(self, loss: Array, scored: NDArray[np.bool_]) -> dict[str, Array]:
-        """Return the losses `[dates, column]` over all leads, by lead, by week, and in each part but the folds."""
-        masked = np.ma.masked_invalid(loss)
-        by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
-        columns = {"all": loss[:, scored].mean(1)[:, None], "by_lead": loss, "by_week": np.stack(by_week, 1)}
-        for part, masks in self.parts.items():
-            if part != "by_fold":
-                columns[part] = np.stack([np.where(mask & scored, loss, 0).sum(1) for mask in masks.values()], 1)
-        return columns
+
+class Loss(NamedTuple):
+    """The loss of a system, prepared for comparisons.
+
+    Attributes:
+        columns: `[dates, column]` over all leads, by lead, by lead week, and in parts of `groups` but the folds.
+        bootstrap: that of all columns.
+        of_folds: the bootstrap of each fold over all leads.
+    """
+
+    columns: dict[str, Array]
+    bootstrap: Bootstrap
+    of_folds: list[Bootstrap]
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
@@ -110,10 +128,15 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
     if count < 2 or None in ratios:
         return None
     values = np.array(ratios, float)
-    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
-    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
-    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
-    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
+    mean, standard_error = values.mean(), values.std(ddof=1) / np.sqrt(count)
+    half_width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * standard_error
+    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / standard_error) if standard_error > 0 else np.nan
+    return {"interval": json_numbers([mean - half_width, mean + half_width]), "p_value": json_numbers(p_value)}
+
+
+def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
+    """Return the number of initial dates in each fold."""
+    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
 
 
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
@@ -131,10 +154,6 @@ def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
     }
 
 
-def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
-    """Return the number of initial dates in each fold."""
-    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
-
-
-def lengths_of(tables: xr.Dataset | xr.DataArray) -> Lengths:
+def lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
+    """Return the lengths of bootstrap blocks and lags for the dates and leads of some tables."""
     return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))

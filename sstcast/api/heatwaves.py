@@ -1,0 +1,72 @@
+"""The public function `heatwaves`: the events of marine heatwaves and cold spells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sstcast.api.data import Result, expand_path, field_source, read_places
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from sstcast.runs import Run
+
+
+def heatwaves(
+    data: str | Path | Run | xr.Dataset | xr.DataArray,
+    places: Path | str | None = None,
+    cold: bool = False,
+    baseline: str = "fixed",
+    years: str | None = None,
+    dhw: bool = False,
+    region: str | None = None,
+    variable: str | None = None,
+    units: str | None = None,
+    gaps: int | None = None,
+    out: Path | str | None = None,
+) -> Result[xr.Dataset | pd.DataFrame]:
+    """Find the events of marine heatwaves in daily SST, with start, peak, end, duration, intensities and category.
+
+    Args:
+        data: a NetCDF file, a Zarr store, a folder of either, the URL of a Zarr store, `sample`, a run, whose own
+            days and base period are used, or a forecast's file, which is joined to the days of history that it
+            holds; in Python also an xarray object.
+        places: find the events of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON
+            with points and polygons, and write a table. By default, those of all cells are written to NetCDF.
+        cold: find cold spells instead of heatwaves.
+        baseline: where climatology and threshold come from: `fixed`, one base period, `moving`, the 30 complete
+            years before each year, or `detrended`, a base period and its linear trend.
+        years: first and last year of a base period, by default 1982:2011 or, without these, all complete years.
+        dhw: instead of events, find the degree heating weeks of corals and their levels of stress. A forecast must
+            hold joint samples.
+        region: the region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees. By default, all of the
+            data.
+        variable: name of the SST variable, if it is not found automatically.
+        units: units of SST, for instance `K`, in place of those that the file or store states.
+        gaps: fill gaps of up to this many days.
+        out: the `.nc` or, for places, the `.csv` to write, by default named after the data and the places.
+
+    Returns:
+        Days in events, number of events and cumulative intensity by year of all cells, and every event (see
+        `docs/heatwaves.md`), opened lazily, or a table with a row for each event of the places.
+
+    Raises:
+        SSTCastError: the data, the baseline, the places or `out` are unusable.
+
+    Source:
+        Hobday et al. (2016), Prog. Oceanogr. 141; Hobday et al. (2018), Oceanography 31.
+
+    Examples:
+        >>> events = sstcast.heatwaves(config.data.source, out="events.nc").value
+        >>> events["event_days"].dims
+        ('year', 'lat', 'lon')
+    """
+    from sstcast.forecasting.events import Question, find_heatwaves
+    from sstcast.runs import Run
+
+    source = str(data.folder) if isinstance(data, Run) else data
+    days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
+    question = Question(read_places(places), cold, baseline, years, dhw)
+    return Result(*find_heatwaves(days, question, expand_path(out)), True)

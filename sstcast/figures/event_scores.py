@@ -1,0 +1,41 @@
+"""The table of warnings of heatwaves: hits, false alarms and errors of days."""
+
+from typing import Any
+
+from sstcast.figures.tables import Sheet
+
+COLUMNS = {
+    "hit_rate": "hit rate",
+    "false_alarm_ratio": "false alarms",
+    "success_index": "success index",
+    "onset_error": "onset, days",
+    "end_error": "end, days",
+}
+
+
+def events(metrics: dict[str, Any], label: str) -> list[Sheet]:
+    """Return the table of the warnings of all systems, with 95 % intervals, if events were verified."""
+    found = metrics.get("events", {})
+    if not found:
+        return []
+    categories = list(next(iter(found.values()))["by_category"])
+    rows = [
+        (
+            label if name == "model" else name,
+            [_text(of[key]) for key in COLUMNS] + [_text(of["by_category"][name]) for name in categories],
+        )
+        for name, of in found.items()
+    ]
+    title = (
+        "Warnings of a heatwave within the horizon (probability of one half or more): share of events that were "
+        "warned of, share of warnings without an event, critical success index, mean absolute errors of onset and "
+        "end among hits, and hit rate by category of the event"
+    )
+    return [Sheet(title, [*COLUMNS.values(), *categories], rows)]
+
+
+def _text(score: dict[str, Any]) -> str:
+    if score["value"] is None:
+        return "-"
+    ends = "" if score["interval"] is None else " ({:.2f}-{:.2f})".format(*score["interval"])
+    return f"{score['value']:.2f}{ends}"

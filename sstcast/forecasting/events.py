@@ -1,0 +1,218 @@
+"""The command `heatwaves`: events in a source or in a run's days, of cells as a file or of places as a table."""
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sstcast.config import FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast_events import (
+    events_in_forecast,
+    open_if_forecast,
+    place_events_in_forecast,
+    stress_in_forecast,
+)
+from sstcast.ocean.baselines import FIXED, Baseline
+from sstcast.ocean.heat_stress import MonthlyYears
+from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.ocean.heatwave_record import (
+    described,
+    events_of_cells,
+    events_of_series,
+    open_record,
+    series_of_places,
+)
+from sstcast.ocean.objects import is_object
+from sstcast.ocean.places import Places
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import PRETRAINED, Run, file_name
+from sstcast.storage.artefacts import atomic, locked, read_recipe
+from sstcast.storage.dataset_files import write
+from sstcast.storage.stores import open_netcdf
+
+TABLE_DECIMALS = 6  # of numbers in a CSV
+
+
+class Question(NamedTuple):
+    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years.
+
+    With `dhw`, these are degree heating weeks instead of events.
+    """
+
+    places: Places | None = None
+    cold: bool = False
+    kind: str = FIXED
+    years: str | None = None
+    dhw: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What the file's name says it holds."""
+        return "dhw" if self.dhw else "cold-spells" if self.cold else "heatwaves"
+
+    def check(self) -> None:
+        """Raise SSTCastError if degree heating weeks are asked for with options of events."""
+        given = {"cold": self.cold, "baseline": self.kind != FIXED, "years": self.years is not None}
+        if self.dhw and (options := [name for name, differs in given.items() if differs]):
+            raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
+
+
+def is_run(source: Path) -> bool:
+    """Return whether a path names a run."""
+    return (source / "config.yaml").exists() or (str(source) == PRETRAINED and not source.exists())
+
+
+def find_heatwaves(
+    days: FieldSource, question: Question, out: Path | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Find the events in all days of a source, or of a run, and write them to `out`.
+
+    The events of cells go to a `.nc`, by default `NAME-heatwaves.nc` in the current folder or `RUN/heatwaves.nc`.
+    Those of places go to a `.csv`, named after both. Returns the events and the file.
+
+    Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
+    """
+    question.check()
+    if (forecast := open_if_forecast(days.path)) is not None:
+        return _of_forecast(forecast, days, question, out)
+    run = Run.open(days.path) if is_run(days.path) else None
+    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
+    suffix = ".nc" if question.places is None else ".csv"
+    path = Path(f"{file_name(days.path.stem)}-{stem}{suffix}") if run is None else run.folder / f"{stem}{suffix}"
+    out = checked_out(out or path, suffix)
+    with _record(days, run) as (sst, fraction), locked(out):
+        find = _stress if question.dhw else _events
+        made = find(sst, fraction, question, days, run)
+        if isinstance(made, pd.DataFrame):
+            write_table(made, out)
+            return made, out
+        write(made, out)
+    return open_netcdf(out, "delete it"), out
+
+
+def _of_forecast(
+    forecast: xr.Dataset, days: FieldSource, question: Question, out: Path | None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Find the events in a forecast and write them as in `find_heatwaves`, by default beside its file."""
+    where, with_places = str(days.path), question.places is not None
+    given = [key for key in days.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
+    given += ["years"] * (question.years is not None)
+    if given:
+        raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
+    if with_places and (question.cold or question.dhw):
+        raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
+    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
+    suffix = ".csv" if with_places else ".nc"
+    name = f"{file_name(days.path.stem)}-{stem}{suffix}"
+    out = checked_out(out or (Path(name) if is_object(days.path) else days.path.with_name(name)), suffix)
+    baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
+    with forecast, locked(out):
+        if with_places:
+            table = place_events_in_forecast(forecast, question.places, where).assign(baseline=baseline)
+            write_table(table, out)
+            return table, out
+        if question.dhw:
+            found, baseline = (
+                stress_in_forecast(forecast, where),
+                str(forecast.attrs["maximum_monthly_mean_years"]),
+            )
+        else:
+            found = events_in_forecast(forecast, where, question.cold)
+        source = str(forecast.attrs.get("title", where))
+        write(described(found, source, baseline, question.subject), out)
+    return open_netcdf(out, "delete it"), out
+
+
+def _events(
+    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
+) -> xr.Dataset | pd.DataFrame:
+    """Return the events of cells, ready for writing, or of places."""
+    if run is None:
+        baseline = Baseline.of(question.kind, question.years, *_span(sst), days.path)
+    else:
+        baseline = _of_run(run, question)
+    if question.places is not None:
+        series = _series(sst, fraction, question.places)
+        table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+        return table.assign(baseline=str(baseline))
+    events = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+    return described(events, str(sst.attrs["title"]), str(baseline), question.subject)
+
+
+def _stress(
+    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
+) -> xr.Dataset | pd.DataFrame:
+    """Return the degree heating weeks of cells, ready for writing, or of places."""
+    first, last = _span(sst) if run is None else run.config.data.splits.base
+    if (years := MonthlyYears.of(first, last)) is None:
+        raise SSTCastError(f"{days.path}: has {first}..{last}, no complete year for monthly means; give more days")
+    if question.places is not None:
+        table = stress_of_places(_series(sst, fraction, question.places), years)
+        return table.assign(baseline=str(years))
+    return described(stress_of_cells(sst, years), str(sst.attrs["title"]), str(years), question.subject)
+
+
+def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
+    first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
+    return first, last
+
+
+def _series(sst: xr.DataArray, fraction: xr.DataArray, places: Places) -> xr.DataArray:
+    return series_of_places(sst, places, places.weights(fraction, sst[0].notnull().values))
+
+
+@contextmanager
+def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
+    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells."""
+    if run is None:
+        with open_record(days) as sst:
+            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load()
+        return
+    if given := [key for key in days.given if key != "source"]:
+        raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
+    data = run.config.data
+    if not Prepared.of(data).exist:
+        prepare(data)
+    cube = Prepared.of(data).open_cube()
+    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()
+
+
+def _of_run(run: Run, question: Question) -> Baseline:
+    """Return the baseline of a run, which is its base period. Raises SSTCastError if another is asked for."""
+    for option, differs in (("baseline", question.kind != FIXED), ("years", question.years is not None)):
+        if differs:
+            raise SSTCastError(
+                f"--{option}: the baseline of {run.folder} is its data.splits.base_period; leave it out, or give "
+                "the source of its days"
+            )
+    return Baseline(FIXED, *run.config.data.splits.base)
+
+
+def checked_out(out: Path, suffix: str) -> Path:
+    """Return `out`. Raises SSTCastError unless it may be written: only files of events may be overwritten."""
+    if out.suffix != suffix:
+        raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
+    if out.exists():
+        ours = _header(out).startswith("place,") if suffix == ".csv" else "baseline" in (read_recipe(out) or ())
+        if not ours:
+            raise SSTCastError(f"--out {out}: exists and does not hold heatwaves; delete it or name another file")
+    return out
+
+
+def _header(path: Path) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline()
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table to a CSV file."""
+    numbers: Any = table.select_dtypes("float").round(TABLE_DECIMALS)
+    with atomic(path) as temporary:
+        table.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")

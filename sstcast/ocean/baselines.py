@@ -1,0 +1,137 @@
+"""The baseline of heatwaves: which days the climatology and the threshold of a day come from.
+
+A fixed baseline is one base period. As the sea warms, ever more days lie above its threshold. Two others tell
+events from the warming (Oliver et al. 2021, Annu. Rev. Mar. Sci. 13; Amaya et al. 2023, Nature 616):
+
+- `moving`: the 30 complete years before each year, so that no event is defined in the first 30 years of a record.
+- `detrended`: the linear trend of the anomalies of the base period is added to the climatology and the threshold,
+  which are of the base period without the trend. It goes on after the period, and no later day has a part in it.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import limits, short_base_period, where_defined
+from sstcast.ocean.splits import complete_years
+
+FIXED, MOVING, DETRENDED = "fixed", "moving", "detrended"
+KINDS = (FIXED, MOVING, DETRENDED)
+USUAL_YEARS = (1982, 2011)  # of a fixed baseline, if the record has them
+MOVING_YEARS = 30
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A kind of baseline, and the first and the last day that climatology and thresholds are computed from."""
+
+    kind: str
+    first: dt.date
+    last: dt.date
+
+    def __str__(self) -> str:
+        """The baseline as it is recorded in files."""
+        if self.kind == MOVING:
+            return f"moving, the {MOVING_YEARS} complete years before each year"
+        return f"{self.kind}, {self.first}..{self.last}"
+
+    @classmethod
+    def of(cls, kind: str, years: str | None, first: dt.date, last: dt.date, path: Path) -> "Baseline":
+        """Return the baseline of a kind for the record `first..last`, from the option `years`, such as
+        `1991:2020`.
+
+        By default, these are 1982 to 2011 if the record has them, else all of its complete years. A period of
+        fewer than 20 years is logged, and so are the years in which a moving baseline defines no event.
+
+        Raises SSTCastError, naming `path`, if the kind is unknown or the record has too few complete years.
+        """
+        if kind not in KINDS:
+            raise SSTCastError(f"--baseline {kind}: is not known; give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        complete = complete_years(first, last)
+        if not len(complete):
+            raise SSTCastError(
+                f"{path}: has {first}..{last}, no complete year for a climatology; give a longer record"
+            )
+        if kind == MOVING:
+            if years is not None:
+                raise SSTCastError(f"--years {years}: a moving baseline has no years of its own; leave them out")
+            if last.year - complete[0] < MOVING_YEARS:
+                raise SSTCastError(
+                    f"{path}: has {first}..{last}, {counted(len(complete), 'complete year')}, but a moving "
+                    f"baseline needs {MOVING_YEARS} before each year; choose --baseline {FIXED} or {DETRENDED}"
+                )
+            LOG.info(f"{path}: no events before {complete[0] + MOVING_YEARS}, for want of {MOVING_YEARS} years")
+            return cls(kind, dt.date(complete[0], 1, 1), dt.date(min(complete[-1], last.year - 1), 12, 31))
+        begin, end = _parsed(years) if years is not None else USUAL_YEARS
+        if years is None and not {begin, end} <= {*complete}:
+            begin, end = complete[0], complete[-1]
+        if not {begin, end} <= {*complete}:
+            raise SSTCastError(
+                f"--years {years}: {path} has the complete years {complete[0]} to {complete[-1]}; choose of these"
+            )
+        baseline = cls(kind, dt.date(begin, 1, 1), dt.date(end, 12, 31))
+        if short := short_base_period(baseline.first, baseline.last):
+            LOG.info(f"{path}: the thresholds of heatwaves are from a base period of only {short}")
+        return baseline
+
+    def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[Array, Array]:
+        """Return climatology and threshold `[day, series]` in degC of the days of `sst(time, series)`.
+
+        The threshold is NaN on days on which no event is defined (see `heatwaves.where_defined`), and both are NaN
+        in series that lack a day of the base period.
+        """
+        name = "cold_spell_threshold" if cold else "heatwave_threshold"
+        if self.kind == MOVING:
+            return self._of_moving_years(sst, name)
+        base = sst.sel(time=slice(str(self.first), str(self.last)))
+        trend: Array | float = 0.0
+        if self.kind == DETRENDED:
+            trend = _trend(sst, base)
+            position = sst.indexes["time"].get_indexer(base.indexes["time"])
+            base = base.copy(data=(base.values - trend[position]).astype(np.float32))
+        found = where_defined(limits(base))
+        normal, limit = (on_days(found[of], sst["time"]).values + trend for of in ("climatology", name))
+        return normal.astype(np.float32, copy=False), limit.astype(np.float32, copy=False)
+
+    def _of_moving_years(self, sst: xr.DataArray, name: str) -> tuple[Array, Array]:
+        normal, limit = np.full((2, *sst.shape), np.nan, np.float32)
+        year = sst["time"].dt.year.values
+        for of in range(self.first.year + MOVING_YEARS, self.last.year + 2):
+            base = sst.sel(time=slice(str(of - MOVING_YEARS), str(of - 1)))
+            found, own = where_defined(limits(base)), year == of
+            for field, values in ((normal, found["climatology"]), (limit, found[name])):
+                field[own] = on_days(values, sst["time"][own]).values
+        return normal, limit
+
+
+def _parsed(years: str) -> tuple[int, int]:
+    try:
+        first, last = (int(year) for year in years.split(":"))
+        if first > last:
+            raise ValueError
+    except ValueError:
+        raise SSTCastError(f"--years {years}: give the first and the last, for instance 1991:2020") from None
+    return first, last
+
+
+def _trend(sst: xr.DataArray, base: xr.DataArray) -> Array:
+    """Return the linear trend `[day, series]` of the anomalies of `base`, on all days of `sst`, from the period's
+    mean.
+
+    It is fitted by least squares to the departures from the climatology of `base`.
+    """
+    anomaly = base.values.astype(np.float64) - on_days(limits(base)["climatology"], base["time"]).values
+    origin = base["time"].values[0]
+    day = (base["time"].values - origin) / np.timedelta64(1, "D")
+    slope = (day - day.mean()) @ (anomaly - anomaly.mean(0)) / np.square(day - day.mean()).sum()
+    every_day = (sst["time"].values - origin) / np.timedelta64(1, "D")
+    return np.asarray((every_day - day.mean())[:, None] * slope)

@@ -1,0 +1,199 @@
+"""The events of a whole record: of each cell as a dataset, and of places as a table."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast._version import __version__
+from sstcast.config import FieldSource, Region, parse_box
+from sstcast.errors import SSTCastError
+from sstcast.ocean.fields import options_for_keys
+from sstcast.ocean.fill_values import mask_constant_cells
+from sstcast.ocean.grid import check_places, crop, sorted_eastward
+from sstcast.ocean.heatwave_events import CATEGORY_DAYS, COLUMNS, DATES, EventDays, Table, find_events
+from sstcast.ocean.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
+from sstcast.ocean.places import Places
+from sstcast.ocean.plausible import checked
+from sstcast.ocean.raw import is_raw_store
+from sstcast.ocean.reading import fill_gaps, open_sst
+from sstcast.storage.artefacts import as_text
+from sstcast.storage.cf import describe
+from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_array
+
+BY_YEAR = ("event_days", "event_count", "event_intensity")
+COUNTS = ("duration", "category", *CATEGORY_DAYS)
+DAYS_AT_ONCE = 4096  # days of the cells of places that are averaged together
+_EVENTS = (
+    "every event (Hobday et al. 2016, 2018) as a contiguous ragged array and, of a record, days, number and "
+    "cumulative intensity by year"
+)
+SUBJECTS = {  # the titles and summaries of files
+    "heatwaves": ("Marine heatwaves", f"Marine heatwaves: {_EVENTS}"),
+    "cold-spells": ("Marine cold spells", f"Marine cold spells: {_EVENTS}"),
+    "dhw": (
+        "Degree heating weeks",
+        "Degree heating weeks and levels of heat stress of corals (NOAA Coral Reef Watch)",
+    ),
+}
+
+Array = NDArray[np.floating]
+Daily = Callable[[xr.DataArray], tuple[Array, Array]]
+
+
+def open_record(days: FieldSource) -> xr.DataArray:
+    """Open all days of a source in its region, by default in its whole extent, as for `reading.open_region`.
+
+    Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
+    """
+    path = days.path
+    with options_for_keys():
+        opened = sst = open_sst(days)
+        if "region" in days.given:
+            box = parse_box(str(days.region))
+            sst = crop(sst, Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1)), path)
+        else:
+            sst = check_places(sorted_eastward(sst), str(path)).chunk(lat=-1, lon=-1)
+        if not is_raw_store(path):
+            sst = mask_constant_cells(sst, path)
+        sst = fill_gaps(sst, days.gaps, path).drop_vars("filled", errors="ignore")
+        sst, _ = checked(sst, path, days.gaps)
+    sst = sst.assign_attrs(title=opened.attrs["title"])
+    sst.set_close(opened.close)
+    return sst
+
+
+def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.Dataset:
+    """Find the events of every ocean cell of `sst(time, lat, lon)` in degC, lazy or not, without missing days.
+
+    `daily` returns climatology and threshold `[day, cell]` of a block of cells from its `sst(time, cell)`, in
+    which the coordinate `cell` is the position in the flattened grid.
+
+    Returns `event_days`, `event_count` and `event_intensity(year, lat, lon)`: the days in events, the events that
+    begin, and the sum of the intensities of the days in events, of each year, NaN where the baseline defines no
+    event. The
+    events are a contiguous ragged array: the `cell_events` of each `cell` follow one another along `event`, with
+    the columns of `heatwave_events.find_events` as `event_start`, `event_peak` and so on.
+    """
+    sst = in_scratch(sst.transpose("time", "lat", "lon").astype(np.float32, copy=False))
+    year = sst["time"].dt.year.values
+    years = np.arange(year[0], year[-1] + 1)
+    of_year = {name: scratch_array((len(years), *sst.shape[1:])) for name in BY_YEAR}
+    for field in of_year.values():
+        field[:] = np.nan
+    columns = {name: GrowingArray("i4" if name in (*DATES, *COUNTS) else "f8") for name in COLUMNS}
+    cells, counts = GrowingArray("i8"), GrowingArray("i4")
+    rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
+    for south in range(0, sst.sizes["lat"], rows):
+        band = sst[:, south : south + rows].values.reshape(sst.sizes["time"], -1)
+        ocean = np.flatnonzero(np.isfinite(band[0]))
+        for start in range(0, len(ocean), CELLS_AT_ONCE):
+            part = ocean[start : start + CELLS_AT_ONCE]
+            block = xr.DataArray(
+                np.ascontiguousarray(band[:, part]),
+                {"time": sst["time"], "cell": south * sst.sizes["lon"] + part},
+                ("time", "cell"),
+            )
+            climatology, threshold = daily(block)
+            days, table = find_events(block.values, climatology, threshold, cold)
+            defined = np.stack([np.isfinite(threshold[year == one]).any(0) for one in years])
+            sums = _by_year(days, year - years[0], defined)
+            for name, field in of_year.items():
+                field.reshape(len(years), -1)[:, block["cell"].values] = sums[name]
+            for name in COLUMNS:
+                columns[name].append(table[name])
+            cells.append(block["cell"].values)
+            counts.append(np.bincount(table["series"].astype(np.intp), minlength=len(part)))
+        release()
+    row, column = np.divmod(cells.array(), sst.sizes["lon"])
+    time = sst["time"].values
+    arrays = {name: time[of.array()] if name in DATES else of.array() for name, of in columns.items()}
+    return xr.Dataset(
+        {
+            **{name: (("year", "lat", "lon"), field) for name, field in of_year.items()},
+            "cell_events": ("cell", counts.array()),
+            **{f"event_{name}": ("event", values) for name, values in arrays.items()},
+        },
+        {
+            "year": years.astype(np.int32),
+            "lat": sst["lat"],
+            "lon": sst["lon"],
+            "cell_lat": ("cell", sst["lat"].values[row]),
+            "cell_lon": ("cell", sst["lon"].values[column]),
+        },
+    )
+
+
+def _by_year(
+    days: EventDays, year: NDArray[np.intp], defined: NDArray[np.bool_]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the fields `BY_YEAR` of a block, `[year, series]`, NaN where no event is `defined` in a year.
+
+    `year [day]` counts years from the first.
+    """
+    size, shape = defined.size, defined.shape
+    position = year[days.day] * shape[1] + days.series
+    sums = {
+        "event_days": np.bincount(position, minlength=size),
+        "event_count": np.bincount(position[days.first], minlength=size),
+        "event_intensity": np.bincount(position, days.intensity, size),
+    }
+    return {name: np.where(defined, of.reshape(shape), np.nan) for name, of in sums.items()}
+
+
+def events_of_series(sst: xr.DataArray, climatology: Array, threshold: Array, cold: bool = False) -> pd.DataFrame:
+    """Return the events of `sst(time, place)` in degC as a table with a row for each event and dates.
+
+    `climatology` and `threshold [day, place]` are in degC (see `heatwave_events.find_events`).
+    """
+    _, table = find_events(sst.values, climatology, threshold, cold)
+    return as_frame(table, sst["time"].values, sst["place"].values)
+
+
+def as_frame(table: Table, time: NDArray[np.datetime64], places: NDArray[np.str_]) -> pd.DataFrame:
+    """Return a table of `heatwave_events.find_events` with dates, and the names of the series as `place`."""
+    columns: Mapping[str, NDArray[np.generic]] = {
+        name: time[values.astype(np.intp)] if name in DATES else values for name, values in table.items()
+    }
+    frame = pd.DataFrame({"place": places[table["series"].astype(np.intp)], **columns}).drop(columns="series")
+    frame["category"] = np.array(CATEGORIES)[table["category"].astype(np.intp)]
+    return frame.astype(dict.fromkeys(("duration", *CATEGORY_DAYS), np.int32))
+
+
+def series_of_places(sst: xr.DataArray, places: Places, weights: NDArray[np.float32]) -> xr.DataArray:
+    """Return the temperatures of points and the means of areas, `(time, place)` in degC, of `sst(time, lat, lon)`.
+
+    A point has the temperatures of its cell. `weights [place, lat, lon]` are those of `Places.weights`. Places
+    without a cell are left out. Raises SSTCastError if that leaves none.
+    """
+    known = weights.any((1, 2))
+    if not known.any():
+        raise SSTCastError(f"{places.path}: no place lies in the ocean cells of the region; choose others")
+    row, column = np.nonzero(weights.any(0))
+    of_cells = weights[known][:, row, column].astype(np.float64)
+    cells = sst.isel(lat=xr.DataArray(row, dims="cell"), lon=xr.DataArray(column, dims="cell"))
+    values = in_scratch(cells.transpose("time", "cell")).values
+    series = np.concatenate(
+        [
+            values[start : start + DAYS_AT_ONCE] @ (of_cells / of_cells.sum(1, keepdims=True)).T
+            for start in range(0, len(values), DAYS_AT_ONCE)
+        ]
+    )
+    names = np.array(places.names)[known]
+    return xr.DataArray(series.astype(np.float32), {"time": sst["time"], "place": names}, ("time", "place"))
+
+
+def described(dataset: xr.Dataset, source: str, baseline: str, subject: str) -> xr.Dataset:
+    """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`."""
+    title, summary = SUBJECTS[subject]
+    return describe(
+        dataset,
+        title=f"{title} in {source}",
+        summary=summary,
+        source=source,
+        baseline=baseline,
+        recipe=as_text({"baseline": baseline}),
+        history=f"sstcast {__version__} heatwaves",
+    )

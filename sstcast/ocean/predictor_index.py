@@ -1,0 +1,116 @@
+"""Predictors of `kind: index`, one number a day or a month.
+
+predictor-NAME-HASH.zarr    value(time), by the last day of its span
+"""
+
+import datetime as dt
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sstcast.config import PredictorConfig
+from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
+from sstcast.ocean.index_series import by_span, read_index, read_series
+from sstcast.ocean.predictor_store import Days, StoredPredictor, newest_known
+
+SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
+MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary
+LEAST_SHARE = 0.75  # of the values in a mean that must be known
+MIN_YEARS = 2  # with values of each calendar month in the base period, for a climatology
+
+
+def known_index(
+    values: xr.DataArray, days: Days, config: PredictorConfig, base: tuple[dt.date, dt.date], name: str
+) -> xr.DataArray:
+    """Return what is known of an index on each day, `(time, summary)`, NaN where a needed value is missing.
+
+    `values(time)` come from `read_index`. They become departures from the climatology of their calendar month,
+    divided by their standard deviation, both over the values known at the end of the `base` period. The summaries
+    are the newest value and the mean of three months or, for a daily index, the means of 30 and 90 days.
+
+    Raises SSTCastError if the base period has too few values for a climatology.
+    """
+    every = str(values.attrs["every"])
+    first, last = values["time"].values[0], max(values["time"].values[-1], days[-1])
+    periods = pd.period_range(first, last, freq="M" if every == "month" else "D")
+    ends = periods.end_time.normalize().as_unit("ns")
+    series = values.reindex(time=ends).to_series()
+    begin, stop = (np.datetime64(day) for day in base)
+    known_in_base = series.notna().to_numpy() & (ends.values >= begin)
+    known_in_base[newest_known(ends.values, np.array([stop]), config.delay)[0] + 1 :] = False
+    months = series.index.month
+    by_month = series[known_in_base].groupby(months[known_in_base])
+    years = series.index.year[known_in_base].nunique()
+    if years < MIN_YEARS or len(by_month) < 12 or by_month.count().min() < MIN_YEARS:
+        raise SSTCastError(
+            f"data.predictors.{name}: {config.source} has {counted(int(known_in_base.sum()), 'value')} in "
+            f"{base[0]}..{base[1]}, but a climatology needs {MIN_YEARS} of each calendar month; give more"
+        )
+    anomalies = series - by_month.mean().reindex(months).to_numpy()
+    deviation = float(anomalies[known_in_base].std(ddof=0))
+    standard = anomalies / (deviation if deviation > 0 else 1.0)
+    means = [standard.rolling(n, min_periods=int(np.ceil(LEAST_SHARE * n))).mean() for n in MEANS[every]]
+    at = newest_known(ends.values, days, config.delay)
+    table = np.stack([np.where(at >= 0, mean.to_numpy()[at], np.nan) for mean in means], 1).astype(np.float32)
+    return xr.DataArray(table, {"time": days}, ("time", SUMMARY))
+
+
+class IndexPredictor(StoredPredictor):
+    """An index, whose store holds its values by the last day of their spans."""
+
+    def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
+        values, days = read_index(self.config, self.name), cube["time"].values
+        known = self.known(days, values)
+        self.save(values.to_dataset().assign_attrs(values.attrs), self.path, recipe, {})
+        LOG.info(f"{self.path}: {counted(values.size, 'value')} of {self.name} written")
+        if lacking := int(known.isnull().any(SUMMARY).sum()):
+            told = f"{lacking} of {len(days)} days, which read its climatology"
+            LOG.info(f"{self.path}: {self.name} is not known on {told}")
+
+    def values(self) -> xr.DataArray:
+        """Return the values in the store."""
+        dataset = self.open()
+        return dataset["value"].assign_attrs({key: dataset.attrs[key] for key in ("units", "every")}).load()
+
+    def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
+        values = self.values() if given is None else given
+        return known_index(values, days, self.config, self.data.splits.base, self.name)
+
+    def digest(self, first: dt.date, last: dt.date) -> str:
+        values = self.values()
+        known = self.known(pd.date_range(first, last).as_unit("ns").values, values)
+        return hashlib.sha256(str(values.attrs["units"]).encode() + known.values.tobytes()).hexdigest()
+
+    def compare(self) -> tuple[str, bool]:
+        days = pd.date_range(*self.data.splits.whole).as_unit("ns").values
+        now = read_index(self.config, self.name)
+        before, after = (self.known(days, values).values for values in (self.values(), now))
+        return str(now.attrs["units"]), np.array_equal(before, after, equal_nan=True)
+
+    def missing(self, known: xr.DataArray) -> str:
+        if not bool(known[-1].isnull().any()):
+            return ""
+        wanted = known["time"].values[-1] - self.config.delay * np.timedelta64(1, "D")
+        return f"has no value for the span that ended last by {np.datetime_as_string(wanted, unit='D')}"
+
+    def given(self, values: Any) -> xr.DataArray:
+        """Convert a pandas Series or a DataArray by date, or a path, as `read_index` does."""
+        where, units = f"predictors: {self.name}", ""
+        if isinstance(values, xr.DataArray) and values.ndim == 1:
+            units = str(values.attrs.get("units", ""))
+            values = values.to_series()
+        if isinstance(values, (str, Path)):
+            values, units = read_series(Path(values), self.config.variable)
+        if not isinstance(values, pd.Series):
+            raise SSTCastError(
+                f"{where} is a {type(values).__name__}; give a pandas Series or a DataArray by date"
+            )
+        self.check_units(units)
+        labels = values.index
+        index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
+        return by_span(values.set_axis(index), self.config, where).assign_attrs(units=self.config.units or "")

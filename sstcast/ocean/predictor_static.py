@@ -1,0 +1,84 @@
+"""Predictors of `kind: static`, a field that does not change, such as depth or the distance to the coast.
+
+predictor-NAME-HASH.zarr    value(lat, lon), NaN on land
+"""
+
+import datetime as dt
+import hashlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.log import LOG
+from sstcast.ocean.digests import digest_of
+from sstcast.ocean.fields import find_field
+from sstcast.ocean.predictor_grid import GridPredictor
+from sstcast.ocean.predictor_store import Days
+from sstcast.ocean.reading import read_parts
+from sstcast.storage.cf import rounded
+
+ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
+
+
+class StaticPredictor(GridPredictor):
+    """A field that does not change. Its values are standardised over the ocean cells of the run."""
+
+    @property
+    def stores(self) -> list[Path]:
+        return [self.path]
+
+    def prepare(self, cube: xr.Dataset) -> bool:
+        return super(GridPredictor, self).prepare(cube)
+
+    def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
+        values = self._field(cube)
+        dataset = xr.Dataset({"value": values, "ocean_mask": cube["ocean_mask"]})
+        dataset.attrs = {key: values.attrs[key] for key in ("units", "method")}
+        self.save(dataset, self.path, recipe, {})
+        lacking = int((values.isnull() & cube["ocean_mask"]).sum())
+        told = f", not known in {lacking} cells, which read the mean" if lacking else ""
+        LOG.info(f"{self.path}: {self.name} written; {values.attrs['method']}{told}")
+
+    def _field(self, cells: xr.Dataset) -> xr.DataArray:
+        """Read the source on `cells`, as `value(lat, lon)`. Raises SSTCastError if it does not hold one field."""
+        with self.naming_keys():
+            read = partial(_static_field, variable=self.config.variable, units=self.config.units)
+            first, *others = read_parts(self.config.path, read)
+            if others or first.sizes["time"] > 1:
+                raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
+            return self.on_cells(first.isel(time=0, drop=True), cells).load()
+
+    def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
+        """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
+        values = rounded(self.open())["value"].load()
+        deviation = float(values.std())
+        standard = ((values - values.mean()) / (deviation or 1.0)).astype(np.float32)
+        field = da.from_array(standard.values)
+        data = da.broadcast_to(field, (len(days), *field.shape), chunks=(self.CHUNK, *field.shape))
+        return xr.DataArray(data, {"time": days, **standard.coords}, ("time", "lat", "lon"))
+
+    def digest(self, first: dt.date, last: dt.date) -> str:
+        return hashlib.sha256(f"{self.units}\n{digest_of(self.open()[['value']])}".encode()).hexdigest()
+
+    def compare(self) -> tuple[str, bool]:
+        store = self.open()
+        now = self._field(store)
+        return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])
+
+    def missing(self, known: xr.DataArray) -> str:
+        return ""
+
+    def given(self, values: Any) -> xr.DataArray:
+        raise SSTCastError(f"predictors: {self.name} does not change; leave it out")
+
+
+def _static_field(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> xr.DataArray:
+    """Return a field without time as `(time, lat, lon)`, with any day."""
+    if "time" not in dataset.dims:
+        dataset = dataset.drop_vars("time", errors="ignore").expand_dims(time=[ANY_DAY])
+    return find_field(dataset, path, variable=variable, units=units, is_sst=False)

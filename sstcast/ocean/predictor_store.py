@@ -1,0 +1,151 @@
+"""What the kinds of predictors have in common: a store made from a source, and the rule of what is known."""
+
+import datetime as dt
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast._version import __version__
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.ocean.objects import is_object, is_there, state
+from sstcast.storage.artefacts import as_text, clear_leftovers, is_up_to_date, noted, read_recipe
+from sstcast.storage.cf import describe
+from sstcast.storage.dataset_files import write_zarr
+from sstcast.storage.stores import open_written
+
+LAYOUT = 1
+REMEDY = "run `sstcast prepare` with the run's config.yaml"
+KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
+
+Days = NDArray[np.datetime64]
+
+
+def newest_known(ends: Days, days: Days, delay: int) -> NDArray[np.intp]:
+    """Return the position of the newest value known on each of `days`, -1 if none is known yet.
+
+    A value is known `delay` days after `ends`, the last day of its span, on which it then counts as known all day.
+    Both arrays ascend.
+    """
+    return np.searchsorted(ends + delay * np.timedelta64(1, "D"), days, side="right") - 1
+
+
+class StoredPredictor(ABC):
+    """A predictor of a run, and its store in the folder of the run's cube.
+
+    Attributes:
+        name: its name in `data.predictors`.
+        config: how it is read, and when its values are known.
+        path: the store. Its name tells source and keys apart.
+    """
+
+    def __init__(self, name: str, data: DataConfig, folder: Path) -> None:
+        self.name, self.config, self.data = name, data.predictors[name], data
+        path, source = self.config.path, self.config.source
+        keys = [getattr(self.config, key) for key in KEYS]
+        keys.insert(1, source if is_object(path) or source == "sample" else str(path.resolve()))
+        self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
+
+    @property
+    def key(self) -> str:
+        """Its key in the configuration."""
+        return f"data.predictors.{self.name}"
+
+    @property
+    def stores(self) -> list[Path]:
+        """All stores of the predictor."""
+        return [self.path]
+
+    @property
+    def units(self) -> str:
+        """The units of the values in the store, "" if they are not known."""
+        return str(self.open().attrs["units"])
+
+    def open(self) -> xr.Dataset:
+        """Open the store. Raises SSTCastError if it is absent or damaged."""
+        return open_written(self.path, REMEDY)
+
+    def prepare(self, cube: xr.Dataset) -> bool:
+        """Bring the stores up to date with the source, for the cells and days of a cube. Returns whether any was
+        written, and logs it.
+
+        Raises SSTCastError if the source cannot be read or does not serve.
+        """
+        recipe = {key: getattr(self.config, key) for key in KEYS}
+        recipe |= {"layout": LAYOUT, "files": state(self.config.path)} | self.recipe(cube)
+        clear_leftovers(self.path)
+        absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()
+        if absent or is_up_to_date(self.path, recipe):
+            return False
+        self.write(cube, recipe)
+        return True
+
+    def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
+        """Return what the store depends on besides the keys and files of the source."""
+        return {}
+
+    @abstractmethod
+    def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
+        """Make the store from the source (see `prepare`)."""
+
+    @abstractmethod
+    def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
+        """Return what is known on each of `days`, `(time, ...)`, from the store or the `given` values.
+
+        It is NaN where nothing is known.
+        """
+
+    @abstractmethod
+    def digest(self, first: dt.date, last: dt.date) -> str:
+        """Hash the units and all that the days from `first` to `last` know."""
+
+    @abstractmethod
+    def compare(self) -> tuple[str, bool]:
+        """Return the units of the source now, and whether the days of the splits know the same from it."""
+
+    @abstractmethod
+    def missing(self, known: xr.DataArray) -> str:
+        """Return what the last day of `known` lacks, as the end of a sentence, or "" if nothing."""
+
+    @abstractmethod
+    def given(self, values: Any) -> xr.DataArray:
+        """Convert values that Python gives. Raises SSTCastError if they are of another type."""
+
+    def changed(self) -> str:
+        """Return how the source differs from the store, as a sentence, or "" if it does not.
+
+        It is read only if its files have changed. If it is gone, it does not count as changed.
+        """
+        made, path = read_recipe(self.path) or {}, self.config.path
+        if not is_there(path) or made.get("files") == state(path):
+            return ""
+        units, is_same = self.compare()
+        if units != self.units:
+            return f"{path}: the predictor {self.name} is in {units!r} now, but its store in {self.units!r}"
+        told = f"{path}: tells other values of the predictor {self.name} on the days of the splits"
+        return "" if is_same else f"{told} than when its store was made"
+
+    def save(self, dataset: xr.Dataset, path: Path, recipe: dict[str, Any], chunks: dict[str, int]) -> None:
+        """Write a store of the predictor."""
+        dataset = describe(
+            dataset,
+            title=f"A predictor besides SST: {self.config.kind} from {Path(self.config.source).name}",
+            history=f"sstcast {__version__} prepare",
+            recipe=as_text(recipe),
+            **{name: str(text) for name, text in dataset.attrs.items()},
+        )
+        with noted(path, recipe) as temporary:
+            write_zarr(dataset, temporary, chunks)
+
+    def check_units(self, units: str) -> None:
+        """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""
+        if units and self.units and units != self.units:
+            raise SSTCastError(
+                f"predictors: {self.name} is in {units!r}, but the run reads {self.units!r}; convert it"
+            )

@@ -1,0 +1,201 @@
+"""Scores of warnings of heatwaves: whether the event came within the horizon, and when it began and ended.
+
+A system warns of a heatwave in a cell if the probability of one with a day in the forecast, as in the CF file, is
+at least one half. A hit is a warning after which a day of the forecast lies in an observed event. Events of
+neighbouring cells and dates are the same, so intervals come from a bootstrap over blocks of 60 days, in which the
+cells of a date stay together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.forecasting.heatwaves import Trajectories, first_event, probability
+from sstcast.names import EVENT, INIT_TIME, STATE
+from sstcast.ocean.heatwaves import CATEGORIES, MARGIN_DAYS
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.heatwaves import STEPS, HeatwaveTables
+from sstcast.scores.significance import ratio, spacing
+
+WARNING = 0.5  # probability from which on a system warns
+BLOCK_DAYS = 60
+ERRORS = ("onset_error", "end_error")  # scores in days; all others are shares
+BY_SEVERITY = ("event_hits_by_date", "event_misses_by_date")
+BY_DATE = (  # sums of areas and, of errors, of area times days
+    "event_false_alarms_by_date",
+    "event_onset_error_by_date",
+    "event_onsets_by_date",
+    "event_end_error_by_date",
+    "event_ends_by_date",
+)
+
+Array = NDArray[np.floating]
+Mask = NDArray[np.bool_]
+Days = NDArray[np.intp]
+
+
+class EventTables:
+    """Accumulates hits, misses, false alarms and errors of days of the systems that have a spread model."""
+
+    def __init__(self, data: Analysis, heatwaves: HeatwaveTables, correlations: Mapping[str, Array]) -> None:
+        """Prepare empty tables.
+
+        Args:
+            data: the days to verify.
+            heatwaves: the heatwaves observed on these days, and the initial dates that are scored.
+            correlations: the correlation `[lead, lead]` of errors of each system.
+        """
+        self.data, self.heatwaves = data, heatwaves
+        self.trajectories = {name: Trajectories(correlation, STEPS) for name, correlation in correlations.items()}
+        self.departure = data.limits["heatwave_threshold"] - data.limits["climatology"]
+        names = heatwaves.methods
+        dates = len(heatwaves.init_times)
+        self.by_severity = {
+            name: np.full((len(names), len(CATEGORIES) - 1, dates), np.nan, np.float32) for name in BY_SEVERITY
+        }
+        self.by_date = {name: np.full((len(names), dates), np.nan, np.float32) for name in BY_DATE}
+        self.observed: dict[int, tuple[Mask, Days, Days, NDArray[np.int8], Array]] = {}
+
+    def begin(self, dates: slice, anomaly: Array, limit: Array) -> None:
+        """Find the first event observed in the horizon of each initial date, and verify the persistence of state.
+
+        Args:
+            dates: the positions of the initial dates.
+            anomaly: observed anomalies in degC, `[dates, lead, tile, N]`.
+            limit: heatwave threshold minus climatology in degC, NaN where no event is defined, of the same shape.
+        """
+        horizon, truth = self.heatwaves.horizon, self.heatwaves.truth[EVENT]
+        self.observed = {}
+        positions = self.heatwaves.chosen(dates).tolist()
+        if not positions:
+            return
+        departure = self.data.ahead(self.departure, dates)
+        state = self.heatwaves.state(dates)
+        for date in positions:
+            last, row = self.heatwaves.last[date], date - dates.start
+            inside = truth[last + 1 : last + 2 + horizon]
+            begun, ended = first_event(inside, horizon)
+            own = inside[:horizon] & ~np.concatenate([np.zeros_like(ended[:1]), ended[:-1]])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                multiple = 1 + (anomaly[row] - limit[row]) / departure[row]
+            severity = np.where(own, np.clip(np.nan_to_num(multiple), 1, len(CATEGORIES) - 1), 0).max(0)
+            running = truth[last] & inside[0]
+            onset = np.where(running, 0, begun.argmax(0) + 1)
+            weights = self.data.area * np.isfinite(limit[row]).any(0)
+            end = _end(ended)
+            self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
+            if STATE in self.heatwaves.methods:
+                never = np.full(end.shape, horizon + 1)
+                self._count(STATE, date, state[row, 0], np.zeros_like(onset), never)
+
+    def add(self, name: str, dates: slice, margin: Array, spread: Array) -> None:
+        """Add the forecasts of a system from the initial dates.
+
+        Args:
+            name: its name.
+            dates: the positions of the initial dates.
+            margin: degC by which the mean exceeds the threshold, `[dates, lead, tile, N]`.
+            spread: standard deviation in degC, of the same shape.
+        """
+        trajectories = self.trajectories[name]
+        for date in (date for date in self.observed if dates.start <= date < dates.stop):
+            last, row = self.heatwaves.last[date], date - dates.start
+            shape = margin.shape[2:]
+            beyond = probability(margin[row], spread[row]).reshape(len(margin[row]), -1)
+            hot = self.heatwaves.hot[last - MARGIN_DAYS + 1 : last + 1].reshape(MARGIN_DAYS, -1)
+            in_event = trajectories.in_event(beyond, hot)
+            begun, ended = (
+                trajectories.share(of) for of in first_event(in_event[MARGIN_DAYS:], self.heatwaves.horizon)
+            )
+            running = trajectories.share(in_event[MARGIN_DAYS - 1] & in_event[MARGIN_DAYS])
+            half = begun[-1] / 2
+            onset = np.where(running >= half, 0, (begun >= half).argmax(0) + 1)
+            end = _end(ended >= half)
+            warned = (begun[-1] >= WARNING) & (begun[-1] > 0)
+            self._count(name, date, warned.reshape(shape), onset.reshape(shape), end.reshape(shape))
+
+    def _count(self, name: str, date: int, warned: Mask, onset: Days, end: Days) -> None:
+        """Count the outcomes of the warnings of an initial date, of the cells `[tile, N]`.
+
+        `onset` and `end` are days ahead. An onset of 0 is that of an event that is already running, and an end
+        after the horizon is not known.
+        """
+        place, horizon = self.heatwaves.methods.index(name), self.heatwaves.horizon
+        came, own_onset, own_end, severity, weights = self.observed[date]
+        hit = warned & came
+        for table, mask in zip(BY_SEVERITY, (hit, came & ~warned), strict=True):
+            counts = np.bincount(severity[mask], weights[mask], len(CATEGORIES))
+            self.by_severity[table][place, :, date] = counts[1:]
+        begins = hit & (own_onset > 0)
+        ends = hit & (own_end <= horizon) & (end <= horizon)
+        sums = (
+            weights[warned & ~came].sum(),
+            (abs(onset - own_onset) * weights)[begins].sum(),
+            weights[begins].sum(),
+            (abs(end - own_end) * weights)[ends].sum(),
+            weights[ends].sum(),
+        )
+        for table, value in zip(BY_DATE, sums, strict=True):
+            self.by_date[table][place, date] = value
+
+    def dataset(self) -> xr.Dataset:
+        """Return the sums by date, NaN on dates that are not scored and for systems without a spread model."""
+        dims = ("warning", INIT_TIME)
+        return xr.Dataset(
+            {name: (dims, values) for name, values in self.by_date.items()}
+            | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()},
+            {"warning": self.heatwaves.methods, "severity": list(CATEGORIES[1:])},
+        )
+
+
+def _end(ended: Mask) -> Days:
+    """Return the last day of an event from whether it has ended by each lead, or one after the horizon."""
+    return np.where(ended[-1], ended.argmax(0) + 1, len(ended) + 1)
+
+
+def scores(tables: xr.Dataset) -> dict[str, Any]:
+    """Compute the scores of warnings of each system from the sums of `EventTables.dataset`.
+
+    Returns, by system, numbers with their 95 % intervals, None where undefined:
+        hit_rate: the share of observed events of which it warned, also `by_category` of the event.
+        false_alarm_ratio: the share of warnings after which no event came.
+        success_index: hits divided by hits, misses and false alarms (critical success index).
+        onset_error: mean absolute error of the onset in days, over hits whose event began after the initial date.
+        end_error: that of the end, over hits whose observed and forecast event both end within the horizon.
+    """
+    tables = tables[[*BY_DATE, *BY_SEVERITY]].load().dropna(INIT_TIME, how="all").astype(float)
+    block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
+    parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+    found = {}
+    for name in map(str, tables["warning"].values):
+        own = tables.sel(warning=name)
+        if own["event_false_alarms_by_date"].isnull().any():
+            continue
+        false, onset_error, onsets, end_error, ends = (own[table].values for table in BY_DATE)
+        hits, misses = (own[table].transpose(INIT_TIME, "severity").values for table in BY_SEVERITY)
+        hit, came = hits.sum(1), (hits + misses).sum(1)
+        pairs = {
+            "hit_rate": (hit, came),
+            "false_alarm_ratio": (false, hit + false),
+            "success_index": (hit, came + false),
+            "onset_error": (onset_error, onsets),
+            "end_error": (end_error, ends),
+        }
+        found[name] = {
+            key: _number(*pair, block, parts, is_share=key not in ERRORS) for key, pair in pairs.items()
+        }
+        found[name]["by_category"] = {
+            str(severity): _number(hits[:, number], hits[:, number] + misses[:, number], block, parts)
+            for number, severity in enumerate(tables["severity"].values)
+        }
+    return found
+
+
+def _number(part: Array, whole: Array, block: int, parts: Sequence[int], is_share: bool = True) -> dict[str, Any]:
+    value, ends = ratio(part, whole, block, tuple(parts))
+    ends = np.minimum(ends, 1) if is_share else ends
+    interval = [round(float(end), 6) for end in ends] if np.isfinite(ends).all() else None
+    return {"value": round(float(value), 6) if np.isfinite(value) else None, "interval": interval}

@@ -1,0 +1,78 @@
+"""Writing datasets with CF metadata as NetCDF files and Zarr stores, with checksums."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numcodecs import Shuffle, Zstd
+
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted
+from sstcast.storage.cf import encoded
+from sstcast.storage.stores import consolidate, open_netcdf
+
+_PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+
+
+def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
+    """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
+
+    Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
+    unlimited, so that ncrcat can join files.
+    """
+    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
+        if path.suffix == ".zarr":
+            write_zarr(dataset, temporary, {})
+            return
+        unlimited = [grows_along] if grows_along else []
+        dataset = encoded(dataset)
+        encodings: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
+        for name, field in dataset.data_vars.items():
+            if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
+                encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
+        for name, axis in dataset.coords.items():
+            if axis.ndim and axis.dtype.kind in "iufM":
+                encodings[name] = axis.encoding | {"fletcher32": True}
+        dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
+
+
+def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Dataset:
+    """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
+
+    In a read-only folder, nothing is written, and the new dataset is returned.
+    """
+    if not is_up_to_date(path, recipe):
+        if not os.access(path.parent, os.W_OK):
+            return make()
+        with locked(path):
+            if not is_up_to_date(path, recipe):
+                write(make().assign_attrs(recipe=as_text(recipe)), path)
+    return open_netcdf(path, "delete it")
+
+
+def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
+    """Write `dataset` as a Zarr store that `stores.open_written` can open.
+
+    `chunks` gives chunk lengths. Any other dimension is one chunk. The format is Zarr 2, because the Zarr 3
+    specification has no consolidated metadata, with which a store opens in one read.
+    """
+    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
+    dataset = encoded(dataset).chunk(sizes)
+    dataset.to_zarr(path, **zarr_options(dataset))
+    consolidate(path)
+
+
+def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
+    """Return options for `to_zarr` that let `stores.open_written` detect lost and damaged chunks.
+
+    They include the encoding set by `encoded`, because `to_zarr` replaces the encoding of the variables.
+    """
+    encoding: dict[str, Any] = {}
+    for name, variable in encoded(dataset).variables.items():
+        encoding[str(name)] = variable.encoding | {"compressors": Zstd(1, checksum=True)}
+        if name in dataset.data_vars and variable.encoding.get("dtype", variable.dtype) == np.float32:
+            encoding[str(name)]["filters"] = [Shuffle(4)]
+    return {"zarr_format": 2, "consolidated": True, "write_empty_chunks": True, "encoding": encoding}

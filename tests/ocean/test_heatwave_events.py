@@ -1,0 +1,251 @@
+"""Events against `heatwave3` and loops over days, baselines, and what a record and its file hold."""
+
+from pathlib import Path
+
+import heatwave3
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.ndimage import label
+
+import sstcast
+from sstcast.errors import SSTCastError
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.baselines import Baseline
+from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
+from sstcast.ocean.heatwave_record import events_of_cells
+from sstcast.ocean.heatwaves import events, limits
+from sstcast.storage.artefacts import packaged
+
+PERIOD = ("1982-01-01", "2011-12-31")
+THEIR_NAMES = {"variability": "var", "_threshold": "_relThresh", "_absolute": "_abs"}
+THEIR_RATES = {"onset_rate": "rate_onset", "decline_rate": "rate_decline"}
+SAMPLE = packaged("data/sample/tasman_oisst_daily_1982_2016.nc")
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every eighth row and sixth column of the ocean that ships with sstcast, in a file."""
+    path = tmp_path_factory.mktemp("grid") / "grid.nc"
+    with xr.open_dataset(SAMPLE) as sample:
+        sst = sample["sst"][:, 3::8, 1::6].astype("float32").load().drop_encoding()
+    sst.attrs["units"] = "degC"
+    sst.to_dataset(name="sst").to_netcdf(path, engine="netcdf4")
+    return path
+
+
+@pytest.fixture(scope="module")
+def sst(grid: Path) -> xr.DataArray:
+    with xr.open_dataset(grid) as opened:
+        return opened["sst"].load()
+
+
+def theirs(grid: Path, folder: Path, found: xr.Dataset, cold: bool) -> pd.DataFrame:
+    """Return the events that heatwave3 finds with the limits in `found`."""
+    made = heatwave3.ts2clm3(grid, folder / "its", PERIOD, roundClm=False, quiet=True)
+    name = "cold_spell_threshold" if cold else "heatwave_threshold"
+    with xr.open_dataset(made) as opened:
+        climatology = opened.load()
+    for own, of in (("seas", "climatology"), ("thresh", name)):
+        values = found[of].rename(day_of_leap_year="doy").transpose(*climatology[own].dims).values
+        climatology[own] = climatology[own].copy(data=values.astype(climatology[own].dtype))
+    climatology.to_netcdf(folder / "ours_clim.nc", engine="netcdf4")
+    written = heatwave3.detect_event3(
+        grid, folder / "ours", coldSpells=cold, category=True, roundRes=8, quiet=True
+    )
+    with xr.open_dataset(written["events"]) as opened:
+        return opened.to_dataframe().sort_values(["lat", "lon", "event_no"])
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_events_of_a_grid_are_those_of_heatwave3(
+    grid: Path, sst: xr.DataArray, tmp_path: Path, cold: bool
+) -> None:
+    path = tmp_path / "events.nc"
+    made = sstcast.heatwaves(grid, cold=cold, out=path).value
+    expected = theirs(grid, tmp_path, limits(sst.sel(time=slice(*PERIOD))), cold)
+    assert made.sizes["event"] == len(expected) > 500
+    assert made.sizes["cell"] == int(sst[0].notnull().sum())
+    assert made.attrs["baseline"] == "fixed, 1982-01-01..2011-12-31"
+    for own, its in (("cell_lat", "lat"), ("cell_lon", "lon")):
+        np.testing.assert_array_equal(np.repeat(made[own], made["cell_events"]), expected[its])
+    for name in DATES:
+        np.testing.assert_array_equal(made[f"event_{name}"], expected[f"date_{name}"])
+    for name in ("duration", "category"):
+        np.testing.assert_array_equal(made[f"event_{name}"], expected[name])
+    for name in (*MEASURES, *THEIR_RATES):
+        its = THEIR_RATES.get(name, name)
+        for word, its_word in THEIR_NAMES.items():
+            its = its.replace(word, its_word)
+        np.testing.assert_allclose(made[f"event_{name}"], expected[its], atol=1e-4, rtol=0)
+    for name in CATEGORY_DAYS:
+        share = 100 * made[f"event_{name}"].values / made["event_duration"].values
+        its = expected[name.replace("days", "p")].values
+        tied = abs(share - its) > 0.51  # heatwave3 rounds temperatures and limits to four digits
+        assert tied.mean() < 0.005
+    assert (made["event_intensity_mean"] * (-1 if cold else 1) > 0).all()
+    by_year = expected.groupby([expected["date_start"].dt.year, "lat", "lon"]).size().to_xarray()
+    counts = made["event_count"].stack(every=("year", "lat", "lon"))
+    np.testing.assert_array_equal(counts[counts > 0], by_year.stack(every=by_year.dims).dropna("every"))
+    assert float(made["event_days"].sum()) == expected["duration"].sum()
+    total = float(made["event_intensity"].sum())
+    assert total == pytest.approx(expected["intensity_cumulative"].sum(), rel=1e-5)
+
+
+def test_events_of_six_series_are_those_of_a_loop_over_days(sst: xr.DataArray) -> None:
+    baseline = Baseline("fixed", pd.Timestamp(PERIOD[0]).date(), pd.Timestamp(PERIOD[1]).date())
+    six = sst[:, 1].rename(lon="place").drop_vars("lat")
+    climatology, threshold = baseline.daily(six)
+    _, table = find_events(six.values, climatology, threshold)
+    found, row = pd.DataFrame(table), 0
+    for number in range(six.sizes["place"]):
+        value, normal, limit = (field[:, number].astype(float) for field in (six.values, climatology, threshold))
+        runs, count = label(events(six.values[:, number] > threshold[:, number]))
+        for run in range(1, count + 1):
+            (day,) = np.nonzero(runs == run)
+            departure, above, event = value[day] - normal[day], value[day] - limit[day], found.iloc[row]
+            assert event[["series", "start", "end"]].tolist() == [number, day[0], day[-1]]
+            assert event["peak"] == day[departure.argmax()]
+            for suffix, values in (("", departure), ("_threshold", above), ("_absolute", value[day])):
+                expected = [values.mean(), values.max(), values.std(ddof=1), values.sum()]
+                names = [f"intensity_{name}{suffix}" for name in ("mean", "max", "variability", "cumulative")]
+                np.testing.assert_allclose(event[names].astype(float), expected, atol=1e-9)
+            multiple = departure / (limit - normal)[day]
+            degree = np.minimum(np.floor(multiple), 4)
+            assert event["category"] == degree.max()
+            assert [event[name] for name in CATEGORY_DAYS] == [(degree == one).sum() for one in (1, 2, 3, 4)]
+            before = (departure[0] + value[day[0] - 1] - normal[day[0] - 1]) / 2
+            rate = (departure.max() - before) / (departure.argmax() + 0.5)
+            assert event["onset_rate"] == pytest.approx(rate)
+            row += 1
+    assert row == len(found) > 300
+
+
+def record(first: str, last: str, hot: list[tuple[str, str]]) -> tuple[np.ndarray, pd.DatetimeIndex]:
+    """Return a series of 10 degC, 12.5 on the `hot` days, and its days."""
+    time = pd.date_range(first, last)
+    values = pd.Series(10.0, time)
+    for begin, end in hot:
+        values[begin:end] = 12.5
+    return values.to_numpy()[:, None], time
+
+
+def test_events_that_the_record_cuts_and_a_leap_day() -> None:
+    hot = [("2004-01-01", "2004-01-06"), ("2004-02-26", "2004-03-03"), ("2004-12-25", "2004-12-31")]
+    values, time = record("2004-01-01", "2004-12-31", hot)
+    _, table = find_events(values, np.full_like(values, 10), np.full_like(values, 11))
+    assert [str(time[day].date()) for day in table["start"]] == [begin for begin, _ in hot]
+    assert [str(time[day].date()) for day in table["end"]] == [end for _, end in hot]
+    assert table["duration"].tolist() == [6, 7, 7]  # with 29 February
+    assert np.isnan(table["onset_rate"]).tolist() == [True, False, False]
+    assert np.isnan(table["decline_rate"]).tolist() == [False, False, True]
+    assert table["onset_rate"][1] == pytest.approx((2.5 - 1.25) / 0.5)
+    assert table["category"].tolist() == [2, 2, 2]
+    none = find_events(values, np.full_like(values, 10), np.full_like(values, np.nan))[1]
+    assert len(none["start"]) == 0
+
+
+def test_land_and_ice_have_no_events(sst: xr.DataArray) -> None:
+    few = sst.sel(time=slice("2001", "2006"))[:, 1:2, :3].copy()
+    few[:, 0, 0] = np.nan
+    few[:, 0, 1] = (few[:, 0, 1] - 40).clip(min=-1.8)  # always frozen
+    baseline = Baseline("fixed", few.indexes["time"][0].date(), few.indexes["time"][-1].date())
+    found = events_of_cells(few, baseline.daily)
+    assert found["cell_lon"].values.tolist() == few["lon"].values[1:].tolist()
+    assert found["cell_events"].values[0] == 0 < found["cell_events"].values[1]
+    assert found["event_days"].isnull().all("year").values.tolist() == [[True, True, False]]
+
+
+def test_a_moving_baseline_is_the_thirty_years_before(sst: xr.DataArray) -> None:
+    one = sst[:, 2, 2:3].rename(lon="place").drop_vars("lat")
+    baseline = Baseline.of("moving", None, *(one.indexes["time"][day].date() for day in (0, -1)), SAMPLE)
+    normal, limit = baseline.daily(one)
+    year = one["time"].dt.year.values
+    assert np.isnan(limit[year < 2012]).all()
+    own = year == 2014
+    before = limits(one.sel(time=slice("1984", "2013")))
+    np.testing.assert_array_equal(limit[own], on_days(before["heatwave_threshold"], one["time"][own]))
+    np.testing.assert_array_equal(normal[own], on_days(before["climatology"], one["time"][own]))
+
+
+def test_a_detrended_baseline_goes_on_and_later_days_have_no_part(sst: xr.DataArray) -> None:
+    one = sst[:, 2, 2:3].rename(lon="place").drop_vars("lat")
+    day = np.arange(one.sizes["time"])
+    level = np.random.default_rng(0).normal(15, 1, one.shape).astype(np.float32)
+    steady = one.copy(data=level)
+    period = [pd.Timestamp(date).date() for date in PERIOD]
+    base = day[: steady.sel(time=slice(*PERIOD)).sizes["time"]]
+    rising = steady + (0.002 * (day - base.mean()))[:, None].astype(np.float32)
+    detrended = Baseline("detrended", *period)
+    _, limit = detrended.daily(rising)
+    by_hand = steady.sel(time=slice(*PERIOD)).values[:, 0].astype(float) + 0.002 * (base - base.mean())
+    climatology = on_days(limits(rising.sel(time=slice(*PERIOD)))["climatology"], one["time"][base]).values[:, 0]
+    slope = np.polyfit(base, by_hand - climatology, 1)[0]
+    expected = on_days(
+        limits((rising - (slope * (day - base.mean()))[:, None].astype(np.float32)).sel(time=slice(*PERIOD)))[
+            "heatwave_threshold"
+        ],
+        one["time"],
+    ).values[:, 0] + slope * (day - base.mean())
+    np.testing.assert_allclose(limit[:, 0], expected, atol=1e-3)
+    later = rising.copy()
+    later[one.sizes["time"] - 900 :] += 5
+    np.testing.assert_array_equal(detrended.daily(later)[1], limit)
+    assert str(detrended) == "detrended, 1982-01-01..2011-12-31"
+
+
+def test_a_short_record_is_told(
+    sst: xr.DataArray, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    five = sst.sel(time=slice("2003-07-01", "2008-12-31"))[:, 1:3]
+    with caplog.at_level("INFO", "sstcast"):
+        found = sstcast.heatwaves(five, out=tmp_path / "five.nc").value
+    assert found.attrs["baseline"] == "fixed, 2004-01-01..2008-12-31"
+    assert "a base period of only 5 years, 2004-01-01..2008-12-31" in caplog.text
+    for words, options in (
+        ("5 complete years, but a moving baseline needs 30", {"baseline": "moving"}),
+        ("complete years 2004 to 2008", {"years": "1991:2020"}),
+        ("give fixed, moving or detrended", {"baseline": "warm"}),
+        ("name a file that ends in .nc", {"out": tmp_path / "five.csv"}),
+    ):
+        with pytest.raises(SSTCastError, match=words):
+            sstcast.heatwaves(five, **{"out": tmp_path / "other.nc", **options})
+    assert not (tmp_path / "other.nc").exists()
+    with pytest.raises(SSTCastError, match="no complete year"):
+        sstcast.heatwaves(sst.sel(time=slice("2003-07-01", "2004-06-30")), out=tmp_path / "short.nc")
+
+
+def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArray, tmp_path: Path) -> None:
+    lat, lon = sst["lat"].values, sst["lon"].values
+    west, east, south, north = lon[2] - 0.1, lon[4] + 0.1, lat[1] - 0.1, lat[2] + 0.1
+    outline = f"[[{west},{south}],[{east},{south}],[{east},{north}],[{west},{north}],[{west},{south}]]"
+    places = tmp_path / "places.geojson"
+    places.write_text(
+        '{"type":"FeatureCollection","features":['
+        f'{{"type":"Feature","properties":{{"name":"box"}},"geometry":{{"type":"Polygon","coordinates":[{outline}]}}}},'
+        f'{{"type":"Feature","properties":{{"name":"site"}},"geometry":{{"type":"Point","coordinates":'
+        f"[{lon[3]},{lat[1]}]}}}}]}}"
+    )
+    result = sstcast.heatwaves(grid, places, out=tmp_path / "places.csv")
+    table = pd.read_csv(result.path, parse_dates=[*DATES])
+    pd.testing.assert_frame_equal(
+        table[[*DATES]], result.value[[*DATES]], check_dtype=False, check_index_type=False
+    )
+    assert set(table["baseline"]) == {"fixed, 1982-01-01..2011-12-31"}
+    site = table[table["place"] == "site"].reset_index(drop=True)
+    cells = sstcast.heatwaves(grid, out=tmp_path / "cells.nc").value
+    here = (np.repeat(cells["cell_lat"], cells["cell_events"]) == lat[1]).values
+    here &= (np.repeat(cells["cell_lon"], cells["cell_events"]) == lon[3]).values
+    np.testing.assert_array_equal(site["peak"], cells["event_peak"][here])
+    np.testing.assert_allclose(site["intensity_cumulative"], cells["event_intensity_cumulative"][here], atol=1e-4)
+    from sstcast.ocean.places import Places
+
+    weights = Places.read(places).weights(sst[0].notnull().astype(float), sst[0].notnull().values)[0]
+    mean = (sst.fillna(0) * weights).sum(("lat", "lon")) / weights.sum()
+    series = mean.expand_dims(place=["box"], axis=1).astype("float32")
+    baseline = Baseline("fixed", *(pd.Timestamp(date).date() for date in PERIOD))
+    _, expected = find_events(series.values, *baseline.daily(series))
+    box = table[table["place"] == "box"]
+    assert abs(len(box) - len(expected["start"])) <= 1  # rounding of the mean may move a day across the threshold
+    assert box["duration"].sum() == pytest.approx(expected["duration"].sum(), rel=0.02)

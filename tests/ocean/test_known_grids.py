@@ -1,0 +1,205 @@
+"""What is known of a field on a day, against plain NumPy, and how it comes to the cells of a run."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from logged import logged
+from refusals import refused
+from scored_runs import configure
+from small_ocean import make_sst
+
+from sstcast.ocean.predictors import stored_predictors
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.regrid import to_cells
+
+DAYS = pd.date_range("2001-01-01", "2004-12-31")
+LAT, LON = -10.125 - 0.25 * np.arange(8)[::-1], 170.125 + 0.25 * np.arange(12)
+
+
+def wind(seed: int = 0, lat: np.ndarray = LAT, lon: np.ndarray = LON, days: pd.DatetimeIndex = DAYS) -> xr.Dataset:
+    """Return a daily wind with seasons, in m/s."""
+    random = np.random.default_rng(seed)
+    season = 3 * np.cos(2 * np.pi * (days.day_of_year.values - 40) / 365.25)[:, None, None]
+    values = (7 + season + random.standard_normal((len(days), len(lat), len(lon)))).astype(np.float32)
+    data = xr.Dataset({"u10": (("time", "lat", "lon"), values)}, {"time": days, "lat": lat, "lon": lon})
+    data["u10"].attrs["units"] = "m s-1"
+    return data
+
+
+def predictor(folder: Path, sst: Path, source: Path | str, **keys: Any) -> Any:
+    """Prepare a run that reads a grid, and return it with the days of the run."""
+    grid = {"kind": "grid", "source": str(source)} | keys
+    data = configure(folder, sst, predictors={"wind": grid}).data
+    prepare(data)
+    prepared = Prepared.of(data)
+    return stored_predictors(data, prepared.cube.parent)["wind"], prepared
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_field_is_its_standardised_anomaly_on_the_newest_known_day(
+    tmp_path: Path, sst_file: Path, delay: int
+) -> None:
+    data = wind()
+    data.to_netcdf(tmp_path / "wind.nc")
+    stored, prepared = predictor(tmp_path, sst_file, tmp_path / "wind.nc", delay=delay)
+    known = prepared.open_anomalies()["predictor_wind"]
+    base = (pd.Timestamp("2002-12-31") - pd.Timedelta(days=delay) >= DAYS) & (DAYS.year >= 2001)
+    phase = 2 * np.pi * np.outer(DAYS.day_of_year, [1, 2, 3]) / 365.2425
+    design = np.hstack([np.ones((len(DAYS), 1)), np.cos(phase), np.sin(phase)])
+    values = data["u10"].values.astype(float).reshape(len(DAYS), -1)
+    anomalies = values - design @ np.linalg.lstsq(design[base], values[base], rcond=None)[0]
+    ocean = prepared.open_cube()["ocean_mask"].values.ravel()
+    anomalies /= np.sqrt((anomalies[base][:, ocean] ** 2).mean())
+    expected = np.full_like(anomalies, np.nan)
+    expected[delay:] = anomalies[: len(DAYS) - delay]
+    expected[:, ~ocean] = np.nan
+    np.testing.assert_allclose(known.values.reshape(len(DAYS), -1), expected, rtol=1e-4, atol=1e-4)
+    assert stored.units == "m s-1"
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_what_is_not_yet_known_changes_no_bit(tmp_path: Path, sst_file: Path, delay: int) -> None:
+    data = wind()
+    data.to_netcdf(tmp_path / "wind.nc")
+    stored, prepared = predictor(tmp_path, sst_file, tmp_path / "wind.nc", delay=delay)
+    known = prepared.open_anomalies()["predictor_wind"]
+    for number in (731, 900, 1200):
+        day, other = DAYS[number], data.copy(deep=True)
+        unknown = DAYS + pd.Timedelta(days=delay) > day
+        other["u10"][unknown] = 99
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        other.to_netcdf(folder / "wind.nc")
+        changed, prepared_again = predictor(folder, sst_file, folder / "wind.nc", delay=delay)
+        again = prepared_again.open_anomalies()["predictor_wind"]
+        assert again.values[: number + 1].tobytes() == known.values[: number + 1].tobytes()
+        assert not np.array_equal(again.values, known.values, equal_nan=True)
+        first = dt.date(2001, 1, 1)
+        assert changed.digest(first, day.date()) == stored.digest(first, day.date())
+
+
+def test_missing_days_and_cells_are_unknown_and_counted(tmp_path: Path, sst_file: Path) -> None:
+    data = wind()
+    data["u10"][:, 3, 4] = data["u10"][:, 3, 4].where(DAYS.month != 7)
+    data = data.sel(time=DAYS[(DAYS < "2003-05-04") | (DAYS > "2003-05-06")])
+    data.to_netcdf(tmp_path / "wind.nc")
+    with logged() as lines:
+        _, prepared = predictor(tmp_path, sst_file, tmp_path / "wind.nc", delay=1)
+    line = next(line for line in lines if "is not known" in line)
+    assert "wind is not known on 4 of 1461 days" in line
+    assert "which read its climatology" in line
+    known = prepared.open_anomalies()["predictor_wind"].sel(time=slice("2001-01-02", None))
+    lacking = known.isnull().all(("lat", "lon"))
+    assert known["time"][lacking.values].dt.strftime("%m-%d").values.tolist() == ["05-05", "05-06", "05-07"]
+    assert known.sel(time="2001-07-02")[3, 4].isnull()
+    assert known.sel(time="2001-08-02")[3, 4].notnull()
+
+
+def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> None:
+    ocean = np.ones((8, 12), bool)
+    cells = xr.Dataset({"ocean_mask": (("lat", "lon"), ocean)}, {"lat": LAT, "lon": LON})
+    region = configure(Path("x"), "x.nc").data.box
+    fine_lat, fine_lon = -12.2 + 0.1 * (np.arange(24) + 0.5), (169.8 + 0.1 * (np.arange(36) + 0.5)) % 360 - 360
+    fine = wind(1, fine_lat, fine_lon, DAYS[:2])["u10"]
+    mean = to_cells(fine, cells, region, Path("wind.nc"), "remedy")
+    assert "means of its cells of 0.1 x 0.1" in mean.attrs["method"]
+    values = fine.values[1]
+    for row, col in ((0, 0), (3, 5), (7, 11)):
+        total = area = 0.0
+        for i, lat in enumerate(fine_lat):
+            south, north = max(lat - 0.05, LAT[row] - 0.125), min(lat + 0.05, LAT[row] + 0.125)
+            for j, lon in enumerate(fine_lon + 360):
+                width = min(lon + 0.05, LON[col] + 0.125) - max(lon - 0.05, LON[col] - 0.125)
+                if north > south and width > 0:
+                    share = (np.sin(np.radians(north)) - np.sin(np.radians(south))) * width
+                    total, area = total + share * values[i, j], area + share
+        assert float(mean[1, row, col]) == pytest.approx(total / area, rel=1e-5)
+    coarse_lat, coarse_lon = np.arange(-14, -7.0), np.arange(167, 177.0)
+    plane = xr.DataArray(
+        2 * coarse_lat[:, None] - coarse_lon, {"lat": coarse_lat, "lon": coarse_lon}, ("lat", "lon")
+    ).expand_dims(time=DAYS[:1])
+    interpolated = to_cells(plane, cells, region, Path("wind.nc"), "remedy")
+    np.testing.assert_allclose(interpolated.values[0], 2 * LAT[:, None] - LON, rtol=1e-5)
+    assert "interpolated linearly" in interpolated.attrs["method"]
+    same = to_cells(wind()["u10"], cells, region, Path("wind.nc"), "remedy")
+    np.testing.assert_array_equal(same.values, wind()["u10"].values)
+    with refused("wind.nc", "do not cover", "remedy"):
+        to_cells(fine.isel(lat=slice(5, None)), cells, region, Path("wind.nc"), "remedy")
+
+
+def test_what_is_no_daily_field_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:
+    hours = wind(days=pd.date_range("2001-01-01", periods=1500, freq="6h"))
+    hours.to_netcdf(tmp_path / "hours.nc")
+    with refused("hours.nc", "2001-01-01 twice", 'ds.resample(time="1D").mean()'):
+        predictor(tmp_path, sst_file, tmp_path / "hours.nc")
+    xr.merge([wind(), wind(1).rename(u10="v10")]).to_netcdf(tmp_path / "two.nc")
+    with refused("two.nc", "which variable", "u10", "v10", "data.predictors.wind.variable"):
+        predictor(tmp_path, sst_file, tmp_path / "two.nc")
+    wind(lat=LAT - 5).to_netcdf(tmp_path / "south.nc")
+    with refused("south.nc", "kind: index and region"):
+        predictor(tmp_path, sst_file, tmp_path / "south.nc")
+    wind(days=DAYS[:200]).to_netcdf(tmp_path / "short.nc")
+    with refused("data.predictors.wind", "200 days", "give more"):
+        predictor(tmp_path, sst_file, tmp_path / "short.nc")
+    with refused("region", "kind: index alone"):
+        predictor(tmp_path, sst_file, tmp_path / "short.nc", region="nino34")
+
+
+def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path: Path, sst_file: Path) -> None:
+    path = tmp_path / "wind.nc"
+    wind(days=DAYS[:1400]).to_netcdf(path)
+    stored, _ = predictor(tmp_path, sst_file, path, delay=2)
+    first = stored.digest(dt.date(2001, 1, 1), DAYS[1300].date())
+    data = wind()
+    data["u10"][:1400] = wind(days=DAYS[:1400])["u10"].values
+    data.to_netcdf(path)
+    stored, _ = predictor(tmp_path, sst_file, path, delay=2)
+    assert stored.open().sizes["time"] == 1461
+    assert stored.digest(dt.date(2001, 1, 1), DAYS[1300].date()) == first
+    assert not stored.changed()
+    data["u10"][700] += 1
+    data.to_netcdf(path)
+    assert "other values of the predictor wind" in stored.changed()
+    data["u10"][700] -= 1
+    data["u10"].attrs["units"] = "knots"
+    data.to_netcdf(path)
+    assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
+
+
+def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:
+    stored, prepared = predictor(tmp_path, sst_file, sst_file, delay=1)
+    anomalies = prepared.open_anomalies()
+    own, shifted = anomalies["anomaly"].values[:-1], anomalies["predictor_wind"].values[1:]
+    np.testing.assert_allclose(shifted[400:], own[400:], atol=0.02)
+    assert make_sst()["sst"].attrs["units"] == stored.units
+
+
+def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Path, sst_file: Path) -> None:
+    depth = xr.Dataset({"depth": (("lat", "lon"), 100.0 + np.arange(96).reshape(8, 12))}, {"lat": LAT, "lon": LON})
+    depth["depth"].attrs["units"] = "m"
+    depth.to_netcdf(tmp_path / "depth.nc")
+    stored, prepared = predictor(tmp_path, sst_file, tmp_path / "depth.nc", kind="static")
+    known = prepared.open_anomalies()["predictor_wind"]
+    ocean = prepared.open_cube()["ocean_mask"].values
+    values = depth["depth"].values[ocean]
+    assert known.shape == (1461, 8, 12)
+    for day in (0, 1000):
+        np.testing.assert_allclose(known.values[day][ocean], (values - values.mean()) / values.std(), rtol=1e-4)
+        assert np.isnan(known.values[day][~ocean]).all()
+    assert stored.units == "m"
+    assert not stored.changed()
+    (depth + 1).to_netcdf(tmp_path / "depth.nc")
+    assert stored.changed()
+    with refused("does not change", "leave it out"):
+        stored.given(depth)
+    with refused("delay", "always known"):
+        predictor(tmp_path, sst_file, tmp_path / "depth.nc", kind="static", delay=1)
+    wind().to_netcdf(tmp_path / "days.nc")
+    with refused("days.nc", "several days", "kind: grid"):
+        predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")

@@ -1,0 +1,66 @@
+"""Figures of events: what they draw is what the tables and fields hold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.colors import to_hex
+
+from sstcast.figures.colours import CATEGORY_COLOURS
+from sstcast.figures.events import days_by_week, draw_days_by_week, draw_event, draw_events_by_year
+
+TIME = pd.date_range("2020-01-01", periods=40)
+
+
+def days(sst: np.ndarray, sign: int = 1) -> xr.Dataset:
+    fields = {"sst": sst, "climatology": np.full(40, 20.0), "threshold": np.full(40, 20.0 + sign)}
+    return xr.Dataset({name: ("time", values) for name, values in fields.items()}, {"time": TIME})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_line_of_an_event_fills_the_categories_it_reaches(sign: int) -> None:
+    sst = 20 + sign * 3.5 * np.exp(-((np.arange(40) - 15) ** 2) / 20)
+    whole = days(sst, sign)
+    ahead = whole.isel(time=slice(25, None)).assign(sst_spread=("time", np.full(15, 0.5)))
+    figure = draw_event(whole.isel(time=slice(0, 25)), ahead, cold=sign == -1)
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_array_equal(lines["observed"].get_ydata(), sst[:25])
+    np.testing.assert_array_equal(lines["forecast, 80 % interval"].get_ydata(), sst[25:])
+    filled = {area.get_label(): area for area in ax.collections}
+    assert {"moderate", "strong", "severe"} <= set(filled)
+    assert "extreme" not in filled  # 3.5 multiples
+    for number, name in enumerate(("moderate", "strong", "severe"), 1):
+        assert to_hex(filled[name].get_facecolor()[0]) == CATEGORY_COLOURS[number]
+        heights = sign * (np.concatenate([path.vertices for path in filled[name].get_paths()])[:, 1] - 20)
+        assert heights.min() == pytest.approx(number, abs=1e-6)
+        assert heights.max() == pytest.approx(min(number + 1, 3.5), abs=1e-6)
+    interval = next(area for area in ax.collections if str(area.get_label()).startswith("_"))
+    ends = np.concatenate([path.vertices for path in interval.get_paths()])[:, 1]
+    assert ends.max() == pytest.approx(sst[25:].max() + 1.2816 * 0.5, abs=1e-3)
+
+
+def test_events_by_year_have_a_stem_each() -> None:
+    table = pd.DataFrame({"peak": TIME[[3, 20, 33]], "intensity_max": [1.5, 2.5, 4.2]})
+    table["category"] = ["moderate", "strong", "moderate"]
+    (ax,) = draw_events_by_year(table).axes
+    heads = [line for line in ax.lines if line.get_marker() == "o"]
+    assert sorted(value for line in heads for value in line.get_ydata()) == [1.5, 2.5, 4.2]
+    assert to_hex(heads[1].get_color()) == CATEGORY_COLOURS[2]
+    assert draw_events_by_year(table.iloc[:0]).axes
+
+
+def test_days_in_a_category_are_counted_by_week() -> None:
+    category = np.zeros((10, 4, 5))
+    category[:3, 0, 0], category[6, 0, 0], category[7:, 0, 0] = 1, 2, 3
+    category[:, 1, 1] = np.nan  # land
+    category[:7, 2, 2] = 5  # no event is defined in the first week
+    axes = {"lead": np.arange(1, 11), "lat": -40 + 0.25 * np.arange(4), "lon": 150 + 0.25 * np.arange(5)}
+    field = xr.DataArray(category, axes, ("lead", "lat", "lon"))
+    found = days_by_week(field)
+    assert found.sizes["week"] == 2
+    assert found[:, :, 0, 0].values.tolist() == [[3, 0], [1, 0], [0, 3], [0, 0]]
+    assert found[:, :, 1, 1].isnull().all()
+    assert found[0, :, 2, 2].isnull().values.tolist() == [True, False]
+    titles = {ax.get_title() for ax in draw_days_by_week(field).axes} - {""}
+    assert titles == {"Week 1\nmoderate", "Week 1\nstrong", "Week 2\nsevere"}

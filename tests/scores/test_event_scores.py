@@ -1,0 +1,130 @@
+"""Hits, misses, false alarms and errors of days against labelled series, and their way into metrics and tables."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.ndimage import label
+from scored_runs import configure, make_run
+
+import sstcast
+from sstcast.figures import event_scores
+from sstcast.names import DEGREES, STATE
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
+from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.events import EventTables, scores
+from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.storage.stores import open_netcdf
+
+HORIZON = 8
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """A run whose warnings are scored."""
+    made = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    sstcast.evaluate(made, events=True)
+    return made
+
+
+def first_run(inside: np.ndarray, now: int) -> tuple[int, int] | None:
+    """Return onset and end, in days ahead, of the first run of days with a day in the horizon."""
+    numbers, _ = label(inside)
+    ahead = numbers[now + 1 : now + 1 + HORIZON]
+    if not ahead.any():
+        return None
+    (days,) = np.nonzero(numbers == ahead[ahead > 0][0])
+    return max(0, days[0] - now), days[-1] - now
+
+
+def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
+    data = Analysis.of(run)
+    limits = limits_of(data.data)
+    margin = data.ahead(data.sst) - data.ahead(limits["heatwave_threshold"])
+    random = np.random.default_rng(3)
+    wrong = (margin + random.normal(0, 0.4, margin.shape) - 0.2).astype(np.float32)
+    heatwaves = HeatwaveTables(data, limits, ["some"], {"some": np.eye(HORIZON)})
+    tables = EventTables(data, heatwaves, {"some": np.eye(HORIZON)})
+    for observed in data.observe():
+        tables.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
+        tables.add("some", observed.dates, wrong[observed.dates], np.zeros_like(wrong[observed.dates]))
+    found = tables.dataset().isel(init_time=slice(None, None, heatwaves.step))
+
+    sst = data.cube["sst"].load()
+    threshold, climatology = (
+        data.on_tiles(on_days(limits[name], sst["time"])) for name in ("heatwave_threshold", "climatology")
+    )
+    values = data.on_tiles(sst)
+    hot = values > threshold
+    inside = events(hot)
+    multiple = (values - climatology) / np.where(threshold > climatology, threshold - climatology, np.nan)
+    first_day = int(np.flatnonzero(sst["time"].values == data.windows.days[0])[0]) + data.windows.history - 1
+    expected = {name: np.zeros(len(found["init_time"])) for name in found.data_vars if "hits" not in str(name)}
+    by_severity = np.zeros((2, 4, len(found["init_time"])))
+    state_hits = np.zeros(len(found["init_time"]))
+    for row, start in enumerate(range(0, len(margin), heatwaves.step)):
+        now = first_day + start
+        for cell in zip(*np.nonzero(data.ocean), strict=True):
+            weight = float(data.area[cell])
+            came = first_run(inside[(slice(now - 200, now + HORIZON + 7), *cell)], 200)
+            ahead = wrong[(start, slice(None), *cell)] > 0
+            days = np.concatenate(
+                [hot[(slice(now - 5, now + 1), *cell)], ahead, np.repeat(ahead[-1:], MARGIN_DAYS)]
+            )
+            said = first_run(events(days), 5)
+            if came is not None:
+                in_run = [lead for lead in range(1, HORIZON + 1) if max(1, came[0]) <= lead <= came[1]]
+                worst = max(multiple[(now + lead, *cell)] for lead in in_run)
+                by_severity[int(said is None), int(min(max(worst, 1), 4)) - 1, row] += weight
+                state_hits[row] += weight * hot[(slice(now - 4, now + 1), *cell)].all()
+            elif said is not None:
+                expected["event_false_alarms_by_date"][row] += weight
+            if came is None or said is None:
+                continue
+            if came[0] > 0:
+                expected["event_onsets_by_date"][row] += weight
+                expected["event_onset_error_by_date"][row] += weight * abs(came[0] - said[0])
+            if max(came[1], said[1]) <= HORIZON:
+                expected["event_ends_by_date"][row] += weight
+                expected["event_end_error_by_date"][row] += weight * abs(came[1] - said[1])
+    own = found.sel(warning="some")
+    for name in ("event_false_alarms_by_date", "event_onsets_by_date", "event_onset_error_by_date"):
+        assert expected[name].sum() > 0
+    for name, values in expected.items():
+        if name != "event_misses_by_date":
+            np.testing.assert_allclose(own[name], values, atol=1e-5, err_msg=str(name))
+    for number, name in enumerate(("event_hits_by_date", "event_misses_by_date")):
+        np.testing.assert_allclose(own[name], by_severity[number], atol=1e-5, err_msg=name)
+    state = found.sel(warning=STATE)
+    np.testing.assert_allclose(state["event_hits_by_date"].sum("severity"), state_hits, atol=1e-5)
+
+    fold = ("init_time", np.full(len(margin), 2004))
+    folds = tables.dataset().assign_coords(init_time=data.windows.init_times, fold=fold)
+    of = scores(folds)["some"]
+    hit, came_sum = by_severity[0].sum(), by_severity.sum()
+    false = expected["event_false_alarms_by_date"].sum()
+    assert of["hit_rate"]["value"] == pytest.approx(hit / came_sum, abs=1e-5)
+    assert of["false_alarm_ratio"]["value"] == pytest.approx(false / (hit + false), abs=1e-5)
+    assert of["success_index"]["value"] == pytest.approx(hit / (came_sum + false), abs=1e-5)
+    assert of["hit_rate"]["interval"][0] < of["hit_rate"]["value"] < of["hit_rate"]["interval"][1]
+
+
+def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[str], command) -> None:
+    metrics = sstcast.evaluate(run)
+    assert not metrics.new  # those of an earlier evaluation are kept
+    found = metrics.value["events"]
+    assert {"model", "climatology", "persistence", STATE} <= set(found)
+    assert found["model"].keys() == {
+        *("hit_rate", "false_alarm_ratio", "success_index", "onset_error", "end_error", "by_category")
+    }
+    (sheet,) = event_scores.events(metrics.value, "ridge")
+    assert sheet.rows[0][0] == "ridge"
+    code, out, _ = command("evaluate", run.folder, "--events")
+    assert code == 0
+    assert "Warnings of a heatwave within the horizon" in out.replace("\n", " ")
+    with open_netcdf(run.folder / "scores.nc", "") as tables:
+        assert tables["event_hits_by_date"].dims == ("warning", "severity", "init_time")
+    assert xr.open_zarr(run.forecasts).sizes["lead"] == HORIZON

@@ -1,0 +1,229 @@
+"""Every verb with a daily field as a predictor."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from refusals import refused
+from scored_runs import configure
+from small_hindcast import plan
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import RunConfig
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+
+SPLITS = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
+RIDGE = {"name": "multiscale-ridge"}
+MEMORY = {"name": "local-ridge", "memory": True, "stencil": True}
+DELAY = 2
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an ocean of seven years, and a wind that has warmed it each day since it is known."""
+    folder = tmp_path_factory.mktemp("grids")
+    ocean = make_sst(years=7)
+    days, random = ocean["time"].values, np.random.default_rng(0)
+    wind = random.standard_normal((len(days), 1, ocean.sizes["lon"])) * np.ones((1, ocean.sizes["lat"], 1))
+    change = np.zeros_like(wind)
+    for day in range(DELAY + 1, len(days)):
+        change[day] = 0.8 * change[day - 1] + 0.6 * wind[day - DELAY - 1]
+    ocean["sst"] = ocean["sst"] + change
+    ocean["sst"].attrs["units"] = "Celsius"
+    ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
+    fields = {"u10": (("time", "lat", "lon"), wind.astype(np.float32), {"units": "m s-1"})}
+    xr.Dataset(fields, {axis: ocean[axis] for axis in ("time", "lat", "lon")}).to_netcdf(folder / "wind.nc")
+    return folder
+
+
+def read(place: Path) -> xr.Dataset:
+    with xr.open_dataset(place / "wind.nc") as dataset:
+        return dataset.load()
+
+
+def config(
+    place: Path, name: str, model: dict[str, Any] | None = None, source: Any = "wind.nc", **keys: Any
+) -> RunConfig:
+    grid = {"kind": "grid", "source": str(place / source) if source else "", "delay": DELAY, **keys}
+    data = {"splits": SPLITS} | ({"predictors": {"wind": grid}} if source else {})
+    training = {"epochs": 1, "windows_per_epoch": 60}
+    return configure(place, place / "small.nc", name, model or RIDGE, training, **data)
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Run:
+    return sstcast.train(config(place, "wind"))
+
+
+def history(place: Path, day: str) -> xr.DataArray:
+    with xr.open_dataset(place / "small.nc") as dataset:
+        return dataset["sst"].sel(time=slice(None, day)).load()
+
+
+def test_evaluate_tells_what_a_field_is_worth(run: Run, command: Any) -> None:
+    code, out, _ = command("evaluate", run.folder)
+    metrics = json.loads(run.metrics.read_text())
+    own, without = (metrics["scores"][name]["degC"]["mse"] for name in ("model", "without wind"))
+    assert code == 0
+    assert f"Predictor wind: MSE {own:.4f} °C² with it, {without:.4f} without, ratio" in out
+    assert own < 0.9 * without
+    assert metrics["predictors"] == {"model": "wind: grid from wind.nc, known 2 days after its span"}
+    scored = sstcast.score(run.forecasts, against=[run]).value
+    assert scored["scores"]["wind"]["degC"]["mse"] == pytest.approx(own, rel=1e-4)
+    assert "wind" in sstcast.evaluate(run, region="170.5,173,-12,-10").value["predictors"]["model"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RIDGE, MEMORY, {"name": "mpnn", "width": 8, "layers": 1, "base": "linear"}],
+    ids=lambda model: model["name"],
+)
+def test_unknown_days_change_no_bit_and_the_newest_known_day_does(place: Path, model: dict[str, Any]) -> None:
+    run = sstcast.train(config(place, f"bits-{model['name']}", model))
+    loaded, day, wind = sstcast.load(run), "2006-08-04", read(place)
+    unknown, newest = (wind["time"] > np.datetime64("2006-08-02")), wind["time"] == np.datetime64("2006-08-02")
+    first, same, other = (
+        loaded.forecast(history(place, day), predictors={"wind": field["u10"]})
+        for field in (wind, wind.where(~unknown, 9), wind.where(~newest, 9))
+    )
+    own = loaded.forecast(history(place, day))
+    for name in ("sst", "sst_spread", "sst_quantile"):
+        assert first[name].values.tobytes() == same[name].values.tobytes() == own[name].values.tobytes()
+    assert not np.array_equal(first["sst"], other["sst"], equal_nan=True)
+    if model is MEMORY:  # the days before the history are read too
+        earlier = wind["time"] == np.datetime64("2006-05-02")
+        older = loaded.forecast(history(place, day), predictors={"wind": wind["u10"].where(~earlier, 9)})
+        assert not np.array_equal(first["sst"], older["sst"], equal_nan=True)
+
+
+def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path) -> None:
+    """A run whose splits end on a day is the same, whatever the field holds on days that are not known then."""
+    splits = {"train": [2001, 2003], "validation": [2004, 2004], "test": ["2005-01-01", "2005-08-04"]}
+    wind, states = read(place), []
+    for number, fill in enumerate((None, 9.0)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        late = wind["time"] > np.datetime64("2005-08-02")
+        (wind if fill is None else wind.where(~late, fill)).to_netcdf(folder / "wind.nc")
+        made = config(place, "until", source=folder / "wind.nc").model_copy(update={"runs": folder / "runs"})
+        data = made.data.model_copy(update={"splits": made.data.splits.model_validate(splits)})
+        trained = sstcast.train(made.model_copy(update={"data": data}))
+        metrics = sstcast.evaluate(trained).value
+        states.append((torch.load(trained.best, weights_only=True)["model"], metrics["scores"]["model"]))
+    assert all(torch.equal(weight, states[1][0][name]) for name, weight in states[0][0].items())
+    assert states[0][1] == states[1][1]
+
+
+def test_a_hindcast_and_combinations_read_a_field(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    systems = config(place, "with"), config(place, "sst", source=None)
+    metrics, _ = hindcast(plan(*systems, first=2005, last=2006, fold=1))
+    mse = {name: of["degC"]["mse"] for name, of in metrics["scores"].items()}
+    assert mse["with"] < 0.9 * mse["sst"]
+    local = sstcast.train(config(place, "local", {"name": "local-ridge"}))
+    both = sstcast.combine([run, local], "both")
+    assert "wind" in sstcast.forecast(both, "2006-12-01").value.attrs["predictors"]
+
+
+def test_a_forecast_needs_the_newest_day(place: Path) -> None:
+    wind = read(place)
+    wind.sel(time=slice(None, "2007-03-10")).to_netcdf(place / "short.nc")
+    run = sstcast.train(config(place, "short", source="short.nc"))
+    assert sstcast.update(run, "2007-03-12").code == 0
+    with refused("data.predictors.wind", "short.nc", "2007-03-11..2007-03-12", "missing: climatology"):
+        sstcast.forecast(run, "2007-03-14")
+    given = sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": wind})
+    assert "missing" not in given.attrs["predictors"]
+    wind["u10"].attrs["units"] = "knots"
+    with refused("wind is in 'knots'", "m s-1"):
+        sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": wind})
+    with refused("predictors: wind is a float"):
+        sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": 1.0})
+    run.config_file.write_text(
+        run.config_file.read_text().replace("delay: 2", "delay: 2\n      missing: climatology")
+    )
+    late = sstcast.forecast(run, "2007-03-14").value
+    assert "wind has no values for 2007-03-11..2007-03-12, its climatology is read" in late.attrs["predictors"]
+
+
+def test_an_object_is_a_source(place: Path, run: Run) -> None:
+    with refused("data.predictors has no wnd", "wind"):
+        sstcast.prepare(config(place, "object"), predictors={"wnd": read(place)})
+    trained = sstcast.train(config(place, "object"), predictors={"wind": read(place)})
+    assert trained.config.data.predictors["wind"].source.startswith("object:")
+    first, second = (torch.load(each.best, weights_only=True)["model"] for each in (run, trained))
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+    assert sstcast.forecast(trained, "2006-12-01").value["sst"].notnull().any()
+
+
+def test_a_field_may_grow_but_not_change(place: Path, tmp_path: Path) -> None:
+    wind, path = read(place), tmp_path / "growing.nc"
+    wind.sel(time=slice(None, "2007-01-31")).to_netcdf(path)
+    made = config(place, "growing", source=path)
+    run = sstcast.train(made)
+    wind.to_netcdf(path)
+    assert sstcast.update(run, "2007-06-20").code == 0
+    changed = wind.copy(deep=True)
+    changed["u10"][700] = 3
+    changed.to_netcdf(path)
+    for verb in (lambda: sstcast.forecast(run, "2007-06-21"), lambda: sstcast.evaluate(run)):
+        with refused("growing.nc", "wind"):
+            verb()
+    assert Prepared.of(made.data).exist
+
+
+@pytest.mark.parametrize("model", [RIDGE, {"name": "mpnn", "width": 8, "layers": 1}], ids=["ridge", "network"])
+def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any], command: Any) -> None:
+    """Issues every third day, nine days ahead, of which the newest on or before the initial date is read."""
+    wind, folder = read(place), place / f"ahead-{model['name']}"
+    folder.mkdir()
+    issues, leads = wind["time"].values[:-9:3], np.arange(1, 10)
+    valid = xr.DataArray(
+        np.add.outer(issues, leads * np.timedelta64(1, "D")),
+        {"init_time": issues, "lead": leads},
+        ("init_time", "lead"),
+    )
+    ahead = wind["u10"].sel(time=valid).drop_vars("time")
+    ahead["lead"].attrs["units"] = "days"
+    ahead.to_dataset().to_netcdf(folder / "gefs.nc")
+    run = sstcast.train(config(place, folder.name, model, folder / "gefs.nc", kind="forecast", delay=0))
+    day = "2006-08-04"
+    newest = max(issue for issue in issues if issue <= np.datetime64(day))
+    loaded = sstcast.load(run)
+    first, same, other = (
+        loaded.forecast(history(place, day), predictors={"wind": field})["sst"].values
+        for field in (
+            ahead,
+            ahead.where(ahead["init_time"] <= np.datetime64(day), 9),
+            ahead.where(ahead["init_time"] != newest, 9),
+        )
+    )
+    assert first.tobytes() == same.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()
+    assert not np.array_equal(first, other, equal_nan=True)
+    if model is RIDGE:
+        code, out, _ = command("evaluate", run.folder)
+        scores = json.loads(run.metrics.read_text())["scores"]
+        assert code == 0
+        assert "Predictor wind: MSE" in out
+        assert scores["model"]["degC"]["mse"] < 0.6 * scores["without wind"]["degC"]["mse"]
+        sstcast.update(run, "2006-12-01")
+        with refused("data.predictors.wind", "no issue with days after 2007-12-31"):
+            sstcast.forecast(run, "2007-12-31")
+
+
+def test_perfect_forecasts_are_called_so_with_every_score(place: Path, command: Any) -> None:
+    with refused("wind.nc", "perfect: true"):
+        sstcast.train(config(place, "refused", kind="forecast", delay=0))
+    with refused("perfect", "kind: forecast alone"):
+        config(place, "refused", perfect=True)
+    run = sstcast.train(config(place, "perfect", kind="forecast", delay=0, perfect=True))
+    _, out, _ = command("evaluate", run.folder)
+    assert "The system model reads wind: forecast from wind.nc, perfect: analyses of days that nobody knows" in out
+    assert "perfect: true" in run.config_file.read_text()
