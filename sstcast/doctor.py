@@ -17,6 +17,7 @@ PURPOSES = {
     "benchmarks": "OGB's graph data sets and molecules given as SMILES",
     "cloud": "Zarr stores at a URL",
     "cluster": "`--scheduler` (dask on a cluster)",
+    "parquet": "`--observations` in Parquet files",
     "notebooks": "the notebooks",
     "docs": "`make docs`",
     "dev": "`make test`",

@@ -224,8 +224,8 @@ def score(
         out: the folder for the scores, by default beside the file.
         variable: name of the SST variable, if it is not found automatically.
         units: units of SST, for instance `K`, in place of those that the file or store states.
-        remove_bias: also score all systems minus their mean errors in other years, by cell, lead and season.
         leads: number of days ahead to score, by default all in the file that the runs in `against` also forecast.
+        remove_bias: also score all systems minus their mean errors in other years, by cell, lead and season.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
         observations: also score against observations at points, in a CSV or NetCDF file with the columns

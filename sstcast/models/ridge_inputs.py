@@ -20,7 +20,7 @@ from sstcast.graphs.grid import GridGraph
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
-DATES_AT_ONCE = 512  # initial dates whose shares of all days in their memory are in one matrix
+DATES_AT_ONCE = 1024  # initial dates whose shares of all days in their memory are in one matrix
 PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, [from, to) days before the initial date
 MEMORY_DAYS = PERIODS[-1][1]
 BOX_CELLS = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
@@ -224,7 +224,9 @@ def _period_means(windows: Any) -> Tensor:
     means = []
     dates = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
     for today in dates.split(DATES_AT_ONCE):
-        first, last = int(today[0]) + 1 - MEMORY_DAYS, int(today[-1])
+        first, last = 0, len(values) - 1
+        if len(dates) > DATES_AT_ONCE:  # a matrix of all dates and days would not fit in memory
+            first, last = int(today[0]) + 1 - MEMORY_DAYS, int(today[-1])
         ago = today[:, None] - torch.arange(first, last + 1)
         weights = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
         means.append(weights.flatten(0, 1).to(values) @ values[first : last + 1])

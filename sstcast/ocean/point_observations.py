@@ -2,11 +2,13 @@
 
 A CSV or NetCDF file has a time, a latitude, a longitude and a temperature for each observation, and perhaps
 platform, type of platform, depth and quality flag. `COLUMNS` lists the names known, of iQuam (Xu and Ignatov 2014,
-J. Atmos. Oceanic Technol. 31), of the Global Drifter Program and of common tables. Parquet needs pyarrow.
+J. Atmos. Oceanic Technol. 31), of the Global Drifter Program and of common tables. Parquet needs the extra of this
+name.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +210,9 @@ def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:
                 attributes = {name: field.attrs for name, field in fields.items()}
                 raw = pd.DataFrame({name: _text(np.asarray(field.values)) for name, field in fields.items()})
         elif suffix in (".parquet", ".pq"):
-            raw = pd.read_parquet(path)
+            if find_spec("pyarrow") is None:
+                raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
+            raw = pd.read_parquet(path, engine="pyarrow")
         else:
             raw = pd.read_csv(path, comment="#", skipinitialspace=True, low_memory=False)
     lower = {str(name).strip().lower(): name for name in raw.columns}

@@ -270,7 +270,8 @@ def _interval(sums: Array, other_sums: Array, independent: int) -> Array:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.log(sums / other_sums)
-    if independent < 2 or not np.isfinite(logarithms).all():
+    logarithms = logarithms[np.isfinite(logarithms)]  # of few platforms, a replicate may draw none
+    if independent < 2 or not logarithms.size:
         return np.full(2, np.nan)
     width = stdtrit(independent - 1, (1 + CONFIDENCE) / 2) * logarithms.std()
     ends: Array = np.exp(logarithms.mean() + np.array([-width, width]))

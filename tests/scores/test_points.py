@@ -14,6 +14,7 @@ from scipy.stats import norm
 from scored_runs import metrics_of
 
 from sstcast.figures.points import points
+from sstcast.ocean import point_observations
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -198,7 +199,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
         parse_hours("6")
 
 
-def test_netcdf_and_files_that_are_refused(tmp_path: Path) -> None:
+def test_netcdf_and_files_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time_of = pd.date_range("2004-01-01", periods=3, freq="D")
     parts = {name: ("obs", getattr(time_of, name).to_numpy()) for name in ("year", "month", "day", "hour")}
     fields = {
@@ -216,6 +217,9 @@ def test_netcdf_and_files_that_are_refused(tmp_path: Path) -> None:
     sst.to_netcdf(file := tmp_path / "skin.nc", engine="netcdf4")
     with refused("skin.nc", "skin temperature", "measured in the water"):
         PointObservations.read(file)
+    monkeypatch.setattr(point_observations, "find_spec", lambda _: None)
+    with refused("points.parquet: reading it needs pyarrow; run: pip install 'sstcast[parquet]'"):
+        PointObservations.read(tmp_path / "points.parquet")
     (tmp_path / "none.csv").write_text("time,lat,lon\n2004-01-01,1,2\n")
     with refused("none.csv", "no column for sst"):
         PointObservations.read(tmp_path / "none.csv")
