@@ -11,6 +11,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_observations import PointObservations
@@ -72,8 +73,12 @@ def evaluate(
         if (metrics := _known(run, recipe)) is not None:
             return metrics, False
         if observations is None and points_recipe is not None:
-            observations = PointObservations.again(points_recipe)
-            recipe |= {"observations": observations.recipe}
+            try:
+                observations = PointObservations.again(points_recipe)
+                recipe |= {"observations": observations.recipe}
+            except SSTCastError as error:
+                LOG.warning(f"{run.folder}: scored without the observations of the last evaluation: {error}")
+                del recipe["observations"]
         return _evaluate(run, recipe, places, observations), True
 
 
