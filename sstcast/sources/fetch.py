@@ -96,7 +96,9 @@ def fetch(request: FetchRequest) -> FetchReport:
         new_status = dict(zip(days, store.status(days).tolist(), strict=True))
         lacking, without = _lacking(store, days, wanted), store.without
     missing = {
-        d: "; ".join(dict.fromkeys(failures[d])) for d, code in new_status.items() if not code or d in lacking
+        d: (f"{','.join(lacking[d])} only: " if code else "") + "; ".join(dict.fromkeys(failures[d]))
+        for d, code in new_status.items()
+        if not code or d in lacking
     }
     report = FetchReport(
         path=request.path,
@@ -124,9 +126,14 @@ def _needed(store: RawStore, days: list[dt.date], wanted: set[str], fetched: set
     }
 
 
-def _lacking(store: RawStore, days: list[dt.date], wanted: set[str]) -> set[dt.date]:
-    """Return the days that lack any of the wanted variables."""
-    return {d for name in wanted for d, has in zip(days, store.has(name, days), strict=True) if not has}
+def _lacking(store: RawStore, days: list[dt.date], wanted: set[str]) -> dict[dt.date, list[str]]:
+    """Return the days that lack any of the wanted variables, and which."""
+    lacking: dict[dt.date, list[str]] = {}
+    for name in sorted(wanted):
+        for d, has_values in zip(days, store.has(name, days), strict=True):
+            if not has_values:
+                lacking.setdefault(d, []).append(name)
+    return lacking
 
 
 def _refused_without(wanted: set[str], day: Day | str) -> Day | str:
