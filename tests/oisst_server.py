@@ -34,14 +34,32 @@ def hundredths(day: dt.date, preliminary: bool = False) -> np.ndarray:
     return field
 
 
+def ice_hundredths(day: dt.date) -> np.ndarray:
+    """Return the ice of a day in OISST's files, `[lat, lon]` in hundredths, missing (-999) without ice."""
+    ice = np.full((LAT.size, LON.size), -999, np.int16)
+    ice[5:] = 20 + day.toordinal() % 50
+    return ice
+
+
+def err_hundredths(day: dt.date) -> np.ndarray:
+    """Return the error of a day in OISST's files, `[lat, lon]` in hundredths of degC, missing on land."""
+    err = np.full((LAT.size, LON.size), 10 + day.toordinal() % 30, np.int16)
+    err[2, 3] = -999
+    return err
+
+
 def daily_file(
     day: dt.date,
     preliminary: bool = False,
     field: np.ndarray | None = None,
     lat: np.ndarray = LAT,
     name: str | None = None,
+    optional: bool = False,
 ) -> bytes:
-    """Return a file in the daily layout of NCEI; `name` is the attribute `id` where it is to differ."""
+    """Return a file in the daily layout of NCEI; `name` is the attribute `id` where it is to differ.
+
+    If `optional`, it has `ice_hundredths` and `err_hundredths` too, as NOAA packs them.
+    """
     field = hundredths(day, preliminary) if field is None else field
     days = (day - dt.date(1978, 1, 1)).days
     buffer = io.BytesIO()
@@ -55,6 +73,14 @@ def daily_file(
         sst.attrs["_FillValue"] = np.array([-999], np.int16)
         sst.attrs["scale_factor"] = np.array([0.01], np.float32)
         sst.attrs["add_offset"] = np.array([0.0], np.float32)
+        for variable, values, units in (
+            ("ice", ice_hundredths(day), "%"),
+            ("err", err_hundredths(day), "Celsius"),
+        ) * optional:
+            data = file.create_dataset(variable, data=values[None, None], chunks=(1, 1, *values.shape))
+            data.attrs["_FillValue"] = np.array([-999], np.int16)
+            data.attrs["scale_factor"] = np.array([0.01], np.float32)
+            data.attrs["units"] = np.bytes_(units)
     return buffer.getvalue()
 
 
@@ -76,9 +102,9 @@ def daily_path(day: dt.date, preliminary: bool = False) -> str:
     return f"/{day:%Y%m}/oisst-avhrr-v02r01.{day:%Y%m%d}{'_preliminary' if preliminary else ''}.nc"
 
 
-def daily_files(days: list[dt.date], preliminary: bool = False) -> dict[str, bytes]:
+def daily_files(days: list[dt.date], preliminary: bool = False, optional: bool = False) -> dict[str, bytes]:
     """Return files by path."""
-    return {daily_path(day, preliminary): daily_file(day, preliminary) for day in days}
+    return {daily_path(day, preliminary): daily_file(day, preliminary, optional=optional) for day in days}
 
 
 class _Server(ThreadingHTTPServer):

@@ -14,10 +14,12 @@ from small_hindcast import plan
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import RunConfig
+from sstcast.config import RunConfig, parse_box
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.raw import Day, pack
 from sstcast.runs import Run
+from sstcast.sources.store import RawStore
 
 SPLITS = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
 RIDGE = {"name": "multiscale-ridge"}
@@ -78,6 +80,25 @@ def test_evaluate_tells_what_a_field_is_worth(run: Run, command: Any) -> None:
     scored = sstcast.score(run.forecasts, against=[run]).value
     assert scored["scores"]["wind"]["degC"]["mse"] == pytest.approx(own, rel=1e-4)
     assert "wind" in sstcast.evaluate(run, region="170.5,173,-12,-10").value["predictors"]["model"]
+
+
+def test_ice_in_a_fetched_store_is_a_field(place: Path) -> None:
+    """As ice is a linear function of the wind, with a resolution of .01, it is worth as much."""
+    wind, first_with_ice = read(place)["u10"], 100
+    days = wind.indexes["time"].date
+    ice = pack((0.5 + 0.1 * wind).clip(0, 1).values)
+    store = RawStore(place / "oisst.zarr", parse_box("170,173,-12,-10"))
+    with store.writing():
+        sst = pack(np.full(ice.shape[1:], 20.0))
+        fields = {
+            day: Day(sst, "aws", False, {"ice": ice[number]} if number >= first_with_ice else {})
+            for number, day in enumerate(days)
+        }
+        assert store.put(fields, days[-1]) == {}
+    assert sstcast.status(place / "oisst.zarr")[0].without == {"ice": first_with_ice}
+    run = sstcast.train(config(place, "ice", source="oisst.zarr", variable="ice"))
+    scores = sstcast.evaluate(run).value["scores"]
+    assert scores["model"]["degC"]["mse"] < 0.9 * scores["without wind"]["degC"]["mse"]
 
 
 @pytest.mark.parametrize(

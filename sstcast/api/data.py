@@ -67,6 +67,7 @@ def fetch(
     region: str | None = None,
     out: Path | str | None = None,
     concurrency: int = 16,
+    variables: str = "sst",
 ) -> FetchReport:
     """Download the days that a store lacks. The command exits with code 3 if some could not be downloaded.
 
@@ -77,6 +78,7 @@ def fetch(
         region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`. By default, the source's.
         out: the store, by default in `data/` and named after source and region.
         concurrency: number of parallel downloads.
+        variables: `sst`, or `sst,ice,err` to keep OISST's ice and error too. Days without them are fetched again.
 
     Returns:
         A report with the store's `path`, the number of days `fetched`, and the `missing` days with their reasons.
@@ -95,7 +97,8 @@ def fetch(
 
     last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
     first = start or dt.date(1982, 1, 1)
-    return fetch(FetchRequest(first, last, source, region, expand_path(out), concurrency))
+    names = tuple(dict.fromkeys(["sst", *(name.strip() for name in variables.split(","))]))
+    return fetch(FetchRequest(first, last, source, region, expand_path(out), concurrency, names))
 
 
 def status(folder: Path | str = "data") -> list[RawContents]:

@@ -1,13 +1,18 @@
 """The raw store: downloaded days of 0.25 degree SST in one Zarr store (format 2).
 
     sst(time, lat, lon)   int16, hundredths of degC, in chunks of CHUNK_DAYS days counted from 1981-09-01
+    ice(time, lat, lon)   int16, hundredths, the share of ice, 0 where only `sst` has a value; optional
+    err(time, lat, lon)   int16, hundredths of degC, the error of `sst`; optional
     status(time)          the origin of each day; 0 is missing, even numbers are preliminary (`STATUS`)
 
+The name of an origin ends in the optional variables that its days have, as in `aws+ice+err_preliminary`.
 The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
 `sstcast.sources.store` writes the store.
 """
 
+import dataclasses
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +30,9 @@ from sstcast.geo import CELLS_PER_DEGREE, Box
 from sstcast.log import LOG
 from sstcast.storage.stores import open_written
 
-Packed = NDArray[np.int16]  # hundredths of degC
+Packed = NDArray[np.int16]  # hundredths of degC, of ice hundredths
+
+OPTIONAL = ("ice", "err")  # the variables besides `sst`, in the order in which the name of an origin has them
 
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
@@ -45,13 +52,37 @@ STATUS = (
 )
 
 
+_ORIGIN = re.compile(r"(?P<source>.*?)(?P<optional>(\+(ice|err))*)(?P<preliminary>(_preliminary)?)")
+
+
 @dataclass(frozen=True)
 class Day:
-    """A downloaded day. `field` is `[lat, lon]` in hundredths of degC."""
+    """A downloaded day. `field` is `[lat, lon]` in hundredths of degC.
+
+    `optional` holds the fields of variables in `OPTIONAL` by name, with the same shape and in hundredths.
+    """
 
     field: Packed
     origin: str
     preliminary: bool
+    optional: Mapping[str, Packed] = dataclasses.field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """The name of the origin in `status`, without `_preliminary`."""
+        return self.origin + "".join(f"+{name}" for name in OPTIONAL if name in self.optional)
+
+
+def _split(word: str) -> tuple[str, tuple[str, ...]]:
+    """Split the name of an origin into the name without optional variables, and these variables."""
+    match = _ORIGIN.fullmatch(word)
+    assert match  # every text matches
+    return match["source"] + match["preliminary"], tuple(match["optional"].split("+")[1:])
+
+
+def days_with(name: str, status: NDArray[np.uint8], words: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return for each day's `status` whether the day has the optional variable `name`."""
+    return np.array([name in _split(word)[1] for word in words])[status]
 
 
 def pack(celsius: NDArray[Any]) -> Packed:
@@ -103,7 +134,22 @@ class RawContents:
     @cached_property
     def origin(self) -> dict[dt.date, str]:
         """The origin of each day in order, such as `aws` or `aws_preliminary`."""
-        return {FIRST_DAY + int(i) * DAY: self.words[self.status[i]] for i in np.flatnonzero(self.status)}
+        names = [_split(word)[0] for word in self.words]
+        return {FIRST_DAY + int(i) * DAY: names[self.status[i]] for i in np.flatnonzero(self.status)}
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The optional variables that the store has."""
+        return tuple(name for name in OPTIONAL if name in self.dataset)
+
+    @property
+    def without(self) -> dict[str, int]:
+        """Number of days that lack each optional variable of the store, if any do."""
+        lacking = {
+            name: int(((self.status > 0) & ~days_with(name, self.status, self.words)).sum())
+            for name in self.variables
+        }
+        return {name: count for name, count in lacking.items() if count}
 
     @property
     def sources(self) -> dict[str, int]:
@@ -139,9 +185,18 @@ class RawContents:
             "  year: " + ", ".join(f"{year} {count}" for year, count in self.years.items()),
         ]
         lines += [f"  gap: {a}..{b} ({counted((b - a).days + 1, 'day')})" for a, b in self.gaps]
+        lines += without_lines(self.without, "  ")
         for a, b, _ in day_ranges(dict.fromkeys(self.preliminary, "")):
             lines.append(f"  preliminary: {a}..{b} ({counted((b - a).days + 1, 'day')})")
         return lines
+
+
+def without_lines(without: Mapping[str, int], indent: str = "") -> list[str]:
+    """Say in lines how many days lack which variables (`RawContents.without`)."""
+    return [
+        f"{indent}without {name}: {counted(count, 'day')}; fetch them again with --variables sst,{name}"
+        for name, count in without.items()
+    ]
 
 
 def is_raw_store(path: Path) -> bool:
@@ -151,15 +206,17 @@ def is_raw_store(path: Path) -> bool:
 
 def open_raw_store(path: Path) -> RawContents:
     """Open a raw store. Raises SSTCastError if it is damaged, now or when values are computed."""
-    dataset = open_written(path, REMEDY, sparse="sst")
+    dataset = open_written(path, REMEDY, sparse=("sst", *OPTIONAL))
     with reading(path, REMEDY):
         status, attributes = dataset["status"].load(), dataset.attrs
-        for block in np.unique(np.flatnonzero(status.values) // CHUNK_DAYS):
-            if not (path / "sst" / f"{block}.0.0").is_file():
-                raise ValueError(f"its file sst/{block}.0.0 is missing")
         status_names = tuple(status.flag_meanings.split())
         if status.values.max(initial=0) >= len(status_names):
             raise ValueError(f"a day has the status {status.values.max()}, which has no meaning")
+        for name in ("sst", *OPTIONAL):
+            has_values = status.values > 0 if name == "sst" else days_with(name, status.values, status_names)
+            for block in np.unique(np.flatnonzero(has_values) // CHUNK_DAYS):
+                if not (path / name / f"{block}.0.0").is_file():
+                    raise ValueError(f"its file {name}/{block}.0.0 is missing")
         return RawContents(path, dataset, status.values, status_names, attributes["title"])
 
 

@@ -235,6 +235,8 @@ def _observations(
     is_sst: bool,
 ) -> FieldInFile:
     """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
+    if variable is None and not is_sst and is_raw_store(path):
+        variable = "sst"  # even if ice is kept beside it later
     field = find_field(dataset, path, variable=variable, units=units, layouts=layouts, is_sst=is_sst)
     time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):

@@ -4,9 +4,10 @@ import datetime as dt
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import ClassVar
 
 from sstcast.geo import Box
-from sstcast.ocean.raw import Day, block_of
+from sstcast.ocean.raw import OPTIONAL, Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
@@ -19,6 +20,7 @@ class Folder(Source):
     """All files below a folder, or a single file. Final days come first, then files in order of their names."""
 
     name = "mirror"
+    variables: ClassVar[tuple[str, ...]] = ("sst", *OPTIONAL)  # if its files have them
 
     def __init__(self, request: FetchRequest) -> None:
         super().__init__(request)
@@ -59,14 +61,14 @@ class Folder(Source):
         for path in set(paths.values()):
             days = [day for day, file in paths.items() if file == path]
             try:
-                granule = read_granule(path, days, self.request.box)
+                granule = read_granule(path, days, self.request.box, self.optional)
             except BadFile as error:
                 batch |= dict.fromkeys(days, f"{path.name}: {error}")
                 continue
             for day in days:
                 # Files of many days do not say which of them are preliminary.
                 preliminary = granule.preliminary or (len(granule.days) > 1 and self.settling(day))
-                batch[day] = Day(granule.fields[day], self.name, preliminary)
+                batch[day] = Day(granule.fields[day], self.name, preliminary, granule.optional[day])
         return batch
 
     def _walk(self) -> Iterator[Path]:
@@ -86,6 +88,7 @@ class Sample(Folder):
     """The sample that ships with sstcast, a single file."""
 
     name = store = "sample"
+    variables = ("sst",)
     region = "tasman"
     box = Box(147, 155, -45, -37)
     end = dt.date(2016, 12, 31)

@@ -8,7 +8,7 @@ import datetime as dt
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from sstcast.ocean.units import celsius
 from sstcast.storage.stores import check_hdf5
 
 CENTRE_TOLERANCE_DEGREES = 0.0025  # tolerance for cell centres in degrees
+OPTIONAL_RANGES = {"ice": (0.0, 1.0), "err": (0.0, 50.0)}  # a share of 1, and degC
 FILE_PREFIX = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
@@ -35,12 +36,13 @@ class BadFile(Exception):
 class Granule:
     """Days from one file, cropped to a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `days` lists all days in the file.
+    `days` lists all days in the file. `optional[day]` holds the fields of the optional variables by name.
     """
 
     fields: dict[dt.date, Packed]
     preliminary: bool
     days: tuple[dt.date, ...]
+    optional: dict[dt.date, dict[str, Packed]] = field(default_factory=dict)
 
     @property
     def span(self) -> str:
@@ -48,32 +50,39 @@ class Granule:
         return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
-def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
+def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, optional: Sequence[str] = ()) -> Granule:
     """Read the given days, if present, from a file (a path or its bytes) and crop them to a box.
+
+    The variables `optional`, such as `ice`, are read too if the file has them. Ice is 0 where `sst` has a value
+    and ice has none, because OISST's ice is missing where there is no ice.
 
     Raises BadFile if the file is not NetCDF, is damaged, has no variable `sst`, lacks a cell of `box`, has values
     outside the range of SST, or has attributes that are inconsistent with OISST.
     """
     try:
         with _open(data) as (variables, attributes):
-            return _read(variables, _plain(attributes), days, box)
+            return _read(variables, _plain(attributes), days, box, optional)
     except BadFile:
         raise
     except Exception as error:  # HDF5 and NumPy raise errors of any type for damaged files
         raise BadFile(f"damaged ({in_short(error)})") from error
 
 
-def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box: Box) -> Granule:
+def _read(
+    variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box: Box, optional: Sequence[str]
+) -> Granule:
     if "sst" not in variables:
         raise BadFile("has no variable 'sst'")
-    sst, attributes = variables["sst"], _plain(variables["sst"].attrs)
+    attributes = _plain(variables["sst"].attrs)
     lat, lon = (
         np.asarray(variables[name if name in variables else long][:], float)
         for name, long in (("lat", "latitude"), ("lon", "longitude"))
     )
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
-    if sst.shape[-2:] != (lat.size, lon.size):
-        raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
+    optional = [name for name in optional if name in variables]
+    for name in ("sst", *optional):
+        if variables[name].shape[-2:] != (lat.size, lon.size):
+            raise BadFile(f"wrong grid: {name} is {variables[name].shape}, its axes {lat.size} x {lon.size}")
     time_indices, name = _dates(variables["time"]), str(about.get("id", ""))
     if not time_indices:
         raise BadFile("has no days")
@@ -82,12 +91,24 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
     stated_date = name.removeprefix(FILE_PREFIX)[:8]
     if name.startswith(FILE_PREFIX) and len(time_indices) == 1 and stated_date != f"{min(time_indices):%Y%m%d}":
         raise BadFile(f"its id says {stated_date!r}, but its time {min(time_indices)}")
-    fields = {}
+    fields: dict[dt.date, Packed] = {}
+    optional_fields: dict[dt.date, dict[str, Packed]] = {}
     for day in [day for day in days if day in time_indices]:
-        depth = (0,) if len(sst.shape) == 4 else ()
-        values = np.asarray(sst[(time_indices[day], *depth)])  # in NOAA's files the field is one chunk
-        fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
-    return Granule(fields, "preliminary" in name.lower(), tuple(time_indices))
+        packed = {}
+        for variable in ("sst", *optional):
+            stored = variables[variable]
+            depth = (0,) if len(stored.shape) == 4 else ()
+            values = np.asarray(stored[(time_indices[day], *depth)])  # in NOAA's files the field is one chunk
+            packed[variable] = _pack(values[rows][:, columns], _plain(stored.attrs), variable)
+        fields[day] = _in_range(packed.pop("sst"), "sst", PLAUSIBLE)
+        is_land = fields[day] == FILL
+        if "ice" in packed:
+            packed["ice"] = np.where(packed["ice"] == FILL, np.int16(0), packed["ice"])
+        optional_fields[day] = {
+            variable: _in_range(np.where(is_land, np.int16(FILL), values), variable, OPTIONAL_RANGES[variable])
+            for variable, values in packed.items()
+        }
+    return Granule(fields, "preliminary" in name.lower(), tuple(time_indices), optional_fields)
 
 
 @contextmanager
@@ -131,11 +152,15 @@ def _dates(time: Any) -> dict[dt.date, int]:
     return {moment.date(): index for index, moment in enumerate(moments)}
 
 
-def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
-    """Convert stored values to hundredths of degC; OISST's own packing needs no conversion."""
+def _pack(values: NDArray[Any], attributes: Mapping[str, Any], variable: str) -> Packed:
+    """Convert stored values to hundredths of degC; OISST's own packing needs no conversion.
+
+    An error is a difference. Ice has no units here: OISST's is called `%`, but is a share of 1 once unpacked.
+    """
     scale, offset = float(attributes.get("scale_factor", 1)), float(attributes.get("add_offset", 0))
-    factor, zero = celsius(str(attributes.get("units", "degC")), "sst", "sst", "")
-    scale, offset = scale * factor, offset * factor + zero
+    if variable != "ice":
+        factor, zero = celsius(str(attributes.get("units", "degC")), variable, variable, "")
+        scale, offset = scale * factor, offset * factor + (zero if variable == "sst" else 0)
     fills = [attributes[key] for key in ("_FillValue", "missing_value") if key in attributes]
     is_missing = np.isin(values, fills)
     if values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0:
@@ -144,13 +169,14 @@ def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     return pack(degrees.clip(-300, 300))  # values too large for int16 stay out of range
 
 
-def _in_range(field: Packed) -> Packed:
-    ocean = field[field != FILL] / 100
+def _in_range(values: Packed, variable: str, limits: tuple[float, float]) -> Packed:
+    ocean = values[values != FILL] / 100
     if not ocean.size:
-        raise BadFile("sst has no values in the region")
-    if ocean.min() < PLAUSIBLE[0] or ocean.max() > PLAUSIBLE[1]:
-        raise BadFile(f"sst of {ocean.min():g}..{ocean.max():g} degC")
-    return field
+        raise BadFile(f"{variable} has no values in the region")
+    if ocean.min() < limits[0] or ocean.max() > limits[1]:
+        units = " of 1" if variable == "ice" else " degC"
+        raise BadFile(f"{variable} of {ocean.min():g}..{ocean.max():g}{units}")
+    return values
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:

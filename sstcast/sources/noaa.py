@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from sstcast.errors import SSTCastError
+from sstcast.ocean.raw import OPTIONAL
 from sstcast.sources.remote import Remote
 from sstcast.sources.source import FetchRequest, Source
 
@@ -13,6 +14,7 @@ class Daily(Remote):
     """Daily files, final or preliminary according to their attribute `id`."""
 
     grows = True
+    variables = ("sst", *OPTIONAL)
     folders: tuple[str, ...] = ("{day:%Y%m}/",)
 
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
@@ -64,7 +66,11 @@ class Psl(Remote):
 
 
 class Mirror(Daily):
-    """Daily files in monthly folders or a single one. Yearly files are tried first, with one request per year."""
+    """Daily files in monthly folders or a single one.
+
+    Yearly files are tried first, with one request per year. They hold SST alone, so they are tried last if other
+    variables are wanted.
+    """
 
     name = "mirror"
     folders = ("{day:%Y%m}/", "")
@@ -76,6 +82,7 @@ class Mirror(Daily):
     @classmethod
     def open(cls, request: FetchRequest) -> Sequence[Source]:
         sources: list[Remote] = [_Years(request), cls(request)]
+        sources.sort(key=lambda source: len(source.optional), reverse=True)
         for source in sources:
             source.base = request.source
         return sources
@@ -90,6 +97,7 @@ class Erddap(Remote):
 
     name = "erddap"
     grows = True
+    variables = ("sst", *OPTIONAL)
     base = "https://coastwatch.pfeg.noaa.gov/erddap/griddap"
     together = 1
     time_limit = 300
@@ -107,9 +115,10 @@ class Erddap(Remote):
 
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
         lat, lon = self.request.box.lat, self.request.box.lon
-        query = f"sst[({day}T12:00:00Z)][(0.0)][({lat[0]}):({lat[-1]})][({lon[0]}):({lon[-1]})]"
+        cut = f"[({day}T12:00:00Z)][(0.0)][({lat[0]}):({lat[-1]})][({lon[0]}):({lon[-1]})]"
+        query = ",".join(f"{name}{cut}" for name in ("sst", *self.optional))
         datasets = ("ncdcOisst21Agg", "ncdcOisst21NrtAgg")[: 1 if final_only else 2]
-        return tuple(f"{dataset}.nc?{quote(query, safe='():')}" for dataset in datasets)
+        return tuple(f"{dataset}.nc?{quote(query, safe='():,')}" for dataset in datasets)
 
     def provisional(self, file: str, day: dt.date) -> bool:
         return file.startswith("ncdcOisst21NrtAgg")

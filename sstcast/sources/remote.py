@@ -169,7 +169,7 @@ class Remote(Source):
             body = io.BytesIO()
             try:
                 self._get(file, body)
-                granule = read_granule(body.getvalue(), [day], self.request.box)
+                granule = read_granule(body.getvalue(), [day], self.request.box, self.optional)
             except NotFound:
                 continue
             except BadFile as error:
@@ -198,7 +198,7 @@ class Remote(Source):
                 path.unlink(missing_ok=True)
 
     def _block(self, path: Path, name: str, days: list[dt.date]) -> Batch:
-        granule = read_granule(path, days, self.request.box)
+        granule = read_granule(path, days, self.request.box, self.optional)
         self._progress.settled(len(days))
         return {
             day: self._as_day(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
@@ -207,4 +207,4 @@ class Remote(Source):
 
     def _as_day(self, granule: Granule, file: str, day: dt.date) -> Day:
         preliminary = granule.preliminary or self.provisional(file, day)
-        return Day(granule.fields[day], self.name, preliminary)
+        return Day(granule.fields[day], self.name, preliminary, granule.optional[day])

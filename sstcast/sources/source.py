@@ -11,7 +11,7 @@ from typing import ClassVar
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.raw import FIRST_DAY, Day
+from sstcast.ocean.raw import FIRST_DAY, OPTIONAL, Day
 from sstcast.progress import Progress
 from sstcast.sources import find_source
 
@@ -32,7 +32,8 @@ class FetchRequest:
 
     `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder. `region` is `global`, a name in
     `configs/regions.yaml` or `W,E,S,N`, by default the source's region. `out` is the Zarr store. `concurrency` is
-    the number of parallel requests. Invalid arguments raise SSTCastError.
+    the number of parallel requests. `variables` are `sst` and those of `OPTIONAL` that every day must have.
+    Invalid arguments raise SSTCastError.
     """
 
     start: dt.date
@@ -41,6 +42,7 @@ class FetchRequest:
     region: str | None = None
     out: Path | None = None
     concurrency: int = 16
+    variables: tuple[str, ...] = ("sst",)
 
     def __post_init__(self) -> None:
         if self.end < self.start:
@@ -52,6 +54,12 @@ class FetchRequest:
             raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
         if not 1 <= self.concurrency <= MOST_TOGETHER:
             raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
+        known = find_source(self.source).variables
+        if unknown := [name for name in self.variables if name not in known]:
+            raise SSTCastError(
+                f"--variables {','.join(self.variables)}: the source {self.source} has no {unknown[0]!r}, but "
+                f"{', '.join(known)}; choose among these, or another --source"
+            )
 
     @property
     def days(self) -> list[dt.date]:
@@ -78,12 +86,13 @@ class Source(ABC):
 
     A subclass implements `read` and sets class attributes. `name` is recorded in the store as the origin of the
     days, and `title` becomes the title of a new store. If `grows` is True, the source gets new days every day,
-    which `sstcast forecast` fetches.
+    which `sstcast forecast` fetches. `variables` are `sst` and those of `OPTIONAL` that the source can have.
     """
 
     name: ClassVar[str]
     title: ClassVar[str] = "NOAA Daily OISST (AVHRR), 0.25 degrees"
     grows: ClassVar[bool] = False
+    variables: ClassVar[tuple[str, ...]] = ("sst",)
     store: ClassVar[str] = "oisst"  # first word of the store's default name
     region: ClassVar[str] = "pacific"  # the default region
     box: ClassVar[Box | None] = None  # the box of the default region, unless configs/regions.yaml defines it
@@ -93,6 +102,11 @@ class Source(ABC):
         """Check the request without network access. Raises SSTCastError if the source cannot serve it."""
         self.request, self.today = request, dt.date.today()
         self.unused: dict[str, str] = {}  # unused files, with reasons
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The variables to read besides `sst`."""
+        return tuple(name for name in OPTIONAL if name in self.request.variables and name in self.variables)
 
     @classmethod
     def accepts(cls, address: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ from sstcast.ocean.raw import (
     CHUNK_DAYS,
     FILL,
     FIRST_DAY,
+    OPTIONAL,
     REMEDY,
     STATUS,
     Day,
     Packed,
     block_of,
+    days_with,
     is_raw_store,
     open_raw_store,
 )
@@ -49,6 +52,8 @@ class RawStore:
         self.path, self.box, self._title = path, box, title
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
+        self._words: tuple[str, ...] = STATUS
+        self.variables: tuple[str, ...] = ()  # the optional ones
         if path.exists():
             self._open()
 
@@ -57,6 +62,15 @@ class RawStore:
         index = np.array([(day - FIRST_DAY).days for day in days], int)
         statuses = np.append(self._status, np.uint8(0))
         return statuses[np.minimum(index, self._status.size)]
+
+    def has(self, name: str, days: Sequence[dt.date]) -> NDArray[np.bool_]:
+        """Return for each day whether the store has its optional variable `name`."""
+        return days_with(name, self.status(days), self._words)
+
+    @property
+    def without(self) -> dict[str, int]:
+        """Number of days that lack each optional variable of the store, if any do."""
+        return open_raw_store(self.path).without if self.variables else {}
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -68,6 +82,8 @@ class RawStore:
                     leftover.unlink()
                 if self.path.exists():
                     self._open()  # another writer may have changed it while waiting
+                    for name in set(OPTIONAL) - set(self.variables):
+                        rmtree(self.path / name, ignore_errors=True)  # begun by a killed process
                 yield
         except OSError as error:
             raise SSTCastError(
@@ -84,6 +100,7 @@ class RawStore:
         if not days:
             return {}
         self._reach(last)
+        self._add([name for name in OPTIONAL if any(name in day.optional for day in days.values())])
         packed = self._around(days) | {day: new_day.field for day, new_day in days.items()}
         fields = {day: np.where(field == FILL, np.nan, field / np.float32(100)) for day, field in packed.items()}
         rejections = {day: reason for day in days if (reason := _contradicted(day, fields))}
@@ -101,34 +118,46 @@ class RawStore:
         for _, members in groupby(stored_days, block_of):
             block_days = list(members)
             first = (block_days[0] - FIRST_DAY).days
-            block = self._read(slice(first, (block_days[-1] - FIRST_DAY).days + 1))
+            block = self._read("sst", slice(first, (block_days[-1] - FIRST_DAY).days + 1))
             fields |= {day: block[(day - FIRST_DAY).days - first] for day in block_days}
         return fields
 
     def _put_block(self, start: int, days: dict[int, Day]) -> None:
         status = self._status.copy()
         span = slice(start, min(start + CHUNK_DAYS, status.size))
-        fields = np.full((span.stop - start, *self.box.shape), FILL, np.int16)
-        if stored_indices := np.flatnonzero(status[span]).tolist():
-            fields[stored_indices] = self._read(span)[stored_indices]
+        self._put_fields("sst", span, status[span] > 0, {index: day.field for index, day in days.items()})
+        for name in self.variables:
+            fields = {index: day.optional.get(name) for index, day in days.items()}
+            self._put_fields(name, span, days_with(name, status[span], self._words), fields)
         for index, day in days.items():
-            fields[index - start] = day.field
             status[index] = self._number(day)
-        self._group["sst"][span] = fields
         self._group["status"][:] = status
         self._status = status
 
+    def _put_fields(
+        self, name: str, span: slice, is_stored: NDArray[np.bool_], new_fields: Mapping[int, Packed | None]
+    ) -> None:
+        """Write the new fields of a variable in a block, beside those already stored. None has no values."""
+        fields = np.full((span.stop - span.start, *self.box.shape), FILL, np.int16)
+        if is_stored.any():
+            fields[is_stored] = self._read(name, span)[is_stored]
+        elif all(field is None for field in new_fields.values()):
+            return
+        for index, field in new_fields.items():
+            fields[index - span.start] = FILL if field is None else field
+        self._group[name][span] = fields
+
     def _number(self, day: Day) -> int:
         """Return the status number of a day. Adds its source's names to the store if they are new."""
-        if day.origin not in self._words:
-            self._words += (day.origin, f"{day.origin}_preliminary")
+        if day.word not in self._words:
+            self._words += (day.word, f"{day.word}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
             consolidate(self.path)
-        return self._words.index(day.origin) + day.preliminary
+        return self._words.index(day.word) + day.preliminary
 
-    def _read(self, span: slice) -> Packed:
+    def _read(self, name: str, span: slice) -> Packed:
         with reading(self.path, REMEDY):
-            return np.asarray(self._group["sst"][span])
+            return np.asarray(self._group[name][span])
 
     def _reach(self, last: dt.date) -> None:
         """Create the store if necessary, and extend its time axis to `last`."""
@@ -139,9 +168,17 @@ class RawStore:
             self._open()
         elif size > self._size:
             group = self._group
-            for name in ("sst", "status", "time"):
+            for name in ("sst", *self.variables, "status", "time"):
                 group[name].resize((size, *group[name].shape[1:]))
             group["time"][:] = np.arange(size)
+            consolidate(self.path)
+            self._open()
+
+    def _add(self, names: Sequence[str]) -> None:
+        """Add the optional variables that the store lacks. They have no values yet."""
+        if new_names := [name for name in names if name not in self.variables]:
+            for name in new_names:
+                _create_field(self._group, name, (self._size, *self.box.shape), _OPTIONAL[name])
             consolidate(self.path)
             self._open()
 
@@ -153,11 +190,12 @@ class RawStore:
             raise SSTCastError(
                 f"{self.path}: holds region {contents.box}, not {self.box}; choose another --out or --region"
             )
-        self._size, self._words = contents.status.size, contents.words
+        self._size, self._words, self.variables = contents.status.size, contents.words, contents.variables
         with reading(self.path, REMEDY):
             # Consolidated metadata are written last, so after a kill they may be outdated.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
-            check_codecs((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
+            names = ("sst", *self.variables, "status", "time", "lat", "lon")
+            check_codecs((name, self._group[name]) for name in names)
             self._status = np.asarray(self._group["status"][:])
 
 
@@ -198,17 +236,21 @@ def _create(path: Path, size: int, box: Box, title: str) -> None:
             config={"write_empty_chunks": True},
             attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
         )[:] = values
+    _create_field(group, "sst", (size, *box.shape), _RAW_SST)
+    consolidate(path)
+
+
+def _create_field(group: Any, name: str, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
     group.create_array(
-        "sst",
-        shape=(size, *box.shape),
+        name,
+        shape=shape,
         dtype=np.int16,
-        chunks=(CHUNK_DAYS, *box.shape),
+        chunks=(CHUNK_DAYS, *shape[1:]),
         fill_value=FILL,
         filters=[Shuffle(2)],
         compressors=_ZSTD,
-        attributes=_RAW_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
+        attributes=attributes | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
     )
-    consolidate(path)
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Any]:
@@ -221,6 +263,22 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
 
 
 _RAW_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
+_OPTIONAL: dict[str, dict[str, Any]] = {
+    "ice": {
+        "standard_name": "sea_ice_area_fraction",
+        "long_name": "sea ice concentration",
+        "units": "1",
+        "scale_factor": 0.01,
+        "comment": "0 where sst has a value and the source's ice is missing; without values on days that lack it",
+    },
+    "err": {
+        "standard_name": "sea_surface_temperature standard_error",
+        "long_name": "estimated error standard deviation of sst",
+        "units": "degree_Celsius",
+        "units_metadata": "temperature: difference",
+        "scale_factor": 0.01,
+    },
+}
 _TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}
 # Zstd with byte shuffling compresses as well as Blosc, whose threads make the bytes irreproducible.
 _ZSTD = Zstd(1, checksum=True)

@@ -11,7 +11,7 @@ adds a checksum of the metadata. So a lost or damaged file raises an error inste
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,8 +69,8 @@ def consolidate(path: Path) -> None:
     temporary.replace(path / ALL_METADATA)
 
 
-def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
-    """Open a Zarr store that sstcast wrote, lazily. Only the array `sparse` may lack chunks.
+def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dataset":
+    """Open a Zarr store that sstcast wrote, lazily. Only the arrays `sparse` may lack chunks.
 
     Raises SSTCastError, ending in `remedy`, if the store is absent or damaged, like `open_zarr`.
     """
@@ -88,7 +88,7 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
         if not is_intact or dict(group.attrs) != content["metadata"].get(".zattrs"):
             raise ValueError("its metadata are damaged, or from an earlier version of sstcast")
         for name, array in group.arrays():
-            if name != sparse and array.nchunks_initialized != array.nchunks:
+            if name not in sparse and array.nchunks_initialized != array.nchunks:
                 raise ValueError(
                     f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"
                 )

@@ -1,0 +1,252 @@
+"""OISST's ice and error in raw stores: kept when asked for, missing until then, and read as predictors."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+import xarray as xr
+from oisst_server import (
+    DAYS,
+    REGION,
+    daily_files,
+    daily_path,
+    err_hundredths,
+    hundredths,
+    ice_hundredths,
+    yearly_file,
+)
+from storing import EARLY, GRID, assert_holds, day, get, put, tree
+from zarr.core.sync import sync
+
+import sstcast
+from sstcast.config import FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.ocean.raw import Day, open_days
+from sstcast.ocean.reading import open_daily, open_sst
+from sstcast.sources import find_source
+from sstcast.sources.noaa import Psl
+from sstcast.sources.source import FetchRequest
+from sstcast.sources.store import RawStore
+
+FEW = DAYS[:12]
+ICE, BOTH = ("sst", "ice"), ("sst", "ice", "err")
+
+
+def expected(name: str, days: list) -> np.ndarray:
+    """Return what a store should hold, `[time, lat, lon]`, from the values in the files."""
+    stored = np.stack([{"ice": ice_hundredths, "err": err_hundredths}[name](date) for date in days]) / 100
+    land = np.stack([hundredths(date) for date in days]) == -999
+    stored[stored == -9.99] = 0 if name == "ice" else np.nan
+    return np.where(land, np.nan, stored)
+
+
+def assert_holds_optional(path: Path, name: str, days: list) -> None:
+    """Exactly `days` have the variable, with the values of their files, and 0 where there is no ice."""
+    held = open_days(path)[name].load()
+    has_values = held.notnull().any(("lat", "lon"))
+    assert held["time"].values[has_values].astype("datetime64[D]").tolist() == days
+    np.testing.assert_allclose(held[has_values], expected(name, days), atol=1e-6)
+
+
+@pytest.fixture
+def oisst(aws):
+    aws.files = daily_files(DAYS, optional=True)
+    return aws
+
+
+def test_ice_and_error_are_kept_beside_sst(oisst, tmp_path: Path) -> None:
+    assert get(tmp_path, FEW, variables=BOTH).complete
+    path = tmp_path / "a.zarr"
+    assert_holds(path, FEW)
+    for name in ("ice", "err"):
+        assert_holds_optional(path, name, FEW)
+    with xr.open_zarr(path) as plain:
+        assert plain["ice"].attrs["standard_name"] == "sea_ice_area_fraction"
+        assert plain["err"].attrs["units_metadata"] == "temperature: difference"
+    np.testing.assert_allclose(open_sst(FieldSource(source=str(path))), open_days(path)["sst"])
+    (contents,) = sstcast.status(path)
+    assert (contents.sources, contents.without) == ({"aws": 12}, {})
+
+
+def test_a_store_of_sst_gets_ice_when_asked_and_keeps_it_for_new_days(oisst, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    get(tmp_path, FEW)
+    assert "ice" not in open_days(path)
+    report = get(tmp_path, FEW[:5], variables=ICE)
+    assert (report.fetched, report.without) == (5, {"ice": 7})
+    oisst.seen.clear()
+    report = get(tmp_path, DAYS[:20])  # new days get it, the others not
+    assert oisst.seen
+    assert set(oisst.seen) == {daily_path(date) for date in DAYS[12:20]}
+    assert "without ice: 7 days; fetch them again with --variables sst,ice" in report.lines()
+    assert "  without ice: 7 days; fetch them again with --variables sst,ice" in sstcast.status(path)[0].lines()
+    assert_holds_optional(path, "ice", FEW[:5] + DAYS[12:20])
+    assert "err" not in open_days(path)
+    oisst.seen.clear()
+    get(tmp_path, DAYS[:20], variables=ICE)
+    assert sorted(oisst.seen) == [daily_path(date) for date in FEW[5:]]
+    assert_holds_optional(path, "ice", DAYS[:20])
+    assert_holds(path, DAYS[:20])
+    assert get(tmp_path, DAYS[:20], variables=ICE).lines()[0].endswith("nothing to do, all 20 days are present")
+
+
+def test_preliminary_days_get_ice_and_their_final_versions_keep_it(oisst, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    oisst.files = daily_files(FEW, preliminary=True, optional=True)
+    get(tmp_path, FEW)
+    assert get(tmp_path, FEW, variables=ICE).preliminary == tuple(FEW)
+    assert_holds_optional(path, "ice", FEW)
+    assert_holds(path, FEW, preliminary=tuple(FEW))
+    oisst.files = daily_files(FEW, optional=True)
+    assert get(tmp_path, FEW).fetched == 12
+    assert_holds_optional(path, "ice", FEW)
+    assert_holds(path, FEW)
+
+
+@pytest.mark.parametrize(
+    ("source", "variables", "words"),
+    [
+        ("psl", ICE, "the source psl has no 'ice', but sst; choose among these, or another --source"),
+        ("sample", BOTH, "the source sample has no 'ice', but sst"),
+        ("aws", ("sst", "anom"), "the source aws has no 'anom', but sst, ice, err"),
+    ],
+)
+def test_a_source_without_them_is_refused(tmp_path: Path, source: str, variables, words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        get(tmp_path, FEW, source, variables=variables)
+    assert not (tmp_path / "a.zarr").exists()
+
+
+def test_a_day_whose_file_has_no_ice_is_listed_and_costs_nothing(oisst, tmp_path: Path) -> None:
+    get(tmp_path, FEW)
+    oisst.files |= daily_files(FEW[:1])
+    report = get(tmp_path, FEW, variables=ICE)
+    assert list(report.missing) == FEW[:1]
+    assert report.missing[FEW[0]].startswith("ice only: aws: its file has no ice; ncei: ")
+    assert_holds(tmp_path / "a.zarr", FEW)
+    assert_holds_optional(tmp_path / "a.zarr", "ice", FEW[1:])
+
+
+def test_a_source_of_sst_alone_adds_days_without_ice(oisst, tmp_path: Path, monkeypatch) -> None:
+    get(tmp_path, FEW, variables=ICE)
+    monkeypatch.setattr(Psl, "base", oisst.url)
+    oisst.files["/sst.day.mean.2020.nc"] = yearly_file(DAYS)
+    report = get(tmp_path, DAYS[:14], "psl")
+    assert (report.complete, report.without) == (True, {"ice": 2})
+    assert_holds_optional(tmp_path / "a.zarr", "ice", FEW)
+    assert sstcast.status(tmp_path)[0].sources == {"aws": 12, "psl": 2}
+
+
+@pytest.mark.parametrize("kind", ["mirror", "folder"])
+def test_daily_files_of_mirrors_and_folders_have_ice(server, tmp_path: Path, kind: str) -> None:
+    server.files = daily_files(FEW, optional=True) | {"/sst.day.mean.2020.nc": yearly_file(DAYS)}
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for path, content in daily_files(FEW, optional=True).items():
+        (folder / Path(path).name).write_bytes(content)
+    report = get(tmp_path, FEW, server.url if kind == "mirror" else str(folder), variables=BOTH)
+    assert report.complete
+    assert "/sst.day.mean.2020.nc" not in server.seen
+    for name in ("ice", "err"):
+        assert_holds_optional(tmp_path / "a.zarr", name, FEW)
+
+
+def test_erddap_is_asked_for_all_variables() -> None:
+    request = FetchRequest(FEW[0], FEW[0], "erddap", region=REGION, variables=BOTH)
+    query = unquote(find_source("erddap").open(request)[0].files(FEW[0])[0].partition("?")[2])
+    cut = "[(2020-02-25T12:00:00Z)][(0.0)][(-0.875):(0.875)][(180.125):(181.875)]"
+    assert query == f"sst{cut},ice{cut},err{cut}"
+
+
+def test_the_command_passes_variables_on(oisst, tmp_path: Path, command) -> None:
+    path, options = tmp_path / "a.zarr", ["--start", FEW[0], "--end", FEW[-1], "--region", REGION]
+    assert command("fetch", *options, "--out", path, "--variables", "sst, ice")[0] == 0
+    assert_holds_optional(path, "ice", FEW)
+    assert "err" not in open_days(path)
+    code, _, said = command("fetch", *options, "--out", path, "--variables", "wind")
+    assert code == 2
+    assert "--variables sst,wind: the source aws has no 'wind', but sst, ice, err" in said
+
+
+def test_ice_that_is_no_share_is_refused(tmp_path: Path, oisst, monkeypatch) -> None:
+    monkeypatch.setattr("oisst_server.ice_hundredths", lambda date: np.full((8, 8), 4000, np.int16))
+    oisst.files = daily_files(FEW[:1], optional=True)
+    report = get(tmp_path, FEW[:1], variables=ICE)
+    assert "aws: ice of 40..40 of 1" in report.missing[FEW[0]]
+
+
+class Killed(BaseException):
+    """Nothing in the program under test may catch this, as nothing catches kill -9."""
+
+
+def put_ice(path: Path, days: list) -> None:
+    store = RawStore(path, GRID)
+    with store.writing():
+        fields = {date: np.maximum(ice_hundredths(date), 0) for date in days}
+        store.put(
+            {date: Day(day(date).field, "aws", False, {"ice": field}) for date, field in fields.items()}, days[-1]
+        )
+
+
+def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatch) -> None:
+    rename, moments = Path.replace, 0
+    put(tmp_path / "begun.zarr", EARLY[:12])
+    put_ice(shutil.copytree(tmp_path / "begun.zarr", tmp_path / "whole.zarr"), EARLY)
+    whole = open_days(tmp_path / "whole.zarr").load()
+    while True:
+        countdown = moments
+
+        def stop(self: Path, target: Path) -> Path:
+            nonlocal countdown
+            countdown -= 1
+            if countdown >= 0:
+                return rename(self, target)
+            raise Killed
+
+        async def wait_for_others() -> None:
+            if others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others)
+
+        path = shutil.copytree(tmp_path / "begun.zarr", tmp_path / f"{moments}.zarr")
+        monkeypatch.setattr(Path, "replace", stop)
+        try:
+            put_ice(path, EARLY)
+        except Killed:
+            sync(wait_for_others())
+            monkeypatch.setattr(Path, "replace", rename)
+        else:
+            break
+        held = open_days(path).load()
+        assert held.sizes["time"] >= 12
+        xr.testing.assert_equal(held["sst"], whole["sst"].sel(time=held["time"]))
+        for name in set(held) & {"ice"}:
+            xr.testing.assert_equal(held[name], whole[name].sel(time=held["time"]).where(held[name].notnull()))
+        again = shutil.copytree(path, tmp_path / "again.zarr")
+        put(again, EARLY[12:])  # does not trip over what was begun
+        assert open_days(again).load().sizes["time"] == len(EARLY)
+        shutil.rmtree(again)
+        put_ice(path, EARLY)
+        assert tree(path) == tree(tmp_path / "whole.zarr")
+        moments += 1
+    assert moments > 10
+
+
+def test_a_lost_file_of_ice_is_one_line_and_not_days_without_it(tmp_path: Path) -> None:
+    put_ice(tmp_path / "a.zarr", EARLY)
+    (tmp_path / "a.zarr/ice/1.0.0").unlink()
+    with pytest.raises(SSTCastError, match=r"a\.zarr: cannot be read \(its file ice/1\.0\.0 is missing"):
+        open_days(tmp_path / "a.zarr")
+
+
+def test_ice_is_read_as_a_daily_field_and_sst_is_the_default(oisst, tmp_path: Path) -> None:
+    get(tmp_path, FEW)
+    get(tmp_path, FEW[3:], variables=ICE)
+    read = open_daily(FieldSource(source=str(tmp_path / "a.zarr"), variable="ice"))
+    assert read.attrs["units"] == "1"
+    np.testing.assert_allclose(read[3:], expected("ice", FEW[3:]), atol=1e-6)
+    assert read[:3].isnull().all()
+    sst = open_daily(FieldSource(source=str(tmp_path / "a.zarr")))
+    np.testing.assert_allclose(sst, open_days(tmp_path / "a.zarr")["sst"], atol=1e-5)
