@@ -46,7 +46,8 @@ def test_every_option_of_a_command_is_an_argument_of_its_function() -> None:
         if name in ONLY_PRINTED:
             continue
         arguments = inspect.signature(getattr(sstcast, name)).parameters
-        only_python = {key for key, argument in arguments.items() if str(argument.annotation).startswith("xr.")}
+        objects = ("xr.", "Mapping[str, xr.")
+        only_python = {key for key, argument in arguments.items() if str(argument.annotation).startswith(objects)}
         assert {option.name for option in command.params} == arguments.keys() - only_python
         for option in command.params:
             default = arguments[option.name].default

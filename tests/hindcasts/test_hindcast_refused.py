@@ -11,7 +11,7 @@ import pytest
 import yaml
 from small_hindcast import EVERY, plan, system, write_ocean
 
-from sstcast import workers
+from sstcast import dask_schedulers, workers
 from sstcast.api.data import trainable
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
@@ -133,7 +133,7 @@ def test_command_lines(
     arguments: list[str],
     words: str,
 ) -> None:
-    monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "1s")
+    monkeypatch.setattr(dask_schedulers, "CONNECT_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     fails([words], "hindcast", *arguments)
 

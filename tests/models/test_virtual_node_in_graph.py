@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(SSTCastError, match="one layer would not use the virtual node"):
         MPNN(D, 1, virtual_node="graph")
     for virtual_node in (False, "graph"):
-        with pytest.raises(SSTCastError, match="virtual_hidden: no perceptron has them"):
+        with pytest.raises(SSTCastError, match="virtual_hidden: no virtual node has a perceptron"):
             MPNN(D, 2, virtual_node=virtual_node, virtual_hidden=4)
     model = MPNN(D, 3, virtual_node=True, virtual_hidden=5)
     assert [part.mlp[0].weight.shape for part in model.virtual_nodes] == [(5, D), (5, D)]

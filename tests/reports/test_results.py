@@ -103,7 +103,7 @@ def test_a_region_without_cells_is_refused(evaluated: Run) -> None:
 def test_every_map_has_a_file(evaluated: Run) -> None:
     results = Results(evaluated.folder)
     names = [one.name for functions in catalogue.MAPS.values() for draw in functions for one in draw(results)]
-    assert names == ["rmse", "skill", "bias", "forecast", "best", "worst"]
+    assert names == ["rmse", "skill", "bias", "heatwave-days", "forecast", "best", "worst"]
 
 
 def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
