@@ -23,6 +23,17 @@ from sstcast.scores.evaluate import evaluate
 Command = Callable[..., tuple[int, str, str]]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: run with --slow, or with make test SLOW=--slow"))
+
+
 @pytest.fixture(scope="session")
 def sst_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small ocean as a NetCDF file."""

@@ -39,6 +39,7 @@ def insert(file: Path, after: str, text: str) -> None:
     file.write_text(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -142,6 +142,7 @@ def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path
     assert states[0][1] == states[1][1]
 
 
+@pytest.mark.slow
 def test_a_hindcast_and_combinations_read_a_field(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     systems = config(place, "with"), config(place, "sst", source=None)
@@ -239,6 +240,7 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
             sstcast.forecast(run, "2007-12-31")
 
 
+@pytest.mark.slow
 def test_perfect_forecasts_are_called_so_with_every_score(place: Path, command: Any) -> None:
     with refused("wind.nc", "perfect: true"):
         sstcast.train(config(place, "refused", kind="forecast", delay=0))

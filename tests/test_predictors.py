@@ -132,6 +132,7 @@ def test_unknown_values_change_no_bit_of_any_forecast(place: Path, run: Run) -> 
     assert early == late
 
 
+@pytest.mark.slow
 def test_a_hindcast_takes_systems_with_and_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     systems = config(place, "with"), config(place, "sst", index=None)
@@ -188,6 +189,7 @@ def test_an_index_may_grow_but_not_change(place: Path) -> None:
         sstcast.train(config(place, "growing-2", index="growing.csv").model_copy(update={"name": "growing"}))
 
 
+@pytest.mark.slow
 def test_other_regions_scores_of_files_and_combinations(place: Path, run: Run, alone: Run) -> None:
     sstcast.evaluate(run)
     there = sstcast.evaluate(run, region="170.5,173,-12,-10").value

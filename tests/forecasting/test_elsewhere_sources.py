@@ -80,6 +80,7 @@ def test_a_forecast_from_a_past_day_is_of_the_days_up_to_it(run: Run, years: Pat
         xr.testing.assert_equal(past[name].variable, now[name].variable)
 
 
+@pytest.mark.slow
 def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Path) -> None:
     """Errors name the options, and with these the forecast is that of the same days as plain degC."""
     plain = xr.load_dataset(years)["sst"]
@@ -113,6 +114,7 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
         assert transferred_data(run, FieldSource(source=small), to_forecast=True).box.tile == (rows, cols)
 
 
+@pytest.mark.slow
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
     file, new = forecast(run.folder, days=FieldSource(source=years))
     assert new

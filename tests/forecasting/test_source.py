@@ -113,6 +113,7 @@ def test_the_file_names_them_and_is_made_anew_when_they_are_final(run_yaml: Path
         assert held.attrs["data"].endswith("preliminary days: none")
 
 
+@pytest.mark.slow
 def test_days_that_became_final_do_not_stop_a_system_fitted_to_newer_days(run_yaml: Path, tmp_path: Path) -> None:
     store = put(tmp_path / "a.zarr", dt.date(1997, 1, 1), 5)
     splits = "{train: [1997, 1999], validation: [2000, 2000], test: [2001, 2001]}"

@@ -356,6 +356,7 @@ def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> N
     assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
 
 
+@pytest.mark.slow
 def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
 PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
 
 
+@pytest.mark.slow
 def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -120,6 +120,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
         assert found[week, 0] == pytest.approx(best.x[0], abs=5e-3)
 
 
+@pytest.mark.slow
 def test_another_system_is_combined_too(combined: Plan) -> None:
     """The combinations are made anew; a name that a system has had is refused before anything is trained."""
     third = system("third", "ridge", options={})

@@ -130,6 +130,7 @@ def test_days_that_change_between_prepare_and_evaluate(
         sstcast.forecast(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("etags", [True, False])
 def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], etags: bool) -> None:
     """Of 1,461 days in 15 chunks, `forecast` reads the new ones and the last 60 again, `prepare` all."""

@@ -72,6 +72,7 @@ def test_scores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
     np.testing.assert_array_equal(sstcast.load(run).forecast(days["sst"])["sst"], expected["sst"])
 
 
+@pytest.mark.slow
 def test_a_file_is_scored_with_an_object(days: xr.Dataset) -> None:
     run = trained(days)
     sstcast.evaluate(run)
@@ -121,6 +122,7 @@ def test_an_object_that_has_grown_is_forecast_from(days: xr.Dataset) -> None:
     assert sstcast.forecast(run, "2004-12-31").path.name == "forecast-2004-12-31.nc"
 
 
+@pytest.mark.slow
 def test_another_ocean_is_an_object_too(days: xr.Dataset) -> None:
     """For a run made from a file, an object is another source, with the numbers of that file."""
     sstcast.init("days.nc", "run.yaml")
@@ -167,6 +169,7 @@ def test_what_is_no_source(days: xr.Dataset) -> None:
         sstcast.train(resume=run.folder, source=days)
 
 
+@pytest.mark.slow
 def test_hindcasts_take_an_object(days: xr.Dataset) -> None:
     sstcast.init(days, "run.yaml")
     sstcast.init("days.nc", "file.yaml")

@@ -108,6 +108,7 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
         np.testing.assert_allclose(reported[name], by_date, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_have_the_errors_of_runs_one_by_one(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

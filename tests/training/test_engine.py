@@ -92,6 +92,7 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
     assert curve["train_loss"].tolist() == pytest.approx([loss for loss, _ in losses], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_two_processes_train_like_one(run_yaml: Path) -> None:
     options = ["training.epochs=1", "training.windows_per_epoch=60", "training.accumulate=2"]
     alone, _ = train(*setup(run_yaml, *options))
