@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport
 
-LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
+LOG_LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
 USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 MAX_MESSAGE_CHARS = 2000  # characters of an error message
 # The type of an option, by the first type in the argument's annotation; all other options are text.
@@ -101,14 +101,14 @@ app = typer.Typer(
 def main() -> None:
     """Run `sstcast`. Print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
-    LOG.setLevel(next((level for option, level in LEVELS.items() if option in sys.argv), logging.INFO))
+    LOG.setLevel(next((level for option, level in LOG_LEVELS.items() if option in sys.argv), logging.INFO))
     for name in ("stdout", "stderr"):  # None if the caller has closed it
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to show ° or the bytes of a path
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LEVELS)])
+        code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LOG_LEVELS)])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if debug:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sstcast.figures.tables import Sheet
 
-COLUMNS = {
+SCORE_COLUMNS = {
     "hit_rate": "hit rate",
     "false_alarm_ratio": "false alarms",
     "success_index": "success index",
@@ -22,7 +22,7 @@ def events(metrics: dict[str, Any], label: str) -> list[Sheet]:
     rows = [
         (
             label if name == "model" else name,
-            [_text(of[key]) for key in COLUMNS] + [_text(of["by_category"][name]) for name in categories],
+            [_text(of[key]) for key in SCORE_COLUMNS] + [_text(of["by_category"][name]) for name in categories],
         )
         for name, of in found.items()
     ]
@@ -31,7 +31,7 @@ def events(metrics: dict[str, Any], label: str) -> list[Sheet]:
         "warned of, share of warnings without an event, critical success index, mean absolute errors of onset and "
         "end among hits, and hit rate by category of the event"
     )
-    return [Sheet(title, [*COLUMNS.values(), *categories], rows)]
+    return [Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)]
 
 
 def _text(score: dict[str, Any]) -> str:

@@ -13,9 +13,9 @@ from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.ocean.heat_stress import (
     DHW_DAYS,
-    LEVELS,
     MMM,
     NOT_KNOWN,
+    STRESS_LEVELS,
     degree_heating_weeks,
     stress_level,
 )
@@ -91,7 +91,7 @@ def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
 
     Returns `maximum_monthly_mean(lat, lon)`, `dhw_now(lat, lon)`, that of the last day of history, `dhw(lead, lat,
     lon)`, the mean of the samples, `dhw_quantile(lead, quantile, lat, lon)` at 10 and 90 %, and
-    `stress_probability(lead, stress, lat, lon)`, the probability of each of the `LEVELS`.
+    `stress_probability(lead, stress, lat, lon)`, the probability of each of the `STRESS_LEVELS`.
 
     Raises SSTCastError, naming the file `where`, if it lacks samples, the MMM, or any of the 84 days before it.
     """
@@ -112,7 +112,7 @@ def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
     mean = np.full((leads, *shape), np.nan, np.float32)
     quantiles = np.full((leads, len(DHW_QUANTILES), *shape), np.nan, np.float32)
     probability, now = (
-        np.full((leads, len(LEVELS), *shape), np.nan, np.float32),
+        np.full((leads, len(STRESS_LEVELS), *shape), np.nan, np.float32),
         np.full(shape, np.nan, np.float32),
     )
     for row in range(shape[0]):  # the samples of one row of cells fit in memory
@@ -124,7 +124,7 @@ def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
         mean[:, row] = dhw.mean(1)
         quantiles[:, :, row] = np.moveaxis(np.quantile(dhw, DHW_QUANTILES, axis=1, method=HAZEN), 0, 1)
         known = (level != NOT_KNOWN).all(1)
-        for number in range(len(LEVELS)):
+        for number in range(len(STRESS_LEVELS)):
             probability[:, number, row] = np.where(known, (level == number).mean(1), np.nan)
     cells = ("lat", "lon")
     return xr.Dataset(
@@ -138,7 +138,7 @@ def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
         {
             **{axis: forecast[axis] for axis in ("init_time", "lead", "valid_time", *cells)},
             "quantile": list(DHW_QUANTILES),
-            "stress": list(LEVELS),
+            "stress": list(STRESS_LEVELS),
         },
     )
 

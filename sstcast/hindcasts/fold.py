@@ -31,7 +31,7 @@ from sstcast.scores.combine import combine, error_products
 from sstcast.scores.score_files import recipe_of_scores
 from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
 from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
-from sstcast.scores.terciles import WEEK
+from sstcast.scores.terciles import WHOLE_WEEK
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write, write_zarr
@@ -220,8 +220,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
-    if not all(WEEK in table.dims for table in tables):  # of an earlier version
-        tables = [table.drop_dims(WEEK, errors="ignore") for table in tables]
+    if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
+        tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
     systems, warnings = (
         xr.concat(
             [table.drop_dims(absent_dim) for table in tables],

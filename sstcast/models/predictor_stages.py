@@ -30,7 +30,7 @@ from sstcast.models.linear import Ridge, both
 from sstcast.models.ridge_inputs import Sums, lagged_means, lagged_means_of, means_count
 
 BLOCKS = 5  # of consecutive years, each of which is forecast from the others
-SMALLEST = 1e-6  # of the rows: a penalty that keeps the map from SST to a field solvable
+MIN_PENALTY_SHARE = 1e-6  # of the rows: a penalty that keeps the map from SST to a field solvable
 
 
 class Stage(ABC):
@@ -134,7 +134,7 @@ class GridStage(Stage):
         """Return the weights of the departures of the first `count` inputs from what the others tell of them."""
         gram, rows = sums.gram, sums.gram[-1, -1].clamp(min=1)
         field, sst = slice(count), slice(count, None)
-        beside = gram[sst, sst] + SMALLEST * rows * torch.eye(len(gram) - count, dtype=torch.float64)
+        beside = gram[sst, sst] + MIN_PENALTY_SHARE * rows * torch.eye(len(gram) - count, dtype=torch.float64)
         told = torch.linalg.solve(beside, gram[sst, field])  # of the field by SST
         departures = gram[field, field] - gram[field, sst] @ told
         ridge = departures + penalty * rows * torch.eye(count, dtype=torch.float64)

@@ -18,7 +18,7 @@ from sstcast.ocean.splits import complete_years
 FIRST_YEAR, LAST_YEAR, EVALUATED_AT = 1985, 2012, 1988.286
 DHW_DAYS, WEEK = 84, 7
 LEAST_HOTSPOT = 1.0  # degC, of the HotSpots that DHW sums
-LEVELS = ("no stress", "watch", "warning", *(f"alert level {level}" for level in range(1, 6)))
+STRESS_LEVELS = ("no stress", "watch", "warning", *(f"alert level {level}" for level in range(1, 6)))
 ALERTS_FROM = (4.0, 8.0, 12.0, 16.0, 20.0)  # degC weeks, from which alert levels 1 to 5 begin
 NOT_KNOWN = -1  # the level of days without a value, or with fewer than 83 days before them
 MMM = "maximum_monthly_mean"
@@ -83,7 +83,7 @@ def degree_heating_weeks(sst: Array, mmm: Array) -> Array:
 
 
 def stress_level(hotspot: Array, dhw: Array) -> NDArray[np.int8]:
-    """Return the level of stress as an index of `LEVELS`, `NOT_KNOWN` where `hotspot` or `dhw` is NaN.
+    """Return the level of stress as an index of `STRESS_LEVELS`, `NOT_KNOWN` where `hotspot` or `dhw` is NaN.
 
     A HotSpot of at most 0 is no stress, and below 1 degC a watch. From 1 degC on, DHW decides.
     """

@@ -21,7 +21,7 @@ MEASURES = tuple(
 RATES = ("onset_rate", "decline_rate")
 DATES = ("start", "peak", "end")
 CATEGORY_DAYS = tuple(f"days_{category}" for category in CATEGORIES[1:])
-COLUMNS = (*DATES, "duration", *MEASURES, *RATES, "category", *CATEGORY_DAYS)
+EVENT_COLUMNS = (*DATES, "duration", *MEASURES, *RATES, "category", *CATEGORY_DAYS)
 
 Array = NDArray[np.floating]
 Table = dict[str, NDArray[Any]]
@@ -50,7 +50,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
         cold: whether to look for cold spells, below the threshold.
 
     Returns:
-        The days, and the `COLUMNS` by event in order of series and start, with the number of its `series`.
+        The days, and the `EVENT_COLUMNS` by event in order of series and start, with the number of its `series`.
         `start`, `peak` and `end` are positions of days. The peak is the first of the most extreme days. Rates in
         degC a day are from half a day before the event to its peak, and to half a day after it. They are NaN for
         an event that begins on the first day or ends on the last. The category is that of the most severe day, and
@@ -66,7 +66,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     value, normal, limit = (field[day, series].astype(np.float64) for field in (sst, climatology, threshold))
     days = EventDays(series, day, value - normal, first)
     if not len(first):
-        return days, {name: np.zeros(0) for name in ("series", *COLUMNS)}
+        return days, {name: np.zeros(0) for name in ("series", *EVENT_COLUMNS)}
     duration = np.diff(first, append=len(day))
     last = first + duration - 1
     table: Table = {"series": series[first], "start": day[first], "end": day[last], "duration": duration}
@@ -92,7 +92,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     table["category"] = np.maximum.reduceat(category, first)
     for number, name in enumerate(CATEGORY_DAYS, 1):
         table[name] = np.add.reduceat((category == number).astype(np.intp), first)
-    return days, {name: table[name] for name in ("series", *COLUMNS)}
+    return days, {name: table[name] for name in ("series", *EVENT_COLUMNS)}
 
 
 def _measures(

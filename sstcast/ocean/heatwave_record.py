@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.fill_values import mask_constant_cells
 from sstcast.ocean.grid import check_places, crop, sorted_eastward
-from sstcast.ocean.heatwave_events import CATEGORY_DAYS, COLUMNS, DATES, EventDays, Table, find_events
+from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
 from sstcast.ocean.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
 from sstcast.ocean.plausible import checked
@@ -83,7 +83,7 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
     of_year = {name: scratch_array((len(years), *sst.shape[1:])) for name in BY_YEAR}
     for field in of_year.values():
         field[:] = np.nan
-    columns = {name: GrowingArray("i4" if name in (*DATES, *COUNTS) else "f8") for name in COLUMNS}
+    columns = {name: GrowingArray("i4" if name in (*DATES, *COUNTS) else "f8") for name in EVENT_COLUMNS}
     cells, counts = GrowingArray("i8"), GrowingArray("i4")
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
     for south in range(0, sst.sizes["lat"], rows):
@@ -102,7 +102,7 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
             sums = _by_year(days, year - years[0], defined)
             for name, field in of_year.items():
                 field.reshape(len(years), -1)[:, block["cell"].values] = sums[name]
-            for name in COLUMNS:
+            for name in EVENT_COLUMNS:
                 columns[name].append(table[name])
             cells.append(block["cell"].values)
             counts.append(np.bincount(table["series"].astype(np.intp), minlength=len(part)))

@@ -1,9 +1,9 @@
 """Reads observations of sea surface temperature at points: of drifters, moorings, floats and ships.
 
 A CSV or NetCDF file has a time, a latitude, a longitude and a temperature for each observation, and perhaps
-platform, type of platform, depth and quality flag. `COLUMNS` lists the names known, of iQuam (Xu and Ignatov 2014,
-J. Atmos. Oceanic Technol. 31), of the Global Drifter Program and of common tables. Parquet needs the extra of this
-name.
+platform, type of platform, depth and quality flag. `COLUMN_NAMES` lists the names known, of iQuam (Xu and Ignatov
+2014, J. Atmos. Oceanic Technol. 31), of the Global Drifter Program and of common tables. Parquet needs the extra
+of this name.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset
 from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import digest
 
-COLUMNS = {  # what a column holds, and its names in files, in lower case
+COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
     "time": ("time", "datetime", "date_time", "date", "timestamp", "obs_time"),
     "lat": ("lat", "latitude"),
     "lon": ("lon", "longitude", "long"),
@@ -50,7 +50,7 @@ IQUAM_TYPES = (
 # The flags of good values: iQuam's and GHRSST's best level, and IOC's good and probably good.
 GOOD = {"quality_level": (5,), **dict.fromkeys(("quality", "quality_flag", "qc", "sst_qc", "flag"), (1, 2))}
 DRIFTER_ERROR = 0.3  # degC, of a drifter and of its place in the cell and the day
-DEEPEST = 10.0  # metres, below which a temperature is not of the surface
+MAX_DEPTH_METRES = 10.0  # metres, below which a temperature is not of the surface
 GIVE = "give a CSV or NetCDF file with time, lat, lon and sst (docs/evaluation.md)"
 DAY = np.timedelta64(1, "D")
 
@@ -110,7 +110,7 @@ class PointObservations:
             good = GOOD[names["quality"].lower()]
             checks[f"with a quality flag other than {' or '.join(map(str, good))}"] = table["quality"].isin(good)
         if "depth" in table:
-            checks[f"deeper than {DEEPEST:g} m"] = ~(table["depth"].abs() > DEEPEST)
+            checks[f"deeper than {MAX_DEPTH_METRES:g} m"] = ~(table["depth"].abs() > MAX_DEPTH_METRES)
         if hours is not None:
             local = (table["time"].dt.hour + table["time"].dt.minute / 60 + table["lon"] / 15) % 24
             checks[f"outside {hours[0]:g} to {hours[1]:g} h local time"] = (local - hours[0]) % 24 < (
@@ -217,13 +217,13 @@ def _read(path: Path) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:
             raw = pd.read_csv(path, comment="#", skipinitialspace=True, low_memory=False)
     lower = {str(name).strip().lower(): name for name in raw.columns}
     second = {}
-    time_name = next((lower[name] for name in COLUMNS["time"] if name in lower), None)
+    time_name = next((lower[name] for name in COLUMN_NAMES["time"] if name in lower), None)
     if len(raw) and time_name is not None and str(raw[time_name].iloc[0]).strip().upper() == "UTC":  # of ERDDAP
         second = {name: str(raw[name].iloc[0]) for name in raw.columns}
         raw = raw.iloc[1:].reset_index(drop=True)
     names = {
         key: str(lower[name])
-        for key, known in COLUMNS.items()
+        for key, known in COLUMN_NAMES.items()
         for name in [next((name for name in known if name in lower), "")]
         if name
     }

@@ -24,7 +24,7 @@ from sstcast.storage.stores import open_written
 
 LAYOUT = 1
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
+READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
 
 Days = NDArray[np.datetime64]
 
@@ -50,7 +50,7 @@ class StoredPredictor(ABC):
     def __init__(self, name: str, data: DataConfig, folder: Path) -> None:
         self.name, self.config, self.data = name, data.predictors[name], data
         path, source = self.config.path, self.config.source
-        keys = [getattr(self.config, key) for key in KEYS]
+        keys = [getattr(self.config, key) for key in READING_KEYS]
         is_name = is_object(path) or isinstance(path, Address) or source == "sample"
         keys.insert(1, source if is_name else str(path.resolve()))
         self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
@@ -80,7 +80,7 @@ class StoredPredictor(ABC):
 
         Raises SSTCastError if the source cannot be read or does not serve.
         """
-        recipe = {key: getattr(self.config, key) for key in KEYS}
+        recipe = {key: getattr(self.config, key) for key in READING_KEYS}
         recipe |= {"layout": LAYOUT, "files": self.source_state()} | self.recipe(cube)
         clear_leftovers(self.path)
         absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()

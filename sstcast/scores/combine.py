@@ -22,7 +22,7 @@ from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
 from sstcast.training.data_record import record_of
 
-KEYS = (*OCEAN_KEYS, "horizon")
+COMPARED_KEYS = (*OCEAN_KEYS, "horizon")
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 
@@ -158,7 +158,9 @@ def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     remedy = "combine runs that were trained on the same days of the same ocean"
     for other_run in runs[1:]:
         have_records = all(record_of(run.recorded[0]) for run in (first_run, other_run))
-        keys = KEYS if have_records else ("source", *KEYS)  # without digests, compare the source's name
+        keys = (
+            COMPARED_KEYS if have_records else ("source", *COMPARED_KEYS)
+        )  # without digests, compare the source's name
         check_same(first_run, other_run, keys, DIGESTS, remedy)
     oceans = [ocean for run in runs for ocean in run.config.also]
     return validate(

@@ -12,7 +12,7 @@ from sstcast.scores.metrics import Metric, Statistic
 
 PIT_BINS = 20  # in the PIT histogram
 ROUNDING_DEGREES = 0.005  # degC, half of the resolution of OISST
-SMALLEST = 1e-9  # probability, to divide by
+MIN_PROBABILITY = 1e-9  # probability, to divide by
 FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
 
 Array = NDArray[np.floating]
@@ -88,7 +88,7 @@ class Gaussian:
         at = self._at_lowest(truth)
         above = np.where(at, 0, weights)
         position = np.where(truth < self.lowest, 0, position)
-        bins = np.maximum(self._below(at), SMALLEST)[:, None] * PIT_BINS
+        bins = np.maximum(self._below(at), MIN_PROBABILITY)[:, None] * PIT_BINS
         shares = np.clip(bins - np.arange(PIT_BINS), 0, 1) / bins
         return np.bincount(position.ravel(), above.ravel(), minlength=PIT_BINS) + weights[at] @ shares
 

@@ -34,7 +34,7 @@ from sstcast.scores.indices import covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.points import BLOCK, PointTables
 from sstcast.scores.systems import System
-from sstcast.scores.terciles import WEEK, TercileTables
+from sstcast.scores.terciles import WHOLE_WEEK, TercileTables
 from sstcast.storage.scratch import scratch_array
 
 THREADS = 2  # each adds to tables of its own; NumPy releases the interpreter lock during array operations
@@ -353,7 +353,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
     # An area has none with too few training days for samples, and weeks are not in files of earlier versions.
-    for dim in ("area", WEEK):
+    for dim in ("area", WHOLE_WEEK):
         if not all(dim in fold.dims for fold in folds):
             folds = [fold.drop_dims(dim, errors="ignore") for fold in folds]
     by_date = xr.concat(

@@ -287,7 +287,7 @@ def _warnings(tables: xr.Dataset) -> Scores:
 
 def _terciles(tables: xr.Dataset) -> Scores:
     """Return how often each third came, and the scores of their probabilities for each system and reference."""
-    if terciles.WEEK not in tables.dims:
+    if terciles.WHOLE_WEEK not in tables.dims:
         return {}
     parts, by_third = _parts(terciles.by_date(tables), terciles.RPS), terciles.scores(tables)
     parts.pop("by_lead")
@@ -301,7 +301,10 @@ def _terciles(tables: xr.Dataset) -> Scores:
     observed, defined = (
         tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
     )
-    rates = {"all": observed.sum(terciles.WEEK) / defined.sum(terciles.WEEK), "by_week": observed / defined}
+    rates = {
+        "all": observed.sum(terciles.WHOLE_WEEK) / defined.sum(terciles.WHOLE_WEEK),
+        "by_week": observed / defined,
+    }
     came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
     return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
 
@@ -353,7 +356,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
-    if terciles.WEEK in tables.dims:
+    if terciles.WHOLE_WEEK in tables.dims:
         losses["rps"] = (
             terciles.by_date(tables)["rps"]
             .reindex(lead=tables["lead"])

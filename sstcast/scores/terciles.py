@@ -29,7 +29,7 @@ from sstcast.scores.metrics import Metric, Statistic
 
 STEPS = 100  # of a probability, in the histogram
 RELIABILITY_BINS = 10
-WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
+WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
@@ -157,16 +157,16 @@ class TercileTables:
         share of the area, and `tercile_defined_by_date` is the sum of these shares. `tercile_cases` are weights of
         cases, and `tercile_probability` the sums of their probabilities.
         """
-        dims = ("system", WEEK, "tercile", "tercile_step", "occurred")
+        dims = ("system", WHOLE_WEEK, "tercile", "tercile_step", "occurred")
         return xr.Dataset(
             {
-                "tercile_rps_by_date": (("system", INIT_TIME, WEEK), self.rps),
-                "tercile_defined_by_date": ((INIT_TIME, WEEK), self.defined),
-                "tercile_observed_by_date": (("tercile", INIT_TIME, WEEK), self.observed),
+                "tercile_rps_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps),
+                "tercile_defined_by_date": ((INIT_TIME, WHOLE_WEEK), self.defined),
+                "tercile_observed_by_date": (("tercile", INIT_TIME, WHOLE_WEEK), self.observed),
                 "tercile_cases": (dims, self.cases),
                 "tercile_probability": (dims, self.sums),
             },
-            {"system": self.systems, WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
+            {"system": self.systems, WHOLE_WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
 
@@ -200,11 +200,11 @@ def by_date(tables: xr.Dataset) -> dict[str, xr.DataArray]:
 def _by_lead(tables: xr.Dataset, name: str) -> xr.DataArray:
     """Return a table by `lead`, the middle day of each week, with the coordinates of this day."""
     field = tables[name].astype(float)
-    days = 1 + middle_of_weeks(tables.sizes["lead"])[: field.sizes[WEEK]]
+    days = 1 + middle_of_weeks(tables.sizes["lead"])[: field.sizes[WHOLE_WEEK]]
     coordinates = tables[["season", "fold"]].sel(lead=days)
     if "third" in tables.coords:
         coordinates = coordinates.assign_coords(third=tables["third"])
-    return field.rename({WEEK: "lead"}).assign_coords(lead=days).assign_coords(coordinates.coords)
+    return field.rename({WHOLE_WEEK: "lead"}).assign_coords(lead=days).assign_coords(coordinates.coords)
 
 
 def scores(tables: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -218,12 +218,12 @@ def scores(tables: xr.Dataset) -> dict[str, xr.DataArray]:
             frequency and the share of cases, `(system, tercile, bin)`.
     """
     cases = tables["tercile_cases"].rename(tercile_step="probability")
-    total = cases.sum(WEEK)
+    total = cases.sum(WHOLE_WEEK)
 
     def area(counts: xr.DataArray) -> xr.DataArray:
         return roc_area(*(counts.sel(occurred=occurred, drop=True) for occurred in (0, 1)))
 
-    sums = tables["tercile_probability"].sum((WEEK, "occurred")).rename(tercile_step="probability")
+    sums = tables["tercile_probability"].sum((WHOLE_WEEK, "occurred")).rename(tercile_step="probability")
     binned = [
         field.coarsen(probability=STEPS // RELIABILITY_BINS).sum().rename(probability="bin").drop_vars("bin")
         for field in (total.sum("occurred"), total.sel(occurred=1, drop=True), sums)

@@ -19,7 +19,7 @@ from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heat_stress import LEVELS, stress_level
+from sstcast.ocean.heat_stress import STRESS_LEVELS, stress_level
 from sstcast.ocean.heatwave_events import find_events
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.ocean.places import Places
@@ -250,7 +250,7 @@ def test_heat_stress_in_a_forecast_is_that_of_its_samples(forecasted: xr.Dataset
         assert float(at["dhw"]) == pytest.approx(dhw.mean(), abs=0.01)
         np.testing.assert_allclose(at["dhw_quantile"], np.quantile(dhw, (0.1, 0.9), method="hazen"), atol=0.01)
         level = stress_level(last[-1], dhw)
-        expected = [(level == number).mean() for number in range(len(LEVELS))]
+        expected = [(level == number).mean() for number in range(len(STRESS_LEVELS))]
         np.testing.assert_allclose(at["stress_probability"], expected, atol=0.011)
     assert float(cell["dhw_now"]) == pytest.approx(
         np.where(hotspot[:84, 0] >= 1, hotspot[:84, 0], 0).sum() / 7, abs=0.01

@@ -11,7 +11,7 @@ import xarray as xr
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.ocean.heat_stress import (
-    LEVELS,
+    STRESS_LEVELS,
     MonthlyYears,
     degree_heating_weeks,
     maximum_monthly_mean,
@@ -28,7 +28,7 @@ def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:
     np.testing.assert_allclose(dhw[[83, 99, 100, 106, 129, 145]], [0, 0, 2 / 7, 2, 60 / 7, 60 / 7])
     np.testing.assert_allclose(dhw[[183, 184, 199]], [60 / 7, 58 / 7, 28 / 7])  # day 100 leaves after 84 days
     level = stress_level(sst[:, 0] - 28, dhw)
-    assert [LEVELS[level[day]] for day in (90, 145, 106, 119, 129)] == [
+    assert [STRESS_LEVELS[level[day]] for day in (90, 145, 106, 119, 129)] == [
         "no stress",
         "watch",
         "warning",
@@ -37,7 +37,7 @@ def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:
     ]
     assert level[82] == -1
     higher = stress_level(np.full(5, 1.0), np.array([3.99, 4, 12, 16, 20]))
-    assert [LEVELS[number] for number in higher] == [
+    assert [STRESS_LEVELS[number] for number in higher] == [
         "warning",
         *(f"alert level {number}" for number in (1, 3, 4, 5)),
     ]
