@@ -18,13 +18,12 @@ import json
 import math
 import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +121,10 @@ def rates(device: torch.device, size: int, least: float) -> tuple[float, float]:
     )
 
 
-def measure(preset: Path, windows: Windows, options: argparse.Namespace) -> Row:
-    """Train the preset's model on windows of noise, and measure its steps."""
+def measure(
+    preset: Path, windows: Windows, options: argparse.Namespace, ready: Callable[[], object] = lambda: None
+) -> Row:
+    """Train the preset's model on windows of noise, call `ready`, and measure steps."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "runs": folder,
@@ -159,10 +160,12 @@ def measure(preset: Path, windows: Windows, options: argparse.Namespace) -> Row:
         def step() -> None:
             trainer._step(next(order))
 
+        gpu = busy(step)
+        ready()
         return Row(
             operations=operations.get_total_flops(),
             moved=moved,
-            gpu=busy(step),
+            gpu=gpu,
             step=elapsed(step, options.least),
             trainer=1000 * epoch / trainer.steps,
             start=whole - EPOCHS * epoch,
@@ -184,15 +187,30 @@ def rival(name: str, options: argparse.Namespace) -> tuple[float, float | None]:
 
 
 def side_by_side(name: str, jobs: int, options: argparse.Namespace) -> float:
-    """Return the windows a second of so many trainings that run at the same time."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"{number}.json" for number in range(jobs)]
-        command = [sys.executable, __file__, "--only", name, "--precision", options.precision, "--no-rivals"]
-        command += ["--device", options.device, "--steps", str(options.steps), "--least", "0.1", "--keep"]
-        running = [subprocess.Popen([*command, str(file)], stdout=subprocess.DEVNULL) for file in files]
-        if sum(process.wait() for process in running):
-            raise SystemExit(f"one of {jobs} trainings failed")
-        return sum(1000 * BATCH / json.loads(file.read_text())[name]["trainer"] for file in files)
+    """Return the windows a second of so many trainings in processes that start their steps together."""
+    spawning = get_context("spawn")
+    barrier, times = spawning.Barrier(jobs), spawning.SimpleQueue()
+    running = [spawning.Process(target=_put_step, args=(name, options, barrier, times)) for _ in range(jobs)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+    if any(process.exitcode for process in running):
+        raise SystemExit(f"one of {jobs} trainings failed")
+    return sum(1000 * BATCH / times.get() for _ in running)
+
+
+def _put_step(name: str, options: argparse.Namespace, barrier: Any, times: Any) -> None:
+    try:
+        row = measure(options.presets / f"{name}.yaml", random_windows(_size(options)), options, barrier.wait)
+    except BaseException:
+        barrier.abort()  # the others would wait forever
+        raise
+    times.put(row.step)
+
+
+def _size(options: argparse.Namespace) -> Size:
+    return Size(rows=options.tile[0], columns=options.tile[1])
 
 
 def cells(name: str, row: Row, rate: float, bandwidth: float) -> str:
@@ -236,13 +254,12 @@ def main(arguments: list[str] | None = None) -> None:
     heads = ["model", "operations", "bytes", "GPU", "step", "trainer", "step/GPU", "trainer/step"]
     heads += ["eager PyG", "compiled PyG", "memory, GB", "start, s"]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
-    size = Size(rows=options.tile[0], columns=options.tile[1])
     kept = json.loads(options.keep.read_text()) if options.keep is not None and options.keep.exists() else {}
     rows = {name: Row(**kept[name]) for name in options.only if name in kept}
     for name in options.only:
         if name not in rows:
             torch._dynamo.reset()
-            row = measure(options.presets / f"{name}.yaml", random_windows(size), options)
+            row = measure(options.presets / f"{name}.yaml", random_windows(_size(options)), options)
             if options.rivals and name in SYSTEMS:
                 row.eager, row.compiled = rival(name, options)
             rows[name] = row
