@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # Train two models and compare them
+# # Train networks and compare them
 #
 # Does a graph network gain from a *virtual node*, which exchanges messages with every node of a tile? This notebook
 # draws the graph, and trains networks that differ only in this node, alone and on a linear base. It compares them with
