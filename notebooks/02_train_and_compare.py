@@ -12,7 +12,7 @@
 # ---
 
 # %% [markdown]
-# # Train two models and compare them
+# # Train networks and compare them
 #
 # Does a graph network gain from a *virtual node*, which exchanges messages with every node of a tile? This notebook
 # draws the graph, and trains networks that differ only in this node, alone and on a linear base. It compares them with
@@ -73,7 +73,8 @@ plt.show()
 # output to the forecast of a multiscale ridge.
 
 # %%
-PLACES = ["runs=../runs", "data.directory=../data/prepared", "data.region=tasman-south-east"]
+PLACES = ["runs=../runs", "data.directory=../data/prepared"]
+OCEAN = ["data.region=tasman-south-east", "data.splits.test=[2016, 2016]"]
 SHORT = [
     "model.width=32",
     "model.layers=2",
@@ -86,7 +87,7 @@ runs = {
     name if base == "persistence" else f"{name} on a linear base": sstcast.train(
         sstcast.load_config(
             "configs/mpnn-vn.yaml",
-            [*PLACES, *SHORT, f"model.name={name}", f"model.base={base}", f"name=notebook-{name}-{base}"],
+            [*PLACES, *OCEAN, *SHORT, f"model.name={name}", f"model.base={base}", f"name=notebook-{name}-{base}"],
         )
     )
     for base in ("persistence", "linear")
@@ -94,13 +95,13 @@ runs = {
 }
 
 # %%
-fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+fig, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")
 for name, run in runs.items():
     history = pd.read_csv(run.history)
     (line,) = ax.plot(history.epoch + 1, history.train_loss, ls="--", marker="o", label=f"{name}, training")
     ax.plot(history.epoch + 1, history.validation_mse, color=line.get_color(), marker="o", label=f"{name}, 2014")
 ax.set(xlabel="epoch", ylabel="mean squared error, standardised", xticks=[1, 2, 3])
-ax.legend()
+fig.legend(loc="outside right upper")
 plt.show()
 
 # %% [markdown]
@@ -108,13 +109,13 @@ plt.show()
 #
 # The linear system is fitted to the same training days, in seconds.
 #
-# `evaluate` forecasts from every test day of 2015 and 2016. It scores the forecasts beside three climatologies,
+# `evaluate` forecasts from every day of 2016 that it can. It scores the forecasts beside three climatologies,
 # persistence, damped persistence and two linear systems: a ridge regression on each cell's own past and the multiscale
 # ridge.
 
 # %%
 runs["local ridge, memory and stencil"] = sstcast.train(
-    sstcast.load_config("configs/linear/local-memory-stencil.yaml", [*PLACES, "name=notebook-linear"])
+    sstcast.load_config("configs/linear/local-memory-stencil.yaml", [*PLACES, *OCEAN, "name=notebook-linear"])
 )
 metrics = {name: sstcast.evaluate(run).value for name, run in runs.items()}
 scores = {name: m["scores"]["model"] for name, m in metrics.items()} | {
@@ -126,17 +127,18 @@ table = pd.DataFrame(
 table.T.round(3)
 
 # %%
-fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(9, 4), layout="constrained")
 for name, score in scores.items():
     rmse = score["degC"]["by_lead"]["rmse"]
     style = "-" if name in runs else "--"
     ax.plot(range(1, len(rmse) + 1), rmse, style, label=name, lw=2 if name in runs else 1)
-ax.set(xlabel="days ahead", ylabel="RMSE, °C", ylim=(0, 1.65), title="Error by lead, 2015-2016")
-ax.legend(ncols=2)
+ax.set(xlabel="days ahead", ylabel="RMSE, °C", title="Error by lead, 2016")
+ax.set_ylim(bottom=0)
+fig.legend(loc="outside right upper")
 plt.show()
 
 # %% [markdown]
-# Climatology is far off because both test years were much warmer than those before 2014. Persistence is hard to beat
+# Climatology is far off because 2016 was much warmer than the years before 2014. Persistence is hard to beat
 # for a few days and falls behind afterwards. How sure is the difference? The skill over persistence comes with an
 # interval from resampling blocks of dates, because the errors of neighbouring days are not independent:
 
@@ -154,3 +156,7 @@ for name, m in metrics.items():
     if compared := m["ratios"]["mse"]["model"].get("linear base"):
         low, high = compared["interval"]
         print(f"{name}: {compared['ratio']:.3f} times the squared error of its base ({low:.3f} to {high:.3f})")
+
+# %% [markdown]
+# On this tile, after so short a training, the virtual node makes no clear difference, and the networks do not improve on
+# their linear base.

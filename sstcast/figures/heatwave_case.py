@@ -81,7 +81,11 @@ def heatwave_history(results: Results) -> Iterator[Chart]:
         "the colours of their categories. The one with the largest cumulative intensity lasted "
         f"{counted(int(worst['duration']), 'day')}, to {worst['end']:%Y-%m-%d}."
     )
-    yield Chart(draw_events_by_year(table), text, text)
+    figure = draw_events_by_year(table)
+    figure.set_size_inches(
+        SIZE
+    )  # a column of the report. At the width of a page, its text would be too small there
+    yield Chart(figure, text, text)
 
 
 def heatwave_weeks(results: Results) -> tuple[xr.DataArray, str] | None:

@@ -115,9 +115,8 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
         for part in _parts_that_fit(sheet, console.width):
             table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
             table.add_column("", no_wrap=True)
-            for column in part:
-                width = _least_width(sheet, column)
-                table.add_column(sheet.header[column], justify="right", overflow="fold", min_width=width)
+            for column, width in part.items():
+                table.add_column(sheet.header[column], justify="right", overflow="fold", width=width)
             for name, cells in sheet.rows:
                 row = [cells[column] for column in part]
                 table.add_row(printable(name), *row, style="bold" if name == bold else None)
@@ -127,24 +126,28 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
         console.print(note, soft_wrap=True)
 
 
-def _least_width(sheet: Sheet, column: int) -> int:
-    """Return the width in characters at which no number or word of a column is broken."""
-    words = [*sheet.header[column].split(), *(cells[column] for _, cells in sheet.rows)]
-    return max(map(len, words), default=1)
+def _parts_that_fit(sheet: Sheet, width: int) -> list[dict[int, int]]:
+    """Divide a table into parts at most `width` characters wide, each with the widths of its columns by number.
 
-
-def _parts_that_fit(sheet: Sheet, width: int) -> list[list[int]]:
-    """Divide the columns of a table into parts at most `width` characters wide, which break no number."""
-    name_width = 3 + max((len(printable(name)) for name, _ in sheet.rows), default=0)
-    parts: list[list[int]] = [[]]
-    total_width = name_width
-    for column in range(len(sheet.header)):
-        column_width = 2 + _least_width(sheet, column)
-        if parts[-1] and total_width + column_width > width:
-            parts.append([])
-            total_width = name_width
-        parts[-1].append(column)
-        total_width += column_width
+    No number or word is broken, and a header stays on one line if there is room. The widths are not left to Rich,
+    which cuts numbers off at the right edge if the table is a little too wide for its headers.
+    """
+    space = width - 3 - max((len(printable(name)) for name, _ in sheet.rows), default=0)
+    parts: list[dict[int, int]] = [{}]
+    room = space
+    for column, header in enumerate(sheet.header):
+        words = [*header.split(), *(cells[column] for _, cells in sheet.rows)]
+        least = max(map(len, words), default=1)
+        if parts[-1] and 2 + least > room:
+            parts.append({})
+            room = space
+        parts[-1][column] = least
+        room -= 2 + least
+    for part in parts:
+        room = space - sum(2 + least for least in part.values())
+        for column, least in part.items():
+            part[column] += max(0, min(len(sheet.header[column]) - least, room))
+            room -= part[column] - least
     return parts
 
 

@@ -28,6 +28,7 @@ from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 PALETTE_COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map
+FONTS = ["DejaVu Sans", "Verdana", "Arial"]  # few, because every text of an SVG names them
 REPORT_DPI = 120  # dots per inch of maps in pages
 MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
@@ -70,10 +71,10 @@ def darken(figure: Figure) -> None:
     for text in figure.findobj(Text):
         text.set_color(INK)
     for line in figure.findobj(Line2D):
-        line.set_color(_on_dark(line.get_color()))
+        line.set(color=_on_dark(line.get_color()), markeredgecolor=INK)  # so that dark markers can be seen
     for legend in figure.legends:
         for patch in legend.get_patches():
-            patch.set(facecolor="none", edgecolor=INK)
+            patch.set(edgecolor=INK, **({"facecolor": "none"} if patch.get_hatch() else {"linewidth": 0.5}))
 
 
 def _on_dark(colour: Any) -> Any:
@@ -113,16 +114,23 @@ def write_png(figure: Figure, path: Path, recipe: Any) -> None:
 def png_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    _draw(figure, PALETTE_COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", compress_level=6)
+    _draw(figure, PALETTE_COLOURS, dpi=REPORT_DPI, **TIGHT).save(buffer, "PNG", optimize=True)
     return _data_uri(buffer, "image/png")
 
 
 def svg_uri(figure: Figure) -> str:
     """Encode `figure` as the `data:` address of an SVG. The same figure gives the same text."""
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "sstcast", "svg.fonttype": "none"}):  # letters as text: a third of the size
+    # Letters as text take a third of the size.
+    with rc_context({"svg.hashsalt": "sstcast", "svg.fonttype": "none", "font.sans-serif": FONTS}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    return _data_uri(buffer, "image/svg+xml")
+    short = re.sub(rb"<[^>]*>", _with_short_numbers, buffer.getvalue())  # in tags only: texts keep their digits
+    return _data_uri(io.BytesIO(short), "image/svg+xml")
+
+
+def _with_short_numbers(tag: re.Match[bytes]) -> bytes:
+    """Cut the coordinates of an SVG tag to a hundredth of a point, which nobody sees."""
+    return re.sub(rb"(\.\d\d)\d+", rb"\1", tag[0])
 
 
 def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[str, str]:

@@ -6,11 +6,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from sstcast.figures import catalogue
 from sstcast.figures.curves import draw_curves
 from sstcast.figures.results import Results
-from sstcast.reports.images import svg_uri
+from sstcast.reports.images import INK, darken, svg_uri
 from sstcast.runs import Run
 
 
@@ -89,3 +92,25 @@ def test_an_svg_is_whole_and_always_the_same():
     assert kind == "data:image/svg+xml;base64"
     root = ElementTree.fromstring(base64.b64decode(content))
     assert re.fullmatch(r"[\d.]+pt", root.attrib["width"])
+
+
+def test_short_coordinates_leave_the_digits_of_texts() -> None:
+    figure = Figure(figsize=(2, 2))
+    figure.text(1 / 3, 1 / 7, "0.12345 < 1.98765")
+    svg = base64.b64decode(svg_uri(figure).partition("base64,")[2]).decode()
+    assert "0.12345 &lt; 1.98765" in svg
+    x = ElementTree.fromstring(svg).find(".//{*}text").attrib["x"]  # type: ignore[union-attr]
+    assert float(x) == pytest.approx(72 * 2 / 3, abs=0.01)
+    assert len(x) <= len("48.00")
+
+
+def test_a_dark_legend_keeps_the_colours_of_the_data() -> None:
+    figure = Figure()
+    figure.legend(handles=[Patch(color="#9e0000", label="severe"), Patch(hatch="////", label="not significant")])
+    (dots,) = figure.add_subplot().plot([1], "o", color="#2d0000")
+    darken(figure)
+    assert (dots.get_markerfacecolor(), dots.get_markeredgecolor()) == ("#2d0000", INK)
+    coloured, hatched = figure.legends[0].get_patches()
+    assert to_hex(coloured.get_facecolor()) == "#9e0000"
+    assert hatched.get_facecolor()[3] == 0
+    assert {to_hex(patch.get_edgecolor()) for patch in (coloured, hatched)} == {INK}

@@ -1,0 +1,19 @@
+"""Printed tables: every number is whole, however little room the names of the systems leave."""
+
+import pytest
+
+from sstcast.figures.tables import Sheet, print_sheets
+
+HEADER = ["RMSE", "95 %", "bias", "MSE ratio", "95 %", "CRPS", "in 50 %", "in 80 %", "in 95 %", "day 1", "day 7"]
+CELLS = ["0.953", "0.848..1.063", "-0.096", "0.974", "0.927..1.026", "0.5248", "44.4%", "73.0%", "90.1%", "0.479"]
+
+
+@pytest.mark.parametrize("length", range(1, 90, 4))
+def test_no_number_is_cut_or_broken(length: int, capsys: pytest.CaptureFixture[str]) -> None:
+    print_sheets([Sheet("Errors", HEADER, [("n" * length, [*CELLS, "0.821"])])])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 140
+    printed = [word for line in lines if line.lstrip().startswith("n" * length) for word in line.split()[1:]]
+    assert printed == [*CELLS, "0.821"]
+    headings = "".join(lines).split()
+    assert all(word in headings for heading in HEADER for word in heading.split())
