@@ -82,9 +82,7 @@ def heatwave_history(results: Results) -> Iterator[Chart]:
         f"{counted(int(worst['duration']), 'day')}, to {worst['end']:%Y-%m-%d}."
     )
     figure = draw_events_by_year(table)
-    figure.set_size_inches(
-        SIZE
-    )  # a column of the report. At the width of a page, its text would be too small there
+    figure.set_size_inches(SIZE)  # a column of the report: drawn for a whole page, its text would be too small
     yield Chart(figure, text, text)
 
 
