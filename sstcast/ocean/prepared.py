@@ -129,12 +129,12 @@ class Record(JsonRecord):
     initial_weights: str | None = added()
     predictors: dict[str, str] = added({})
 
-    def check(self, data: DataConfig, statement: str, remedy: str) -> None:
-        """Raise SSTCastError unless the stores of `data` hold the recorded data.
+    def check(self, current_record: "Record", data: DataConfig, statement: str, remedy: str) -> None:
+        """Raise SSTCastError unless the stores of `data`, which have the `current_record`, hold the recorded data.
 
         The message begins with `statement`, for instance `runs/demo: was trained`, and ends with the remedy.
         """
-        current_record, cube = Prepared.of(data).record(), Prepared.of(data).cube
+        cube = Prepared.of(data).cube
         for store in ("cube", "statistics"):
             expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
             if expected_digest != actual_digest:
