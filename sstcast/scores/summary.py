@@ -213,8 +213,11 @@ def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
     by_date = {name: tables[f"{name}_by_date"].transpose("system", "units", ...) for name in statistics()}
     parts = _parts(by_date, METRICS)
     return {
-        name: {units: _numbers(parts, system, number) for number, units in enumerate(tables["units"].values)}
-        for system, name in enumerate(names)
+        name: {
+            units: _numbers(parts, system_index, units_index)
+            for units_index, units in enumerate(tables["units"].values)
+        }
+        for system_index, name in enumerate(names)
     }
 
 
@@ -237,7 +240,9 @@ def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> Scores:
     }
     with np.errstate(divide="ignore", invalid="ignore"):
         by_lead = {name: _mean(field, -2) for name, field in fields.items()}
-        by_week = {name: np.stack([_mean(f[..., week], -1) for week in weeks], -1) for name, f in by_lead.items()}
+        by_week = {
+            name: np.stack([_mean(field[..., week], -1) for week in weeks], -1) for name, field in by_lead.items()
+        }
         parts: Scores = _of(metrics, {name: _mean(field) for name, field in fields.items()})
         parts |= {"by_lead": _of(metrics, by_lead), "by_week": _of(metrics, by_week)}
         for part, masks in groups(first).items():
@@ -283,7 +288,7 @@ def _warnings(tables: xr.Dataset) -> Scores:
             scores[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
     cases = cases.sum("lead")
     scores |= _arrays(heatwaves.scores(cases)) | {"reliability": _arrays(heatwaves.reliability(cases))}
-    return {str(name): _numbers(scores, system) for system, name in enumerate(tables["warning"].values)}
+    return {str(name): _numbers(scores, index) for index, name in enumerate(tables["warning"].values)}
 
 
 def _arrays(scores: Mapping[str, xr.DataArray]) -> dict[str, Array]:
@@ -297,18 +302,16 @@ def _terciles(tables: xr.Dataset) -> Scores:
     by_date = terciles.by_date(tables)
     scores = _parts(by_date, terciles.RPS)
     scores.pop("by_lead")
-    by_system = {
-        str(name): _numbers(scores, system) for system, name in enumerate(by_date["rps"]["system"].values)
-    }
-    of_thirds = terciles.scores(tables)
-    reliability = _arrays({name: field.transpose("system", "tercile", ...) for name, field in of_thirds.items()})
-    of_third = {
+    by_system = {str(name): _numbers(scores, index) for index, name in enumerate(by_date["rps"]["system"].values)}
+    by_third = {name: field.transpose("system", "tercile", ...) for name, field in terciles.scores(tables).items()}
+    reliability = _arrays(by_third)
+    scores = {
         "roc_area": reliability.pop("roc_area"),
         "by_week": {"roc_area": reliability.pop("roc_area_by_week")},
         "reliability": reliability,
     }
-    for system, name in enumerate(map(str, tables["system"].values)):
-        by_system[name] |= {t: _numbers(of_third, system, number) for number, t in enumerate(THIRDS)}
+    for index, name in enumerate(map(str, tables["system"].values)):
+        by_system[name] |= {third: _numbers(scores, index, number) for number, third in enumerate(THIRDS)}
     observed, defined = (
         tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
     )
@@ -329,18 +332,18 @@ def _areas(tables: xr.Dataset) -> Scores:
     means = {name: of for name, of in fields.items() if name != "brier"}
     is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
     parts, brier_parts = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
-    shares_of_area = [str(share) for share in tables["share"].values]
-    return {
-        "areas": {
-            str(area): {
-                str(name): _numbers(parts, system, number)
-                | {"share": {s: _numbers(brier_parts, system, number, n) for n, s in enumerate(shares_of_area)}}
-                for system, name in enumerate(tables["system"].values)
-                if is_scored[system]
+    scores_by_area: Scores = {}
+    for area_index, area in enumerate(map(str, tables["area"].values)):
+        by_system = scores_by_area[area] = {}
+        for index in np.flatnonzero(is_scored).tolist():
+            by_share = {
+                str(share): _numbers(brier_parts, index, area_index, number)
+                for number, share in enumerate(tables["share"].values)
             }
-            for number, area in enumerate(tables["area"].values)
-        }
-    }
+            by_system[str(tables["system"].values[index])] = _numbers(parts, index, area_index) | {
+                "share": by_share
+            }
+    return {"areas": scores_by_area}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
@@ -353,8 +356,8 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
     }
     boxes = [str(box) for box in tables["box"].values]
     return {
-        box: {name: _numbers(parts, row, system) for system, name in enumerate(names)}
-        for row, box in enumerate(boxes)
+        box: {name: _numbers(parts, box_index, system_index) for system_index, name in enumerate(names)}
+        for box_index, box in enumerate(boxes)
     }
 
 
