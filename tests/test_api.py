@@ -15,6 +15,7 @@ from torch_geometric.utils import from_networkx
 
 import sstcast
 from sstcast.cli import app
+from sstcast.figures import catalogue
 
 EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "heatwaves", "build_forecaster"]
 LATER = ["status", "datasets", "init", "page", "map", "report", "leaderboard", "update"]
@@ -26,6 +27,7 @@ ONLY_PRINTED = {"doctor", "models", "runs"}
 def session(tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """A folder with `my.yaml`, a run on the small ocean, and `rings.yaml`, graphs with and without a ring."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
     raw = yaml.safe_load(run_yaml.read_text())
     raw["training"] |= {"windows_per_epoch": 20}
     raw["data"] |= {"directory": "prepared"}

@@ -18,6 +18,7 @@ import torch
 import xarray as xr
 
 import sstcast
+from sstcast.figures import catalogue
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.artefacts import digest
 from sstcast.training.checkpoint import load_checkpoint
@@ -32,6 +33,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
     prepared = Prepared.of(sstcast.load_config("sea.yaml").data).cube.parent  # named after the path of the source
     next(prepared.parent.iterdir()).rename(prepared)
     return tmp_path

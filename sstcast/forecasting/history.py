@@ -99,7 +99,8 @@ class RegionStatistics:
 
     def __init__(self, data: DataConfig) -> None:
         """Open the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
-        cube, self.statistics = Prepared.of(data).open_statistics()
+        prepared = Prepared.of(data)
+        cube, self.statistics = prepared.open_cube(), prepared.open_statistics()
         self.data, self.source = data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 

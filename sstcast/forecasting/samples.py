@@ -25,6 +25,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.ocean.anomalies import YEAR_DAYS
 from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.ocean.prepared import Prepared
+from sstcast.storage.scratch import parts
 
 SAMPLES = 100
 MOST_SAMPLES = 1000
@@ -93,8 +94,8 @@ class ErrorPaths:
                 f"train on {counted(years, 'year')} or more, or give a smaller --samples"
             )
         generator = np.random.default_rng(init_time.astype("datetime64[D]").item().toordinal())
-        parts = np.linspace(0, len(start_days), count + 1)
-        drawn = parts[:-1] + generator.random(count) * np.diff(parts)
+        bounds = np.linspace(0, len(start_days), count + 1)
+        drawn = bounds[:-1] + generator.random(count) * np.diff(bounds)
         return start_days[drawn.astype(np.intp)]
 
     def _known(self, init_time: np.datetime64) -> NDArray[np.intp]:
@@ -112,9 +113,13 @@ class ErrorPaths:
         On each day and in each cell, they are the quantiles of the standard normal distribution at (i - 1/2) /
         `count`, in the order of the errors of damped persistence on the paths. Raises SSTCastError like `starts`.
         """
+        positions = self.starts(init_time, count) + np.arange(self.length)[:, None]
         paths = np.empty((self.length, int(self.cells.sum()), count), np.float32)
-        for path, first in enumerate(self.starts(init_time, count)):
-            paths[..., path] = np.asarray(self.anomaly[first : first + self.length])[:, self.cells]
+        for part in parts(self.anomaly):
+            day, path = np.nonzero((part.start <= positions) & (positions < part.stop))
+            if len(day):
+                values = np.asarray(self.anomaly[part])
+                paths[day, :, path] = values[positions[day, path] - part.start][:, self.cells]
         initial = paths[0]
         damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
         levels = normal_levels(count)

@@ -335,8 +335,9 @@ def _overlap(region: Region, other_region: Region) -> bool:
 def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
     """Return the recipe of a spread, which does not depend on the test days."""
     splits = data.splits
-    cube, statistics = Prepared.of(data).open_statistics()
-    predictors = digests_of_predictors(data, Prepared.of(data).cube.parent, splits.validation[1])
+    prepared = Prepared.of(data)
+    cube, statistics = prepared.open_cube(), prepared.open_statistics()
+    predictors = digests_of_predictors(data, prepared.cube.parent, splits.validation[1])
     return {
         "layout": LAYOUT,
         **({"predictors": predictors} if predictors else {}),

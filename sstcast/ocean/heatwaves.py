@@ -201,11 +201,11 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
     prepared = Prepared.of(data)
-    cube, statistics = prepared.open_statistics()
-    first, last = data.splits.base
-    sst = cube["sst"].sel(time=slice(str(first), str(last)))
+    statistics, (first, last) = prepared.open_statistics(), data.splits.base
 
     def make() -> xr.Dataset:
+        cube = prepared.open_cube()
+        sst = cube["sst"].sel(time=slice(str(first), str(last)))
         return describe(
             _by_bands(sst),
             title="Climatology and thresholds of marine heatwaves and cold spells",

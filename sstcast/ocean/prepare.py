@@ -174,7 +174,7 @@ class _Preparation:
         )
 
     def _anomalies(self) -> xr.Dataset:
-        cube, statistics = self.prepared.open_statistics()
+        cube, statistics = self.prepared.open_cube(), self.prepared.open_statistics()
         anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), statistics, self.data)
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 

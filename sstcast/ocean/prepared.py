@@ -84,18 +84,17 @@ class Prepared:
         """Open only the anomalies, like `open`, with what is known of the predictors on each day."""
         return with_predictors(rounded(_open(self.anomalies)), self.data, self.cube.parent)
 
-    def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open the cube and the statistics lazily. Raises SSTCastError if either is absent or damaged.
+    def open_statistics(self) -> xr.Dataset:
+        """Open only the statistics, like `open`.
 
-        Under the `paper` protocol, the statistics are on the cells and coordinates of the source.
+        Under the `paper` protocol, they are on the cells and coordinates of the source.
         """
         statistics = _open(self.statistics)
-        on_source = self.data.protocol == "paper"
-        return self.open_cube(), statistics if on_source else rounded(statistics)
+        return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self) -> "Record":
         """Return a record that identifies the data in the stores. Raises SSTCastError like `open`."""
-        cube, statistics = self.open_statistics()
+        cube, statistics = self.open_cube(), self.open_statistics()
         splits = self.data.splits
         return Record(
             source=self.data.source,
@@ -129,12 +128,12 @@ class Record(JsonRecord):
     initial_weights: str | None = added()
     predictors: dict[str, str] = added({})
 
-    def check(self, data: DataConfig, statement: str, remedy: str) -> None:
-        """Raise SSTCastError unless the stores of `data` hold the recorded data.
+    def check(self, current_record: "Record", data: DataConfig, statement: str, remedy: str) -> None:
+        """Raise SSTCastError unless the stores of `data`, which have the `current_record`, hold the recorded data.
 
         The message begins with `statement`, for instance `runs/demo: was trained`, and ends with the remedy.
         """
-        current_record, cube = Prepared.of(data).record(), Prepared.of(data).cube
+        cube = Prepared.of(data).cube
         for store in ("cube", "statistics"):
             expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
             if expected_digest != actual_digest:

@@ -106,11 +106,11 @@ def terciles_of(data: DataConfig) -> xr.Dataset:
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
     prepared = Prepared.of(data)
-    cube, statistics = prepared.open_statistics()
-    first, last = data.splits.base
-    sst = cube["sst"].sel(time=slice(str(first), str(last)))
+    statistics, (first, last) = prepared.open_statistics(), data.splits.base
 
     def make() -> xr.Dataset:
+        cube = prepared.open_cube()
+        sst = cube["sst"].sel(time=slice(str(first), str(last)))
         weekly, middle = _weeks_of(sst, in_scratch(prepared.open_anomalies()["climatology"]))
         values = bounds_of_thirds(weekly.reshape(len(weekly), -1), day_of_leap_year(middle).values)
         fields = values.reshape(2, len(DAYS_OF_YEAR), *sst.shape[1:])

@@ -172,7 +172,7 @@ class Analysis:
         field = ("time", "lat", "lon")
         values = self.on_map(windows.values[days].numpy(), windows.ocean.numpy())
         past = xr.Dataset(
-            {"anomaly": (field, values), "ocean_mask": self.anomalies["ocean_mask"]},
+            {"anomaly": (field, values), "ocean_mask": self.anomalies["ocean_mask"].load()},
             {"time": windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
         )
         known = predictors_in(self.anomalies)
@@ -182,7 +182,7 @@ class Analysis:
     def blocks(self, members: int = 1) -> list[slice]:
         """Divide the initial dates into blocks of evenly spaced dates whose forecasts fit in memory."""
         at = self.windows.at
-        step = max(1, min(64, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size)))
+        step = max(1, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size))
         blocks, first = [], 0
         for stop in range(1, len(at) + 1):
             uneven = stop < len(at) and stop - first > 1 and at[stop] - at[stop - 1] != at[first + 1] - at[first]

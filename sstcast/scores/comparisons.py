@@ -1,5 +1,6 @@
 """Compares losses of systems over the same dates: ratios, intervals and tests, overall and in parts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,9 +19,11 @@ Array = NDArray[np.floating]
 
 def json_numbers(values: Any) -> Any:
     """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
-    if np.ndim(values):
+    if isinstance(values, list):
         return [json_numbers(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None
+    if isinstance(values, float):  # NumPy's are floats too
+        return round(float(values), 6) if math.isfinite(values) else None
+    return json_numbers(np.asarray(values, float).tolist())
 
 
 class LossComparison:
@@ -34,10 +37,7 @@ class LossComparison:
         self.block, self.lags = lengths(losses)
         self.folds = dates_by_fold(losses)
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
-        self.parts = {
-            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
-            for part, masks in groups(losses).items()
-        }
+        self.parts = groups(losses)
 
     def loss(self, values: Array) -> "Loss":
         """Prepare a loss `[dates, leads]`, which is not negative, for all its comparisons."""
@@ -70,16 +70,20 @@ class LossComparison:
             dates than two bootstrap blocks.
         """
         ends = np.cumsum([values.shape[1] for values in loss.columns.values()])[:-1]
-        compared = (np.split(values, ends) for values in loss.bootstrap.ratio(reference.bootstrap))
+        difference = np.concatenate(
+            [loss.columns[part] - reference.columns[part] for part in loss.columns], axis=1
+        )
+        p_values = diebold_mariano(difference, self.lags, self.folds)
+        if loss.bootstrap.blocks < 2:
+            p_values = np.full_like(p_values, np.nan)
+        compared = (np.split(values, ends) for values in (*loss.bootstrap.ratio(reference.bootstrap), p_values))
         estimates: Scores = {}
-        for part, ratios, intervals in zip(loss.columns, *compared, strict=True):
+        for part, ratios, intervals, p_value in zip(loss.columns, *compared, strict=True):
             scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
             if part in self.parts:
                 estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
                 continue
-            p_value = diebold_mariano(loss.columns[part] - reference.columns[part], self.lags, self.folds)
-            enough = loss.bootstrap.blocks >= 2
-            scores["p_value"] = json_numbers(p_value if enough else np.full_like(p_value, np.nan))
+            scores["p_value"] = json_numbers(p_value)
             estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
         of_folds = [fold.ratio(base) for fold, base in zip(loss.of_folds, reference.of_folds, strict=True)]
         estimates["by_fold"] = {
@@ -104,17 +108,19 @@ class Loss(NamedTuple):
     of_folds: list[Bootstrap]
 
 
-def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
-    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
+def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """Return the subsets that are scored separately, as masks `[dates, leads]`, or `[dates, 1]` for whole dates.
 
     The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
     """
+    season, fold = tables["season"].transpose(INIT_TIME, "lead").values, tables["fold"].values[:, None]
     masks = {
-        "by_season": {season: tables["season"] == season for season in SEASONS},
-        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
+        "by_season": {name: season == name for name in SEASONS},
+        "by_fold": {str(name): fold == name for name in np.unique(fold)},
     }
     if "third" in tables.coords:
-        masks["by_index"] = {third: tables["third"] == third for third in THIRDS}
+        third = tables["third"].values[:, None]
+        masks["by_index"] = {name: third == name for name in THIRDS}
     return masks
 
 

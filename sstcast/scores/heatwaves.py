@@ -17,6 +17,7 @@ from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
+from sstcast.ocean.tiles import to_tiles
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.distributions import Mean
 from sstcast.scores.metrics import Metric, Statistic
@@ -90,8 +91,8 @@ class HeatwaveTables:
         self.season = (valid_times.astype("datetime64[M]").astype(int) + 1) % 12 // 3
         self.day = day_of_leap_year(xr.DataArray(valid_times, dims=("init_time", "lead"))).values - 1
         self.defined = scratch_array((len(DAYS_OF_YEAR), *data.index.shape), bool)
-        for day, threshold in enumerate(limits["heatwave_threshold"]):
-            self.defined[day] = data.on_tiles(threshold.notnull()) > 0
+        for day, threshold in enumerate(limits["heatwave_threshold"].values):
+            self.defined[day] = to_tiles(np.isfinite(threshold), data.index) & data.ocean
         self.references = references
         self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(HEATWAVE_KINDS), len(self.methods))

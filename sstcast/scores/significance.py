@@ -164,7 +164,8 @@ def compare_cells(
     """
     p_values, adjusted = (np.full((len(pairs), *errors[0].shape[1:]), np.nan, np.float32) for _ in range(2))
     for week in range(errors[0].sizes["week"]):
-        of_week = [in_scratch(error[:, week].chunk({INIT_TIME: DATES_AT_ONCE})).values for error in errors]
+        fields = (error[:, week] for error in errors)
+        of_week = [in_scratch(f.chunk({INIT_TIME: DATES_AT_ONCE}) if f.chunks else f).values for f in fields]
         for pair, (first, second) in enumerate(pairs):
             for row, cells in enumerate(np.isfinite(of_week[first][0])):
                 if cells.any():

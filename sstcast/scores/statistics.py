@@ -105,6 +105,7 @@ class Statistics:
             name: RunningMeans(truth.windows.starts, truth.leads, area) for name, area in boxes.items()
         }
         self.sums = {name: _Sums(truth, boxes, system.members) for name, system in systems.items()}
+        self.threads = ThreadPoolExecutor(THREADS)
 
     def add_observed(self, observed: Observed) -> None:
         """Add the observations of a block, before the forecasts."""
@@ -146,9 +147,8 @@ class Statistics:
                 updates.append(partial(self.areas.add, name, dates, mean, spread, of_part.limit, of_part.lowest))
             if self.events is not None and spread is not None:
                 updates.append(partial(self.events.add, name, dates, mean - of_part.limit, spread))
-            with ThreadPoolExecutor(THREADS) as threads:
-                for future in [threads.submit(future) for future in updates]:
-                    future.result()
+            for future in [self.threads.submit(update) for update in updates]:
+                future.result()
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by `system`.

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -23,11 +22,10 @@ from sstcast.names import (
     STANDARDISED,
     TERCILE_REFERENCES,
     THIRDS,
-    UNITS,
 )
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.windows import week_starts
 from sstcast.scores import areas, events, heatwaves, terciles
 from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
@@ -212,92 +210,108 @@ def _by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
 
 
 def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
-    by_date = {name: tables[f"{name}_by_date"].astype(float) for name in statistics()}
+    by_date = {name: tables[f"{name}_by_date"].transpose("system", "units", ...) for name in statistics()}
     parts = _parts(by_date, METRICS)
-    return {name: {units: _numbers(parts, system=name, units=units) for units in UNITS} for name in names}
+    return {
+        name: {
+            units: _numbers(parts, system_index, units_index)
+            for units_index, units in enumerate(tables["units"].values)
+        }
+        for system_index, name in enumerate(names)
+    }
 
 
 def _section(by_date: Arrays, metrics: Mapping[str, Metric], names: list[str]) -> Scores:
-    parts = _parts(by_date, metrics) if names else {}
-    return {name: _numbers(parts, system=name) for name in names}
+    if not names:
+        return {}
+    parts, systems = _parts(by_date, metrics), by_date["crps"]["system"].values.tolist()
+    return {name: _numbers(parts, systems.index(name)) for name in names}
 
 
-def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
-    """Compute metrics from statistics `(..., init_time, lead)`, for `all` dates and leads and for each part."""
+def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> Scores:
+    """Compute metrics `[...]` from statistics `(..., init_time, lead)`, of all dates and leads and of each part.
+
+    The arrays in `by_lead` and `by_week` have another axis. For other parts, there is one array for each label.
+    """
     first = next(iter(by_date.values()))
-    week = lead_weeks(first["lead"].values)
-    by_lead = {name: field.mean(INIT_TIME) for name, field in by_date.items()}
-    by_week = {
-        name: field.assign_coords(week=("lead", week)).groupby("week").mean() for name, field in by_lead.items()
+    weeks = np.split(np.arange(first.sizes["lead"]), week_starts(first["lead"].values)[1:])
+    fields = {
+        name: field.transpose(..., INIT_TIME, "lead").values.astype(float) for name, field in by_date.items()
     }
-
-    parts = {
-        "all": _of(metrics, {name: field.mean((INIT_TIME, "lead")) for name, field in by_date.items()}),
-        "by_lead": _of(metrics, by_lead),
-        "by_week": _of(metrics, by_week),
-    }
-    for part, masks in groups(first).items():
-        part_scores = [
-            _of(metrics, {name: field.where(mask).mean((INIT_TIME, "lead")) for name, field in by_date.items()})
-            for mask in masks.values()
-        ]
-        index = pd.Index(list(masks), name="part")
-        parts[part] = {name: xr.concat([scores[name] for scores in part_scores], index) for name in metrics}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_lead = {name: _mean(field, -2) for name, field in fields.items()}
+        by_week = {
+            name: np.stack([_mean(field[..., week], -1) for week in weeks], -1) for name, field in by_lead.items()
+        }
+        parts: Scores = _of(metrics, {name: _mean(field) for name, field in fields.items()})
+        parts |= {"by_lead": _of(metrics, by_lead), "by_week": _of(metrics, by_week)}
+        for part, masks in groups(first).items():
+            by_label = {
+                label: _of(metrics, {name: _mean(np.where(mask, field, np.nan)) for name, field in fields.items()})
+                for label, mask in masks.items()
+            }
+            parts[part] = {name: {label: scores[name] for label, scores in by_label.items()} for name in metrics}
     return parts
 
 
-def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
+def _mean(values: Array, axis: int | tuple[int, int] = (-2, -1)) -> Array:
+    """Return the mean of the values that are not NaN, or NaN if there are none."""
+    known = ~np.isnan(values)
+    mean: Array = np.where(known, values, 0).sum(axis) / known.sum(axis)
+    return mean
+
+
+def _of(metrics: Mapping[str, Metric], means: Mapping[str, Array]) -> dict[str, Array]:
     return {name: metric.from_means(means) for name, metric in metrics.items()}
 
 
-def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
-    """Return the scores of one system: a dictionary for parts with labels, such as seasons, else a list."""
-    system_scores: Scores = {}
-    for part, scores in parts.items():
-        selection = {name: score.sel(at) for name, score in scores.items()}
-        numbers = {
-            name: dict(zip(score["part"].values.tolist(), json_numbers(score.values), strict=True))
-            if "part" in score.dims
-            else json_numbers(score.values)
-            for name, score in selection.items()
-        }
-        system_scores |= numbers if part == "all" else {part: numbers}
-    return system_scores
+def _numbers(scores: Mapping[str, Any], *at: int) -> Scores:
+    """Return the scores at a position of the first axes, as numbers for JSON. Dictionaries may be nested."""
+    return {
+        name: _numbers(values, *at) if isinstance(values, Mapping) else json_numbers(values[at])
+        for name, values in scores.items()
+    }
 
 
 def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
-    brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").astype(float)
+    brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").transpose("warning", ...)
     defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
-    parts = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
-    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
-    cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
-    cases["season"] = cases["season"].rename(season_of_day="part")
-    cases["fold"] = cases["fold"].assign_coords({FOLD: cases["fold"][FOLD].astype(str)}).rename({FOLD: "part"})
-    names = {"lead": "by_lead", "season": "by_season", "fold": "by_fold", "all": "all"}
-    by_part = {names[part]: {**parts[names[part]], **heatwaves.scores(counts)} for part, counts in cases.items()}
-    if "by_index" in parts:
-        by_part["by_index"] = dict(parts["by_index"])
-    diagram = heatwaves.reliability(cases["all"])
-    return {
-        str(name): _numbers(by_part, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
-        for name in tables["warning"].values
-    }
+    scores = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
+    scores.pop("by_week")
+    cases = tables["heatwave_cases_by_lead"].transpose("warning", "lead", ...)
+    scores["by_lead"] |= _arrays(heatwaves.scores(cases))
+    for part, label in (("season", "season_of_day"), ("fold", FOLD)):
+        counts = tables[f"heatwave_cases_by_{part}"].transpose("warning", label, ...)
+        labels = [str(value) for value in counts[label].values]
+        for name, values in _arrays(heatwaves.scores(counts)).items():
+            scores[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
+    cases = cases.sum("lead")
+    scores |= _arrays(heatwaves.scores(cases)) | {"reliability": _arrays(heatwaves.reliability(cases))}
+    return {str(name): _numbers(scores, index) for index, name in enumerate(tables["warning"].values)}
+
+
+def _arrays(scores: Mapping[str, xr.DataArray]) -> dict[str, Array]:
+    return {name: field.values for name, field in scores.items()}
 
 
 def _terciles(tables: xr.Dataset) -> Scores:
     """Return how often each third came, and the scores of their probabilities for each system and reference."""
     if terciles.WHOLE_WEEK not in tables.dims:
         return {}
-    parts, by_third = _parts(terciles.by_date(tables), terciles.RPS), terciles.scores(tables)
-    parts.pop("by_lead")
-    by_system = {str(name): _numbers(parts, system=name) for name in parts["all"]["rps"]["system"].values}
-    for name in map(str, tables["system"].values):
-        for third in THIRDS:
-            of = {key: json_numbers(field.sel(system=name, tercile=third)) for key, field in by_third.items()}
-            by_week = {"roc_area": of.pop("roc_area_by_week")}
-            roc_area = of.pop("roc_area")
-            by_system[name][third] = {"roc_area": roc_area, "by_week": by_week, "reliability": of}
+    by_date = terciles.by_date(tables)
+    scores = _parts(by_date, terciles.RPS)
+    scores.pop("by_lead")
+    by_system = {str(name): _numbers(scores, index) for index, name in enumerate(by_date["rps"]["system"].values)}
+    by_third = {name: field.transpose("system", "tercile", ...) for name, field in terciles.scores(tables).items()}
+    reliability = _arrays(by_third)
+    scores = {
+        "roc_area": reliability.pop("roc_area"),
+        "by_week": {"roc_area": reliability.pop("roc_area_by_week")},
+        "reliability": reliability,
+    }
+    for index, name in enumerate(map(str, tables["system"].values)):
+        by_system[name] |= {third: _numbers(scores, index, number) for number, third in enumerate(THIRDS)}
     observed, defined = (
         tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
     )
@@ -313,36 +327,38 @@ def _areas(tables: xr.Dataset) -> Scores:
     """Return the scores of the means of areas, and of their shares in a heatwave, by area and system."""
     if "area" not in tables.dims:
         return {}
-    brier = tables["area_brier_by_date"].astype(float)
-    means = {name: of for name, of in _by_date(tables, "area_").items() if name != "brier"}
-    scored_systems = [
-        str(name) for name in tables["system"].values[means["crps"].notnull().any(means["crps"].dims[1:])]
-    ]
+    brier = tables["area_brier_by_date"].transpose("system", "area", "share", ...)
+    fields = {name: of.transpose("system", "area", ...) for name, of in _by_date(tables, "area_").items()}
+    means = {name: of for name, of in fields.items() if name != "brier"}
+    is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
     parts, brier_parts = _parts(means, areas.MEANS), _parts({"brier": brier}, areas.BRIER)
     scores_by_area: Scores = {}
-    for area in map(str, tables["area"].values):
-        scores_by_area[area] = {
-            name: _numbers(parts, system=name, area=area)
-            | {
-                "share": {
-                    f"{share}": _numbers(brier_parts, system=name, area=area, share=share)
-                    for share in tables["share"].values.tolist()
-                }
+    for area_index, area in enumerate(map(str, tables["area"].values)):
+        by_system = scores_by_area[area] = {}
+        for index in np.flatnonzero(is_scored).tolist():
+            by_share = {
+                str(share): _numbers(brier_parts, index, area_index, number)
+                for number, share in enumerate(tables["share"].values)
             }
-            for name in scored_systems
-        }
+            by_system[str(tables["system"].values[index])] = _numbers(parts, index, area_index) | {
+                "share": by_share
+            }
     return {"areas": scores_by_area}
 
 
 def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
     index, truth = tables["index"].astype(float), tables["observed_index"].astype(float)
     mse = ((index - truth) ** 2).mean(INIT_TIME)
-    parts: dict[str, Arrays] = {
-        "all": {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [INIT_TIME, "lead"])},
-        "by_lead": {"rmse": mse**0.5, "correlation": xr.corr(index, truth, INIT_TIME)},
+    scores = {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [INIT_TIME, "lead"])}
+    by_lead = {"rmse": mse**0.5, "correlation": xr.corr(index, truth, INIT_TIME)}
+    parts = {name: field.transpose("box", "system").values for name, field in scores.items()} | {
+        "by_lead": {name: field.transpose("box", "system", "lead").values for name, field in by_lead.items()}
     }
     boxes = [str(box) for box in tables["box"].values]
-    return {box: {name: _numbers(parts, box=box, system=name) for name in names} for box in boxes}
+    return {
+        box: {name: _numbers(parts, box_index, system_index) for system_index, name in enumerate(names)}
+        for box_index, box in enumerate(boxes)
+    }
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:

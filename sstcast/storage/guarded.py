@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import xarray as xr
 from numpy.typing import NDArray
@@ -23,7 +24,10 @@ def guarded(dataset: xr.Dataset, path: Path, remedy: str, chunked: bool) -> xr.D
         lazy: Any = indexing.LazilyIndexedArray(_Guarded(variable, path, remedy))
         lazy = lazy if chunked else indexing.MemoryCachedArray(lazy)
         safe = xr.Variable(variable.dims, lazy, variable.attrs, variable.encoding)
-        return safe.chunk(variable.encoding.get("preferred_chunks", {})) if chunked else safe
+        if not chunked:
+            return safe
+        name = f"{path.name}-{uuid4()}"  # without a name, dask would hash the variable
+        return safe.chunk(variable.encoding.get("preferred_chunks", {}), name=name)
 
     for variable in dataset.variables.values():
         variable.attrs |= {key: str(variable.attrs[key]) for key in TEXTS if key in variable.attrs}

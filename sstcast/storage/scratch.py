@@ -69,11 +69,11 @@ def in_scratch(field: xr.DataArray) -> xr.DataArray:
     return field.copy(data=values)
 
 
-def parts(field: xr.DataArray) -> Iterator[slice]:
-    """Divide the first axis of a field into slices of whole chunks that fit in memory."""
+def parts(field: xr.DataArray | NDArray[Any]) -> Iterator[slice]:
+    """Divide the first axis of a field into slices of whole chunks that fit in memory. An array is one chunk."""
     first = last = 0
-    for length in (field.chunks or ((len(field),),))[0]:
+    for length in (getattr(field, "chunks", None) or ((len(field),),))[0]:
         last += length
-        if last == len(field) or (last - first) * field[0].size >= VALUES_AT_ONCE:
+        if last == len(field) or (last - first) * np.prod(field.shape[1:]) >= VALUES_AT_ONCE:
             yield slice(first, last)
             first = last

@@ -3,8 +3,10 @@
 Plain values are text, numbers, dates, lists, and mappings with unique text keys.
 """
 
+import copy
 import datetime as dt
 import difflib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -79,7 +81,7 @@ def save_config(config: BaseModel, path: Path, without: set[str] | None = None) 
 def parse_yaml(text: str, where: str) -> Any:
     """Parse YAML of plain values. Raises SSTCastError, naming `where`, if `text` is anything else."""
     try:
-        return _Loader(text).get_single_data()
+        return copy.deepcopy(_load(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         location = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -88,6 +90,11 @@ def parse_yaml(text: str, where: str) -> Any:
         # PyYAML raises these for a value that its tag does not fit, and for a date such as 2001-02-30
         detail = in_short(error)
     raise SSTCastError(f"{where}: not valid YAML ({shorten(detail)})")
+
+
+@lru_cache(maxsize=64)  # a command reads the same configuration many times
+def _load(text: str) -> Any:
+    return _Loader(text).get_single_data()
 
 
 class _Loader(yaml.SafeLoader):

@@ -28,10 +28,10 @@ def check_data(run: Run, oceans: Sequence[DataConfig] = ()) -> None:
     warning instead.
     """
     for number, data in enumerate(oceans or [run.config.data], 1):
-        Prepared.of(data).record()  # raises an error if the stores are absent
+        current_record = Prepared.of(data).record()  # raises an error if the stores are absent
         for recorded in run.recorded:
             message = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
             if (record := record_of(recorded, number)) is not None:
-                record.check(data, message, REMEDY)
+                record.check(current_record, data, message, REMEDY)
             elif FIRST_PROCESS and recorded.best.exists():
                 warn_once(f"{recorded.folder}: has no {recorded.data_of(number).name}; its data are not checked")

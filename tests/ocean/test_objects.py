@@ -35,6 +35,11 @@ def trained(days: Object, name: str = "run") -> Run:
     return sstcast.train(f"{name}.yaml", SET, source=days)
 
 
+def recorded(run: Run) -> dict[str, str]:
+    """Return the digests of the data of a run."""
+    return Prepared.of(run.config.data).record().model_dump(exclude={"source"})
+
+
 def changed(days: xr.Dataset, warmer: float, first: str, last: str) -> xr.Dataset:
     days = days.load().copy(deep=True)
     days["sst"].loc[{"time": slice(first, last)}] += warmer
@@ -65,10 +70,11 @@ def test_scores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
         assert raw.pop("source").startswith("object:")
         assert raw | {"source": "days.nc"} == plain | keys
         run = sstcast.train(f"{form}.yaml", SET, source=given)
-        assert sstcast.evaluate(run).value["scores"] == scores
+        assert recorded(run) == recorded(of_file)
         xr.testing.assert_identical(sstcast.forecast(run).value.drop_attrs(), expected.drop_attrs())
         name = keys.get("variable", "sst")
         assert (given if isinstance(given, xr.DataArray) else given[name])[-1].notnull().any()  # still open
+    assert sstcast.evaluate(run).value["scores"] == scores
     np.testing.assert_array_equal(sstcast.load(run).forecast(days["sst"])["sst"], expected["sst"])
 
 

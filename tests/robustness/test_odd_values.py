@@ -17,6 +17,7 @@ from small_ocean import make_sst
 
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage.artefacts import atomic
 from sstcast.storage.stores import consolidate
 from sstcast.storage.yaml_files import parse_yaml
@@ -74,12 +75,14 @@ def test_a_day_whose_origin_has_no_name(tmp_path: Path, attempt: Attempt) -> Non
 
 def test_a_run_without_configuration_and_scores_without_keys(copy: Path, attempt: Attempt) -> None:
     whole = json.loads((copy / "metrics.json").read_text())
+    for note in copy.glob(".*.note"):  # with them, any change would do
+        note.unlink()
+    assert ScoreFiles(copy).known(whole["recipe"]) == whole
     for key in ("systems", "scores", "reference", "block_days"):
         (copy / "metrics.json").write_text(json.dumps({name: whole[name] for name in whole if name != key}))
-        assert attempt((), "evaluate", copy) == 0  # makes them again
-        assert json.loads((copy / "metrics.json").read_text()) | {"recipe": 0} == whole | {"recipe": 0}
-        for note in copy.glob(".*.note"):
-            note.unlink()
+        assert ScoreFiles(copy).known(whole["recipe"]) is None
+    assert attempt((), "evaluate", copy) == 0  # makes them again
+    assert json.loads((copy / "metrics.json").read_text()) | {"recipe": 0} == whole | {"recipe": 0}
     (copy / "config.yaml").unlink()
     for verb in ("report", "map"):
         assert attempt(("has no config.yaml",), verb, copy) == 2

@@ -147,14 +147,14 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 ) -> None:
     splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-04-15"]}
     short = make_run(configure(tmp_path, sst_file, splits=splits))
-    evaluate(short)
+    evaluate(short, events=True)
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
     monkeypatch.setattr(scratch, "KEPT", 0)
     monkeypatch.setattr("sstcast.ocean.heatwaves.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(short.config.data).limits, copy.folder / "spread.nc", copy.metrics):
         file.unlink()
-    metrics, new = evaluate(copy)
+    metrics, new = evaluate(copy, events=True)
     assert new
     for units in ("standardised", "degC"):
         for name in METRICS:
@@ -165,7 +165,8 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     np.testing.assert_allclose(sst, xr.open_zarr(short.forecasts)["sst"], atol=1e-4)
     ours, theirs = tables_of(copy), tables_of(short)
     assert bool(ours["p_value"].notnull().any())
-    for name in ("squared_error_by_week", "p_value", "heatwave_brier_by_date", "pit"):
+    by_date = [f"{name}_by_date" for name in ("heatwave_brier", "tercile_rps", "area_crps", "event_hits")]
+    for name in ("squared_error_by_week", "p_value", "pit", *by_date):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
 
 

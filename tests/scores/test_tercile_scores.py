@@ -30,7 +30,7 @@ def test_scores_equal_plain_numpy(scored: Run) -> None:
     tables = TercileTables(truth, ["gaussian", "members"], {"gaussian": CORRELATION})
     random = np.random.default_rng(0)
     observed, forecasts, blocks = [], [], []
-    for dates in truth.blocks()[:2]:
+    for dates in (slice(0, 64), slice(64, 128)):
         climatology = truth.ahead(truth.statistics["climatology"], dates)
         anomaly = truth.ahead(truth.sst, dates) - climatology
         members = (anomaly + random.normal(0, 0.6, (3, *anomaly.shape))).astype(np.float32)
