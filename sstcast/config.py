@@ -422,7 +422,9 @@ class RunConfig(Strict):
 
     def difference(self, other: "RunConfig", moved: bool = False) -> str:
         """Return the first key that gives another result (see `experiment`), or "" if there is none."""
-        return differing_key(self.experiment(moved), other.experiment(moved))
+        key = differing_key(self.experiment(moved), other.experiment(moved))
+        is_reordered = [*self.data.predictors] != [*other.data.predictors]  # models read them in this order
+        return key or ("data.predictors" if is_reordered else "")
 
 
 def differing_key(mapping: Any, other_mapping: Any) -> str:

@@ -170,6 +170,8 @@ def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path
     data.to_netcdf(path)
     assert "other values of the predictor wind" in stored.changed()
     data["u10"][700] -= 1
+    data.assign_coords(time=data["time"] + np.timedelta64(1, "D")).to_netcdf(path)
+    assert "other values of the predictor wind" in stored.changed()
     data["u10"].attrs["units"] = "knots"
     data.to_netcdf(path)
     assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
