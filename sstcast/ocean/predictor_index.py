@@ -116,4 +116,8 @@ class IndexPredictor(StoredPredictor):
         self.check_units(units)
         labels = values.index
         index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
-        return by_span(values.set_axis(index), self.config, where).assign_attrs(units=self.config.units or "")
+        told = by_span(values.set_axis(index), self.config, where).assign_attrs(units=self.config.units or "")
+        every, of_run = told.attrs["every"], self.values().attrs["every"]
+        if every != of_run:
+            raise SSTCastError(f"{where} has a value a {every}, but the run reads one a {of_run}; give those")
+        return told

@@ -216,6 +216,8 @@ def test_a_change_of_units_is_named(tmp_path: Path, sst_file: Path) -> None:
     assert "the predictor soi is in 'mbar' now, but its store in 'hPa'" in stored.changed()
     with refused("soi is in 'mbar'", "'hPa'"):
         stored.given(written["soi"])
+    with refused("predictors: soi has a value a day", "the run reads one a month"):
+        stored.given(pd.Series(np.arange(1200.0), pd.date_range("2001-01-01", periods=1200)))
     written["soi"].attrs["units"] = "hPa"
     written.to_netcdf(path)
     assert not stored.changed()
