@@ -258,7 +258,12 @@ def test_two_indices_that_change_places_in_the_yaml_are_not_mixed_up(place: Path
             )
         )
     shutil.rmtree(place / "runs" / "two-reordered", ignore_errors=True)
-    text = yaml.safe_load(run.config_file.read_text())
+    written = run.config_file.read_text()
+    names = [str(place / name) for name in ("soi.csv", "other.csv")]
+    run.config_file.write_text(written.replace(names[0], "X").replace(names[1], names[0]).replace("X", names[1]))
+    with refused("two", "other values of the predictor soi"):
+        sstcast.forecast(run, "2006-08-04")
+    text = yaml.safe_load(written)
     text["data"]["predictors"] = dict(reversed(text["data"]["predictors"].items()))
     run.config_file.write_text(yaml.safe_dump(text, sort_keys=False))
     with refused("two", "data.predictors differs"):
