@@ -204,7 +204,7 @@ def noise(folder: Path) -> None:
         leads = [config.data.horizon] if kind == "forecast" else []
         return lambda part: random.standard_normal((len(part.days), *leads, tile, nodes), np.float32)
 
-    print("| white noise | ratio, mean of five draws | draws |\n|---|---|---|")
+    print("\n| white noise | ratio, mean of five draws | draws |\n|---|---|---|")
     for kind, by in (
         ("index", "month"),
         ("index", "day"),
@@ -231,14 +231,14 @@ def costs(folder: Path) -> None:
         model, started = forecaster(config, windows["train"]), time.process_time()
         fit(model, windows["train"], windows["validation"])
         seconds[label].append(time.process_time() - started)
-    print("| predictors | CPU seconds of a fit | ratio |\n|---|---|---|")
+    print("\n| predictors | CPU seconds of a fit | ratio |\n|---|---|---|")
     for label, times in seconds.items():
         print(f"| {label} | {min(times):.1f} | {min(times) / min(seconds['none']):.2f} |")
 
 
 def memory(folder: Path) -> None:
     """Print the peak memory of preparing and fitting the Pacific, each in a process of its own."""
-    print("| years | fields | prepare, MB | fit, MB |\n|---|---|---|---|")
+    print("\n| years | fields | prepare, MB | fit, MB |\n|---|---|---|---|")
     for years in (2, 4, 8):
         last, place = 1981 + years, folder / f"pacific-{years}"
         fetch(
@@ -275,7 +275,6 @@ def main() -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     print(f"sstcast {sstcast.__version__}, torch {torch.__version__}, {platform.machine()} CPU, {dt.date.today()}")
     for name in options.only:
-        print()
         tables[name](options.folder)
 
 
