@@ -44,6 +44,7 @@ def expanded(source: Any) -> Any:
 
 
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
+COAST_DISTANCE = "distance-to-coast"  # a source of `kind: static` that is computed from the mask of the region
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
@@ -181,7 +182,7 @@ class PredictorConfig(FieldSource):
     - `kind: grid` is a daily field, of which past values are read. `variable` names it if the file has several.
     - `kind: forecast` is a forecast of a daily field, of which the newest issue is read on the days ahead. With
       `perfect`, the source is an analysis instead, which nobody has on the initial date.
-    - `kind: static` is a field that does not change. Linear systems do not read it.
+    - `kind: static` is a field that does not change, such as `distance-to-coast`. Linear systems do not read it.
     - A value is known `delay` days after the last day of its span: a day, a month or, for running means of months,
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
@@ -209,6 +210,10 @@ class PredictorConfig(FieldSource):
             raise ValueError("gaps: a filled day would tell of later ones; leave it out, missing days are counted")
         if self.perfect and self.kind != "forecast":
             raise ValueError("perfect: is for kind: forecast alone; leave it out")
+        if self.source == COAST_DISTANCE and self.kind != "static":
+            raise ValueError(f"source: {COAST_DISTANCE} is for kind: static alone; give a file")
+        if self.source == COAST_DISTANCE and (self.variable or self.units):
+            raise ValueError(f"variable, units: {COAST_DISTANCE} is computed, in km; leave them out")
         if self.kind == "static" and self.delay:
             raise ValueError("delay: a field that does not change is always known; leave it out")
         if self.kind != "index" and (self.region or self.span != 1):
@@ -417,7 +422,9 @@ class RunConfig(Strict):
 
     def difference(self, other: "RunConfig", moved: bool = False) -> str:
         """Return the first key that gives another result (see `experiment`), or "" if there is none."""
-        return differing_key(self.experiment(moved), other.experiment(moved))
+        key = differing_key(self.experiment(moved), other.experiment(moved))
+        is_reordered = [*self.data.predictors] != [*other.data.predictors]  # models read them in this order
+        return key or ("data.predictors" if is_reordered else "")
 
 
 def differing_key(mapping: Any, other_mapping: Any) -> str:

@@ -124,6 +124,20 @@ def test_unknown_days_change_no_bit_and_the_newest_known_day_does(place: Path, m
         assert not np.array_equal(first["sst"], older["sst"], equal_nan=True)
 
 
+@pytest.mark.slow
+def test_a_network_reads_the_distance_to_the_coast_of_each_region(place: Path) -> None:
+    coast, training = {"kind": "static", "source": "distance-to-coast"}, {"epochs": 1, "windows_per_epoch": 60}
+    model, data = {"name": "mpnn", "width": 8, "layers": 1}, {"splits": SPLITS, "predictors": {"coast": coast}}
+    run = sstcast.train(configure(place, place / "small.nc", "coast", model, training, **data))
+    there = sstcast.evaluate(run, region="170,171.5,-12,-10").value
+    assert there["predictors"] == {"model": "coast: static from distance-to-coast"}
+    stores = {
+        path.parent: xr.open_zarr(path).load() for path in (place / "prepared").rglob("predictor-coast-*.zarr")
+    }
+    coasts = [store["value"] for store in stores.values() if store.attrs["units"] == "km"]
+    assert sorted(coast.shape for coast in coasts) == [(8, 6), (8, 12)]
+
+
 def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path) -> None:
     """A run whose splits end on a day is the same, whatever the field holds on days that are not known then."""
     splits = {"train": [2001, 2003], "validation": [2004, 2004], "test": ["2005-01-01", "2005-08-04"]}

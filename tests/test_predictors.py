@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+import yaml
 from refusals import refused
 from scored_runs import configure
 from small_hindcast import plan
@@ -17,7 +18,9 @@ from small_ocean import make_sst
 
 import sstcast
 from sstcast.config import RunConfig
+from sstcast.forecasting.predictor import predictor_of
 from sstcast.hindcasts.hindcast import hindcast
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.training.data_record import record_of
 
@@ -232,3 +235,36 @@ def test_a_network_reads_an_index(place: Path, base: str) -> None:
             plain.model_copy(update={"training": plain.training.model_copy(update={"weights": str(run.folder)})})
         )
     shutil.rmtree(place / "runs" / f"from-{base}", ignore_errors=True)
+
+
+def test_two_indices_that_change_places_in_the_yaml_are_not_mixed_up(place: Path) -> None:
+    values = read(place / "soi.csv")
+    write(place / "other.csv", values.iloc[::-1].set_axis(values.index))
+    model = {"name": "mpnn", "width": 8, "layers": 1}
+    made = config(place, "two", model)
+    first = made.data.predictors["soi"]
+    both = {"soi": first, "other": first.model_copy(update={"source": str(place / "other.csv")})}
+    data = made.data.model_copy(update={"predictors": both})
+    swapped = data.model_copy(update={"predictors": dict(reversed(both.items()))})
+    run = sstcast.train(made.model_copy(update={"data": data}))
+    anomalies = Prepared.of(data).open_anomalies().isel(time=slice(0, 40))
+    own, of_swapped = (predictor_of(run, ocean).predict(anomalies) for ocean in (data, swapped))
+    assert own.values.tobytes() == of_swapped.values.tobytes()
+    reordered = made.model_copy(update={"data": swapped, "name": "two-reordered"})
+    with refused("training.weights", "soi, other", "other, soi"):
+        sstcast.train(
+            reordered.model_copy(
+                update={"training": made.training.model_copy(update={"weights": str(run.folder)})}
+            )
+        )
+    shutil.rmtree(place / "runs" / "two-reordered", ignore_errors=True)
+    written = run.config_file.read_text()
+    names = [str(place / name) for name in ("soi.csv", "other.csv")]
+    run.config_file.write_text(written.replace(names[0], "X").replace(names[1], names[0]).replace("X", names[1]))
+    with refused("two", "other values of the predictor soi"):
+        sstcast.forecast(run, "2006-08-04")
+    text = yaml.safe_load(written)
+    text["data"]["predictors"] = dict(reversed(text["data"]["predictors"].items()))
+    run.config_file.write_text(yaml.safe_dump(text, sort_keys=False))
+    with refused("two", "data.predictors differs"):
+        sstcast.forecast(run, "2006-08-04")

@@ -219,13 +219,14 @@ class TrainedRun(Models):
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
-            state, shape = load_best(member, _trained_with(run, member)), data.box.tile
+            trained_with = _trained_with(run, member)
+            state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
             if config.name in LINEAR and data in oceans:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             elif config.name in LINEAR:
                 fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
-                models.append(fitter.system(config.name, refit, data.kinds, **config.options))
+                models.append(fitter.system(config.name, refit, kinds, **config.options))
                 continue
             model = build_forecaster(
                 config.name,
@@ -233,7 +234,7 @@ class TrainedRun(Models):
                 horizon=data.horizon,
                 shape=shape,
                 shared=run.config.training.cross_fit > 0,
-                predictors=data.kinds,
+                predictors=kinds,  # in the order of the run: `data` may name them in another
                 **config.options,
             )
             load_weights(model, state, member.best)

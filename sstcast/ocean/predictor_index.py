@@ -27,7 +27,7 @@ MIN_YEARS = 2  # with values of each calendar month in the base period, for a cl
 def known_index(
     values: xr.DataArray, days: Days, config: PredictorConfig, base: tuple[dt.date, dt.date], name: str
 ) -> xr.DataArray:
-    """Return what is known of an index on each day, `(time, summary)`, NaN where a needed value is missing.
+    """Return what is known of an index on each day, `(time, summary)`, NaN where the newest value is missing.
 
     `values(time)` come from `read_index`. They become departures from the climatology of their calendar month,
     divided by their standard deviation, both over the values known at the end of the `base` period. The summaries
@@ -54,7 +54,10 @@ def known_index(
     anomalies = series - by_month.mean().reindex(months).to_numpy()
     deviation = float(anomalies[known_in_base].std(ddof=0))
     standard = anomalies / (deviation if deviation > 0 else 1.0)
-    means = [standard.rolling(n, min_periods=int(np.ceil(LEAST_SHARE * n))).mean() for n in MEANS[every]]
+    means = [
+        standard.rolling(count, min_periods=int(np.ceil(LEAST_SHARE * count))).mean().where(standard.notna())
+        for count in MEANS[every]  # a mean up to an older value would not tell that the newest is missing
+    ]
     at = newest_known(ends.values, days, config.delay)
     table = np.stack([np.where(at >= 0, mean.to_numpy()[at], np.nan) for mean in means], 1).astype(np.float32)
     return xr.DataArray(table, {"time": days}, ("time", SUMMARY))
@@ -113,4 +116,8 @@ class IndexPredictor(StoredPredictor):
         self.check_units(units)
         labels = values.index
         index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
-        return by_span(values.set_axis(index), self.config, where).assign_attrs(units=self.config.units or "")
+        told = by_span(values.set_axis(index), self.config, where).assign_attrs(units=self.config.units or "")
+        every, of_run = told.attrs["every"], self.values().attrs["every"]
+        if every != of_run:
+            raise SSTCastError(f"{where} has a value a {every}, but the run reads one a {of_run}; give those")
+        return told

@@ -12,7 +12,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import xarray as xr
+from scipy.spatial import KDTree
 
+from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
@@ -23,6 +25,7 @@ from sstcast.ocean.reading import read_parts
 from sstcast.storage.cf import rounded
 
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
+EARTH_RADIUS = 6371.0088  # km, the mean radius of WGS 84
 
 
 class StaticPredictor(GridPredictor):
@@ -45,13 +48,21 @@ class StaticPredictor(GridPredictor):
         LOG.info(f"{self.path}: {self.name} written; {values.attrs['method']}{told}")
 
     def _field(self, cells: xr.Dataset) -> xr.DataArray:
-        """Read the source on `cells`, as `value(lat, lon)`. Raises SSTCastError if it does not hold one field."""
+        """Read or compute the field on `cells`, as `value(lat, lon)`. Raises SSTCastError if it is not one."""
+        if self.config.source == COAST_DISTANCE:
+            try:
+                return distance_to_coast(cells["ocean_mask"]).rename("value")
+            except SSTCastError as error:
+                raise SSTCastError(f"{self.key}: {error}") from error
         with self.naming_keys():
             read = partial(_static_field, variable=self.config.variable, units=self.config.units)
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
             return self.on_cells(first.isel(time=0, drop=True), cells).load()
+
+    def source_state(self) -> str:
+        return "" if self.config.source == COAST_DISTANCE else super().source_state()
 
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
         """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
@@ -75,6 +86,22 @@ class StaticPredictor(GridPredictor):
 
     def given(self, values: Any) -> xr.DataArray:
         raise SSTCastError(f"predictors: {self.name} does not change; leave it out")
+
+
+def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
+    """Return the distance in km from each ocean cell of `ocean(lat, lon)` to the nearest land cell, NaN on land.
+
+    It is the length of the great circle between the centres of the cells. Raises SSTCastError without land.
+    """
+    lat, lon = np.meshgrid(np.deg2rad(ocean["lat"]), np.deg2rad(ocean["lon"]), indexing="ij")
+    place, sea = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], -1), ocean.values
+    if sea.all():
+        raise SSTCastError("the region has no land, so no coast; choose a larger region, or give a file")
+    chord, _ = KDTree(place[~sea]).query(place[sea])
+    distance = np.full(sea.shape, np.nan)
+    distance[sea] = 2 * EARTH_RADIUS * np.arcsin(chord / 2)
+    attributes = {"units": "km", "method": "great circles to the nearest land cell of the region"}
+    return ocean.copy(data=distance).assign_attrs(attributes)
 
 
 def _static_field(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> xr.DataArray:

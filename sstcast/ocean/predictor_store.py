@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
+from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.ocean.addresses import Unreachable, metadata_digest
@@ -51,7 +51,7 @@ class StoredPredictor(ABC):
         self.name, self.config, self.data = name, data.predictors[name], data
         path, source = self.config.path, self.config.source
         keys = [getattr(self.config, key) for key in READING_KEYS]
-        is_name = is_object(path) or isinstance(path, Address) or source == "sample"
+        is_name = is_object(path) or isinstance(path, Address) or source in ("sample", COAST_DISTANCE)
         keys.insert(1, source if is_name else str(path.resolve()))
         self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
 

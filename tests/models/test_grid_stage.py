@@ -160,20 +160,32 @@ def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) 
     assert errors["alone"] * 3.8**2 == pytest.approx(all_noise, rel=0.07)
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.9])
-def test_noise_is_turned_off_or_costs_little(memory: float) -> None:
+@pytest.mark.parametrize(("kind", "memory"), [("grid", 0.0), ("grid", 0.9), ("forecast", 0.0)])
+def test_noise_is_turned_off_or_costs_little(kind: str, memory: float) -> None:
     ratios = []
     for seed in range(5):
         (sst, _), (later, _) = ocean(seed, 20), ocean(100 + seed, 20)
         random = np.random.default_rng(200 + seed)
-        noise = [smooth_noise(random, len(sst), memory) for _ in range(2)]
         errors = []
-        for seen, seen_later in ((None, None), noise):
-            model = system("multiscale-ridge", seen is not None)
-            fit(model, windows(sst, seen), None)
-            errors.append(mse(model, windows(later, seen_later).thinned(3)).mean())
+        for with_noise in (False, True):
+            days, later_days = windows(sst, None), windows(later, None)
+            if with_noise:
+                days, later_days = (with_field(part, kind, random, memory) for part in (days, later_days))
+            kinds = {"predictors": {"wind": kind}} if with_noise else {}
+            shape = {"history": HISTORY, "horizon": HORIZON, "shape": (ROWS, COLS)}
+            model = build_forecaster("multiscale-ridge", **shape, **kinds)
+            fit(model, days, None)
+            errors.append(mse(model, later_days.thinned(3)).mean())
         ratios.append(errors[1] / errors[0])
     assert 0.999 < np.mean(ratios) < 1.0015
+
+
+def with_field(days: Windows, kind: str, random: np.random.Generator, memory: float) -> Windows:
+    """Return windows with noise as a field, or as forecasts of one."""
+    leads = HORIZON if kind == "forecast" else 1
+    noise = np.stack([smooth_noise(random, len(days.days), memory) for _ in range(leads)], 1)[:, :, None]
+    known = noise if kind == "forecast" else noise[:, 0]
+    return replace(days, predictors={"wind": torch.from_numpy(known.astype(np.float32))})
 
 
 def test_a_day_too_late_is_noticed() -> None:

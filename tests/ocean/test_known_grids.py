@@ -15,6 +15,7 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.ocean import addresses
+from sstcast.ocean.predictor_static import distance_to_coast
 from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -169,6 +170,8 @@ def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path
     data.to_netcdf(path)
     assert "other values of the predictor wind" in stored.changed()
     data["u10"][700] -= 1
+    data.assign_coords(time=data["time"] + np.timedelta64(1, "D")).to_netcdf(path)
+    assert "other values of the predictor wind" in stored.changed()
     data["u10"].attrs["units"] = "knots"
     data.to_netcdf(path)
     assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
@@ -205,6 +208,49 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Pat
     wind().to_netcdf(tmp_path / "days.nc")
     with refused("days.nc", "several days", "kind: grid"):
         predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")
+
+
+def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lat, lon = np.arange(-88.75, 90, 2.5), np.arange(-178.75, 180, 2.5)
+    ocean = xr.DataArray(rng.random((72, 144)) > 0.003, {"lat": lat, "lon": lon}, ("lat", "lon"))
+    distance = distance_to_coast(ocean)
+    phi, theta = (np.deg2rad(values) for values in np.meshgrid(lat, lon, indexing="ij"))
+    land = np.flatnonzero(~ocean.values.ravel())
+    nearest = np.full(ocean.size, np.inf)
+    for cell in land:  # across the date line and the poles too
+        half = np.sin((phi - phi.ravel()[cell]) / 2) ** 2
+        half += np.cos(phi) * np.cos(phi.ravel()[cell]) * np.sin((theta - theta.ravel()[cell]) / 2) ** 2
+        nearest = np.minimum(nearest, 2 * 6371.0088 * np.arcsin(np.sqrt(np.minimum(half, 1))).ravel())
+    nearest[land] = np.nan
+    np.testing.assert_allclose(distance.values.ravel(), nearest, rtol=1e-9)
+    assert float(distance.max()) > 1000
+    with refused("no land"):
+        distance_to_coast(ocean | True)
+
+
+def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst_file: Path) -> None:
+    stored, prepared = predictor(tmp_path, sst_file, "distance-to-coast", kind="static")
+    cube = prepared.open_cube()
+    expected = distance_to_coast(cube["ocean_mask"]).values
+    known = prepared.open_anomalies()["predictor_wind"].values[5]
+    np.testing.assert_allclose(known, (expected - np.nanmean(expected)) / np.nanstd(expected), atol=1e-5)
+    assert (stored.units, stored.missing(known), stored.changed()) == ("km", "", "")
+    assert not stored.prepare(cube)
+    west = configure(
+        tmp_path,
+        sst_file,
+        region={"lon": [170, 171.5], "lat": [-12, -10], "tile": [8, 6], "land_tiles": "keep"},
+        predictors={"wind": {"kind": "static", "source": "distance-to-coast"}},
+    ).data
+    ocean = Prepared.of(west)
+    prepare(west)
+    part = stored_predictors(west, ocean.cube.parent)["wind"].open()["value"]
+    assert part.shape == (8, 6)
+    np.testing.assert_allclose(part, distance_to_coast(ocean.open_cube()["ocean_mask"]), rtol=1e-6)
+    for keys, name in (({"kind": "grid"}, "source"), ({"units": "m"}, "units"), ({"variable": "d"}, "variable")):
+        with refused("data.predictors.wind", name, "distance-to-coast"):
+            predictor(tmp_path, sst_file, "distance-to-coast", **({"kind": "static"} | keys))
 
 
 def test_a_url_is_read_again_when_its_store_has_grown(

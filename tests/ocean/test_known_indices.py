@@ -119,6 +119,21 @@ def test_a_late_series_is_unknown_and_not_its_last_value(tmp_path: Path) -> None
     assert np.isnan(known.values[last:]).all()
 
 
+def test_a_mean_of_days_needs_the_newest_day_and_most_others(tmp_path: Path) -> None:
+    values = np.random.default_rng(6).normal(0, 1, 2600)
+    values[2200] = np.nan
+    values[2300:2310] = np.nan  # of thirty, 20 are known ten days later, and of ninety 80
+    config = index(write_days(tmp_path / "index.csv", values), delay=4)
+    known = known_index(read_index(config, "index"), DAYS, config, BASE, "index")
+    place = {day: number for number, day in enumerate((DAYS - DAYS[0]) // np.timedelta64(1, "D") + 366 - 4)}
+    month, season = ({day: column[number] for day, number in place.items()} for column in known.values.T)
+    for day in (2200, *range(2300, 2310)):
+        assert np.isnan([month[day], season[day]]).all()
+    assert np.isfinite([month[2199], month[2201], season[2201], season[2310]]).all()
+    assert np.isnan(month[2310])
+    assert np.isfinite(month[2332])
+
+
 def test_tables_of_centres_are_read(tmp_path: Path) -> None:
     values = np.random.default_rng(4).normal(0, 1, (4, 12)).round(2)
     psl = ["2001 2004", *(f"{2001 + y} " + " ".join(f"{v:8.2f}" for v in row) for y, row in enumerate(values))]
@@ -201,6 +216,8 @@ def test_a_change_of_units_is_named(tmp_path: Path, sst_file: Path) -> None:
     assert "the predictor soi is in 'mbar' now, but its store in 'hPa'" in stored.changed()
     with refused("soi is in 'mbar'", "'hPa'"):
         stored.given(written["soi"])
+    with refused("predictors: soi has a value a day", "the run reads one a month"):
+        stored.given(pd.Series(np.arange(1200.0), pd.date_range("2001-01-01", periods=1200)))
     written["soi"].attrs["units"] = "hPa"
     written.to_netcdf(path)
     assert not stored.changed()
