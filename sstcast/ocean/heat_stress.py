@@ -63,7 +63,7 @@ def maximum_monthly_mean(sst: xr.DataArray, years: MonthlyYears) -> xr.DataArray
     means = np.add.reduceat(days.values, first, axis=0, dtype=np.float64) / length
     means = means.reshape(-1, 12, *means.shape[1:])
     year = np.arange(years.first, years.last + 1) - (years.first + years.last) / 2
-    slope = np.tensordot(year, means, 1) / max(np.square(year).sum(), 1)
+    slope = np.tensordot(year, means, 1) / (np.square(year).sum() or 1)
     evaluated = means.mean(0) + slope * (years.at - (years.first + years.last) / 2)
     return days.isel(time=0, drop=True).copy(data=evaluated.max(0).astype(np.float32)).rename(MMM)
 

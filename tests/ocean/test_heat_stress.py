@@ -10,6 +10,7 @@ import xarray as xr
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.ocean import heat_stress_record
 from sstcast.ocean.heat_stress import (
     STRESS_LEVELS,
     MonthlyYears,
@@ -17,6 +18,7 @@ from sstcast.ocean.heat_stress import (
     maximum_monthly_mean,
     stress_level,
 )
+from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
 
 
 def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:
@@ -36,6 +38,10 @@ def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:
         "alert level 2",
     ]
     assert level[82] == -1
+    exact = np.tile([28.0, 29.0], 100)  # HotSpots of exactly 0 are no stress, and those of exactly 1 degC count
+    of_exact = degree_heating_weeks(exact, np.array(28.0))
+    assert of_exact[-1] == 42 / 7
+    assert stress_level(exact[-2:] - 28, of_exact[-2:]).tolist() == [0, 3]
     higher = stress_level(np.full(5, 1.0), np.array([3.99, 4, 12, 16, 20]))
     assert [STRESS_LEVELS[number] for number in higher] == [
         "warning",
@@ -74,6 +80,10 @@ def test_the_maximum_monthly_mean_is_evaluated_where_coral_reef_watch_does() -> 
     )
     found = maximum_monthly_mean(xr.DataArray(random, {"time": time}, ("time", "cell")), years)
     assert float(found[0]) == pytest.approx(expected, abs=1e-5)
+    two = maximum_monthly_mean(field + (field["time"].dt.year - 1988.286), MonthlyYears(1988, 1989))
+    np.testing.assert_allclose(two, [27, 27], atol=1e-5)
+    one = maximum_monthly_mean(field, MonthlyYears(2000, 2000))
+    np.testing.assert_allclose(one, 27 + rise * (2000 - 1988.286), atol=1e-5)
 
 
 def test_other_years_are_stated() -> None:
@@ -81,7 +91,33 @@ def test_other_years_are_stated() -> None:
     assert str(early) == "monthly means of 1985..1996, evaluated at 1988.286, not Coral Reef Watch's"
     late = MonthlyYears.of(dt.date(2013, 3, 1), dt.date(2018, 12, 31))
     assert str(late) == "monthly means of 2014..2018, evaluated at 2016, not Coral Reef Watch's"
+    before = MonthlyYears.of(dt.date(1982, 1, 1), dt.date(1987, 12, 31))
+    assert str(before) == "monthly means of 1985..1987, evaluated at 1986, not Coral Reef Watch's"
     assert MonthlyYears.of(dt.date(2013, 3, 1), dt.date(2014, 12, 30)) is None
+
+
+def test_each_place_and_band_has_its_own_heat_stress(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = pd.date_range("2001-01-01", "2002-12-31")
+    values = np.random.default_rng(2).normal([27, 24, 20], 2, (len(time), 3)).astype(np.float32)
+    places = xr.DataArray(values, {"time": time, "place": ["reef", "bank", "bay"]}, ("time", "place"))
+    years = MonthlyYears(2001, 2002)
+    table = stress_of_places(places, years).set_index(["place", "time"])
+    cells = places.rename(place="lat").assign_coords(lat=[0.0, 1, 2]).expand_dims(lon=[5.0], axis=2)
+    whole = stress_of_cells(cells, years)
+    monkeypatch.setattr(heat_stress_record, "VALUES_AT_ONCE", 1)
+    xr.testing.assert_identical(stress_of_cells(cells, years), whole)
+    for number, name in enumerate(places["place"].values):
+        own, mmm = table.loc[name], float(maximum_monthly_mean(places[:, [number]], years)[0])
+        np.testing.assert_array_equal(own["sst"], values[:, number])
+        np.testing.assert_allclose(own["hotspot"], values[:, number] - mmm, atol=1e-5)
+        np.testing.assert_array_equal(own["maximum_monthly_mean"], np.float32(mmm))
+        assert (own["stress"].to_numpy()[:83] == "").all()
+        for level in STRESS_LEVELS[:3]:  # of both years
+            days = whole["stress_days"].sel(lat=number, lon=5, stress=level).sum()
+            assert (own["stress"] == level).sum() == days
+        calm = own["stress"] == "no stress"
+        assert calm.sum() > 100
+        assert (own["hotspot"][calm] <= 0).all()
 
 
 def test_heat_stress_of_cells_and_places(sst_file: Path, tmp_path: Path) -> None:

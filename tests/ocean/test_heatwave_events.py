@@ -1,5 +1,6 @@
 """Events against `heatwave3` and loops over days, baselines, and what a record and its file hold."""
 
+import datetime as dt
 from pathlib import Path
 
 import heatwave3
@@ -11,11 +12,13 @@ from scipy.ndimage import label
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.ocean import heatwave_record
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.baselines import Baseline
 from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
-from sstcast.ocean.heatwave_record import events_of_cells
+from sstcast.ocean.heatwave_record import events_of_cells, series_of_places
 from sstcast.ocean.heatwaves import events, limits
+from sstcast.ocean.places import Places
 from sstcast.storage.artefacts import packaged
 
 PERIOD = ("1982-01-01", "2011-12-31")
@@ -144,6 +147,46 @@ def test_events_that_the_record_cuts_and_a_leap_day() -> None:
     assert table["category"].tolist() == [2, 2, 2]
     none = find_events(values, np.full_like(values, 10), np.full_like(values, np.nan))[1]
     assert len(none["start"]) == 0
+    values = record("2004-01-01", "2004-12-31", [])[0].copy()
+    values[1:6] = 12
+    _, table = find_events(values, np.full_like(values, 10), np.full_like(values, 11))
+    assert table["onset_rate"][0] == pytest.approx((2 - 1) / 0.5)  # the first day is beside the event
+    assert table["category"][0] == 1  # twice the departure of the threshold is not more than twice
+
+
+def test_a_day_without_a_threshold_inside_an_event_counts_where_its_value_is_known() -> None:
+    random = np.random.default_rng(0)
+    values, normal, limit = 12 + random.random((20, 1)), np.full((20, 1), 10.0), np.full((20, 1), 11.0)
+    values[[0, 1, 14, 15, 16, 17, 18, 19]], limit[8] = 10, np.nan
+    days, table = find_events(values, normal, limit)
+    assert days.day.tolist() == list(range(2, 14))
+    above = (values - limit)[2:14, 0]
+    for suffix, of in (("", values[2:14, 0] - 10), ("_threshold", above[np.isfinite(above)])):
+        found = [table[f"intensity_{name}{suffix}"][0] for name in ("mean", "max", "variability", "cumulative")]
+        np.testing.assert_allclose(found, [of.mean(), of.max(), of.std(ddof=1), of.sum()])
+    assert sum(table[name][0] for name in CATEGORY_DAYS) == 11
+
+
+def test_blocks_of_cells_change_nothing_and_a_year_needs_one_day_with_a_threshold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = pd.date_range("2001-01-01", "2002-12-31")
+    values = np.random.default_rng(0).normal(0, 1, (len(time), 3, 4)).cumsum(0).astype(np.float32)
+    values[:, 1, 1] = np.nan
+    sst = xr.DataArray(
+        values, {"time": time, "lat": np.arange(3.0), "lon": np.arange(4.0)}, ("time", "lat", "lon")
+    )
+
+    def daily(block: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+        threshold = np.where((time < "2001-03-01")[:, None], np.nan, 1.0 + block["cell"].values)
+        return np.zeros(block.shape), threshold
+
+    whole = events_of_cells(sst, daily)
+    assert whole["event_days"].notnull().sum().item() == 2 * 11
+    assert whole["event_days"].sum() == whole["event_duration"].sum() > 100
+    monkeypatch.setattr(heatwave_record, "VALUES_AT_ONCE", 1)
+    monkeypatch.setattr(heatwave_record, "CELLS_AT_ONCE", 2)
+    xr.testing.assert_identical(events_of_cells(sst, daily), whole)
 
 
 def test_land_and_ice_have_no_events(sst: xr.DataArray) -> None:
@@ -167,6 +210,22 @@ def test_a_moving_baseline_is_the_thirty_years_before(sst: xr.DataArray) -> None
     before = limits(one.sel(time=slice("1984", "2013")))
     np.testing.assert_array_equal(limit[own], on_days(before["heatwave_threshold"], one["time"][own]))
     np.testing.assert_array_equal(normal[own], on_days(before["climatology"], one["time"][own]))
+    assert np.isfinite(limit[year == 2016]).all()  # the last year of the record
+    cold = baseline.daily(one, cold=True)[1][own]
+    np.testing.assert_array_equal(cold, on_days(before["cold_spell_threshold"], one["time"][own]))
+
+
+def test_the_years_of_a_baseline_are_complete_years_of_the_record() -> None:
+    first, last = dt.date(1982, 1, 1), dt.date(2012, 1, 10)
+    assert Baseline.of("moving", None, first, last, SAMPLE).last == dt.date(2011, 12, 31)
+    with pytest.raises(SSTCastError, match="needs 30 before each year"):
+        Baseline.of("moving", None, first, dt.date(2011, 12, 31), SAMPLE)
+    for years, until, expected in (
+        (None, dt.date(2005, 6, 1), "1982-01-01..2004-12-31"),
+        (None, last, "1982-01-01..2011-12-31"),
+        ("1990:1990", last, "1990-01-01..1990-12-31"),
+    ):
+        assert str(Baseline.of("fixed", years, first, until, SAMPLE)) == f"fixed, {expected}"
 
 
 def test_a_detrended_baseline_goes_on_and_later_days_have_no_part(sst: xr.DataArray) -> None:
@@ -239,8 +298,6 @@ def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArra
     here &= (np.repeat(cells["cell_lon"], cells["cell_events"]) == lon[3]).values
     np.testing.assert_array_equal(site["peak"], cells["event_peak"][here])
     np.testing.assert_allclose(site["intensity_cumulative"], cells["event_intensity_cumulative"][here], atol=1e-4)
-    from sstcast.ocean.places import Places
-
     weights = Places.read(places).weights(sst[0].notnull().astype(float), sst[0].notnull().values)[0]
     mean = (sst.fillna(0) * weights).sum(("lat", "lon")) / weights.sum()
     series = mean.expand_dims(place=["box"], axis=1).astype("float32")
@@ -249,3 +306,15 @@ def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArra
     box = table[table["place"] == "box"]
     assert abs(len(box) - len(expected["start"])) <= 1  # rounding of the mean may move a day across the threshold
     assert box["duration"].sum() == pytest.approx(expected["duration"].sum(), rel=0.02)
+
+
+def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> None:
+    (file := tmp_path / "places.csv").write_text("name,lat,lon\nland,0,0\nsite,0,1\nbay,1,1\n")
+    sst = xr.DataArray(
+        np.arange(8.0).reshape(2, 2, 2), {"time": pd.date_range("2001-01-01", periods=2)}, ("time", "lat", "lon")
+    )
+    weights = np.zeros((3, 2, 2), np.float32)
+    weights[1, 0, 1], weights[2] = 1, [[1, 0], [1, 2]]
+    series = series_of_places(sst, Places.read(file), weights)
+    assert series["place"].values.tolist() == ["site", "bay"]
+    np.testing.assert_array_equal(series, [[1, (0 + 2 + 2 * 3) / 4], [5, (4 + 6 + 2 * 7) / 4]])
