@@ -15,6 +15,7 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.ocean import addresses
+from sstcast.ocean.predictor_grid import fit_harmonics
 from sstcast.ocean.predictor_static import distance_to_coast
 from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
@@ -64,6 +65,38 @@ def test_a_field_is_its_standardised_anomaly_on_the_newest_known_day(
     expected[:, ~ocean] = np.nan
     np.testing.assert_allclose(known.values.reshape(len(DAYS), -1), expected, rtol=1e-4, atol=1e-4)
     assert stored.units == "m s-1"
+    later = pd.date_range("2000-12-25", "2005-01-10").as_unit(
+        "ns"
+    )  # no day before the first value or after the last
+    is_known = stored.known(later.values).notnull().any(("lat", "lon")).values
+    shifted = later - pd.Timedelta(days=delay)
+    np.testing.assert_array_equal(is_known, (shifted >= DAYS[0]) & (shifted <= DAYS[-1]))
+    span = stored.span(dt.date(2001, 6, 10), dt.date(2001, 7, 10))
+    assert span == (dt.date(2001, 6, 10 - delay), dt.date(2001, 7, 10 - delay))
+
+
+def test_a_climatology_needs_a_year_of_days_in_all_seasons() -> None:
+    days = pd.date_range("2001-01-01", "2004-12-31").as_unit("ns")
+    values = np.random.default_rng(0).normal(5, 1, (len(days), 1, 5))
+    values[364:, 0, 1] = np.nan
+    values[365:, 0, 2] = np.nan
+    values[days.month > 4, 0, 3] = np.nan  # 481 days, but no summer
+    values[:, 0, 4] = np.nan
+    field = xr.DataArray(values, {"time": days, "lat": [0.0], "lon": np.arange(5.0)}, ("time", "lat", "lon"))
+    found = fit_harmonics(field, days.values)
+    phase = 2 * np.pi * np.outer(days.day_of_year, [1, 2, 3]) / 365.2425
+    design = np.hstack([np.ones((len(days), 1)), np.cos(phase), np.sin(phase)])
+    squares = []
+    for cell in range(5):
+        known = np.isfinite(values[:, 0, cell])
+        if cell in (1, 3, 4):
+            assert found["terms"][:, 0, cell].isnull().all()
+            continue
+        terms = np.linalg.lstsq(design[known], values[known, 0, cell], rcond=None)[0]
+        np.testing.assert_allclose(found["terms"][:, 0, cell], terms, rtol=1e-6)
+        squares += ((values[known, 0, cell] - design[known] @ terms) ** 2).tolist()
+    assert float(found["deviation"]) == pytest.approx(np.sqrt(np.mean(squares)))
+    assert float(fit_harmonics(0 * field, days.values)["deviation"]) == 1  # as of ice where there is none
 
 
 @pytest.mark.parametrize("delay", [0, 5])
@@ -185,7 +218,9 @@ def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:
     assert make_sst()["sst"].attrs["units"] == stored.units
 
 
-def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Path, sst_file: Path) -> None:
+def test_a_field_that_does_not_change_is_standardised_over_the_sea(
+    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     depth = xr.Dataset({"depth": (("lat", "lon"), 100.0 + np.arange(96).reshape(8, 12))}, {"lat": LAT, "lon": LON})
     depth["depth"].attrs["units"] = "m"
     depth.to_netcdf(tmp_path / "depth.nc")
@@ -199,6 +234,11 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Pat
         assert np.isnan(known.values[day][~ocean]).all()
     assert stored.units == "m"
     assert not stored.changed()
+    flat = stored.open().load()
+    flat["value"] = 1 + 0 * flat["value"]
+    with monkeypatch.context() as patches:
+        patches.setattr(stored, "open", lambda: flat)
+        np.testing.assert_array_equal(stored.known(DAYS[:1].values)[0].values[ocean], 0)
     (depth + 1).to_netcdf(tmp_path / "depth.nc")
     assert stored.changed()
     with refused("does not change", "leave it out"):

@@ -77,7 +77,7 @@ def test_days_are_means_of_a_month_and_a_season(tmp_path: Path) -> None:
     read = read_index(config, "index")
     ends = [day.astype("M8[D]").item() for day in read["time"].values]
     known = known_index(read, DAYS, config, BASE, "index")
-    for number in (0, 900, 2000):
+    for number in (0, 30, 900, 2000):  # 30 has most of a January, whose first day the base period begins with
         expected = naive(pd.Series(values), ends, DAYS[number].astype("M8[D]").item(), 4, (30, 90))
         np.testing.assert_allclose(known.values[number], expected, rtol=2e-4, atol=2e-5)
 
@@ -119,6 +119,22 @@ def test_a_late_series_is_unknown_and_not_its_last_value(tmp_path: Path) -> None
     assert np.isnan(known.values[last:]).all()
 
 
+def test_before_the_first_value_nothing_is_known(tmp_path: Path) -> None:
+    values = np.random.default_rng(3).normal(0, 1, 90)  # up to June 2007, after all days
+    config = index(write_months(tmp_path / "index.csv", values), delay=10)
+    days = pd.date_range("1999-12-01", "2006-12-31").as_unit("ns")
+    known = known_index(read_index(config, "index"), days.values, config, BASE, "index").values
+    for column, first in enumerate(("2000-02-10", "2000-04-10")):  # a mean of three months needs three
+        assert np.isnan(known[days < first, column]).all()
+        assert np.isfinite(known[days >= first, column]).all()
+
+
+def test_an_index_that_never_changes_tells_nothing(tmp_path: Path) -> None:
+    config = index(write_months(tmp_path / "index.csv", np.full(84, 3.0)))
+    known = known_index(read_index(config, "index"), DAYS, config, BASE, "index")
+    np.testing.assert_array_equal(known.values, 0)
+
+
 def test_a_mean_of_days_needs_the_newest_day_and_most_others(tmp_path: Path) -> None:
     values = np.random.default_rng(6).normal(0, 1, 2600)
     values[2200] = np.nan
@@ -131,6 +147,7 @@ def test_a_mean_of_days_needs_the_newest_day_and_most_others(tmp_path: Path) -> 
         assert np.isnan([month[day], season[day]]).all()
     assert np.isfinite([month[2199], month[2201], season[2201], season[2310]]).all()
     assert np.isnan(month[2310])
+    assert np.isnan(month[2331])  # 22 of 30 are less than three quarters
     assert np.isfinite(month[2332])
 
 
@@ -183,6 +200,15 @@ def test_what_is_no_index_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -
         read_index(index(sst_file, region="nino34"), "x")
     config = index(write_months(tmp_path / "short.csv", np.arange(12.0), "2001-01"))
     with refused("data.predictors.x", "2 of each calendar month"):
+        known_index(read_index(config, "x"), DAYS, config, BASE, "x")
+    for julys in (0, 1):
+        months = np.arange(48.0)
+        months[6 + 12 * julys :: 12] = np.nan
+        config = index(write_months(tmp_path / f"{julys}.csv", months, "2001-01"))
+        with refused("data.predictors.x", "2 of each calendar month"):
+            known_index(read_index(config, "x"), DAYS, config, BASE, "x")
+    config = index(write_days(tmp_path / "one.csv", np.arange(1000.0), "2004-01-01"))
+    with refused("data.predictors.x", "366 values", "2 of each calendar month"):
         known_index(read_index(config, "x"), DAYS, config, BASE, "x")
 
 

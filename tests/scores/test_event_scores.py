@@ -1,6 +1,7 @@
 """Hits, misses, false alarms and errors of days against labelled series, and their way into metrics and tables."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from scored_runs import configure, make_run
 
 import sstcast
 from sstcast.figures import event_scores
-from sstcast.names import DEGREES, STATE
+from sstcast.names import DEGREES, EVENT, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.events import EventTables, scores
+from sstcast.scores.events import BY_DATE, EventTables, scores
 from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.significance import ratio
 from sstcast.storage.stores import open_netcdf
 
 HORIZON = 8
@@ -110,6 +112,94 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     assert of["false_alarm_ratio"]["value"] == pytest.approx(false / (hit + false), abs=1e-5)
     assert of["success_index"]["value"] == pytest.approx(hit / (came_sum + false), abs=1e-5)
     assert of["hit_rate"]["interval"][0] < of["hit_rate"]["value"] < of["hit_rate"]["interval"][1]
+
+
+def tables_of(truth: np.ndarray, cells: int) -> EventTables:
+    """Return tables of one initial date, 6 days after the first of `truth [day, tile, N]`, without an ocean."""
+    data = SimpleNamespace(
+        limits={"heatwave_threshold": 1.0, "climatology": 0.0},
+        ahead=lambda departure, dates: np.full((1, HORIZON, 1, cells), departure),
+        area=10.0 ** np.arange(cells)[None],
+    )
+    heatwaves = SimpleNamespace(
+        methods=["some"],
+        init_times=np.zeros(1),
+        horizon=HORIZON,
+        truth={EVENT: truth},
+        hot=np.zeros(truth.shape, bool),
+        last=[MARGIN_DAYS],
+        chosen=lambda dates: np.arange(1),
+        state=lambda dates: None,
+    )
+    return EventTables(data, heatwaves, {"some": np.eye(HORIZON)})
+
+
+def test_the_severity_is_that_of_the_first_event_of_two() -> None:
+    lead = np.arange(-MARGIN_DAYS, HORIZON + 5)
+    inside = (((lead >= -5) & (lead <= 1)) | (lead >= 5))[:, None, None]
+    limit = np.ones((1, HORIZON, 1, 1))
+    anomaly = np.where(np.arange(1, HORIZON + 1) < 5, 1.5, 3.5).reshape(limit.shape)
+    limit[0, 3:] = np.nan  # a threshold on one day is enough
+    tables = tables_of(inside, 1)
+    tables.begin(slice(0, 1), anomaly, limit)
+    came, onset, end, severity, weights = (of.item() for of in tables.observed[0])
+    assert (came, onset, end, severity, weights) == (True, 0, 1, 1, 1)
+
+
+def test_an_onset_is_the_day_by_which_half_of_the_events_have_begun() -> None:
+    """Of ten trajectories: 5 begin on day 3, 4 go on and 4 begin on day 2, 4 each begin on days 2 and 5, none."""
+    spans = (5 * [(3, 7)], 4 * [(-4, 1)] + 4 * [(2, 6)], 4 * [(2, 6)] + 4 * [(5, 12)], [])
+    lead = np.arange(1 - MARGIN_DAYS, HORIZON + MARGIN_DAYS + 1)
+    in_event = np.zeros((len(lead), len(spans), 10), bool)
+    for cell, events_of_cell in enumerate(spans):
+        for sample, (first, last) in enumerate(events_of_cell):
+            in_event[:, cell, sample] = (lead >= first) & (lead <= last)
+    tables = tables_of(np.zeros((3 * HORIZON, 1, 4), bool), 4)
+    trajectories = SimpleNamespace(in_event=lambda beyond, hot: in_event, share=lambda of: of.mean(-1))
+    tables.trajectories = {"some": trajectories}
+    own = np.full((1, 4), HORIZON)
+    tables.observed[0] = own > 0, own, own, np.ones((1, 4), np.int8), tables.data.area
+    tables.add("some", slice(0, 1), np.zeros((1, HORIZON, 1, 4)), np.ones((1, HORIZON, 1, 4)))
+    found = tables.dataset().isel(init_time=0, warning=0)
+    assert found["event_hits_by_date"].values.tolist() == [111, 0, 0, 0]
+    assert found["event_misses_by_date"].values.tolist() == [1000, 0, 0, 0]
+    assert float(found["event_onset_error_by_date"]) == 1 * (8 - 3) + 10 * (8 - 0) + 100 * (8 - 2)
+    assert float(found["event_end_error_by_date"]) == 1 * (8 - 7) + 10 * (8 - 1) + 100 * (8 - 6)
+
+
+def test_scores_are_ratios_of_sums_with_blocks_of_60_days() -> None:
+    random = np.random.default_rng(0)
+    dates = np.datetime64("2001-01-01") + 5 * np.arange(72)
+    sums = {name: random.uniform(1, 9, 72) for name in BY_DATE}
+    sums["event_onset_error_by_date"] *= 4
+    sums["event_end_error_by_date"] *= 6
+    hits, misses = random.uniform(1, 9, (2, 4, 72))
+    tables = xr.Dataset(
+        {name: (("warning", "init_time"), [of]) for name, of in sums.items()}
+        | {
+            "event_hits_by_date": (("warning", "severity", "init_time"), [hits]),
+            "event_misses_by_date": (("warning", "severity", "init_time"), [misses]),
+        },
+        {"warning": ["some"], "severity": list("abcd"), "init_time": dates, "fold": ("init_time", [1] * 72)},
+    )
+    found = scores(tables)["some"]
+    false, onset_error, onsets, end_error, ends = sums.values()
+    hit, came = hits.sum(0), (hits + misses).sum(0)
+    expected = {
+        "hit_rate": (hit, came),
+        "false_alarm_ratio": (false, hit + false),
+        "success_index": (hit, came + false),
+        "onset_error": (onset_error, onsets),
+        "end_error": (end_error, ends),
+    }
+    by_category = {name: (hits[number], (hits + misses)[number]) for number, name in enumerate("abcd")}
+    for of, pairs in ((found, expected), (found["by_category"], by_category)):
+        for name, (part, whole) in pairs.items():
+            value, interval = ratio(part, whole, 60 // 5, (72,))
+            assert of[name]["value"] == pytest.approx(part.sum() / whole.sum(), abs=1e-6)
+            assert of[name]["value"] == pytest.approx(float(value), abs=1e-6)
+            assert of[name]["interval"] == pytest.approx(interval.tolist(), abs=1e-6)
+    assert found["onset_error"]["interval"][1] > 1
 
 
 def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[str], command) -> None:
