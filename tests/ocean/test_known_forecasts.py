@@ -1,5 +1,6 @@
 """What is known of a forecast of a field on a day, against a plain loop, and what is refused."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ def test_the_newest_issue_is_read_at_the_lead_that_is_valid(tmp_path: Path, sst_
             climatology = np.tensordot(terms, statistics["terms"].values, 1)
             expected = (mean.sel(init_time=issue, lead=lead).values - climatology) / float(statistics["deviation"])
             np.testing.assert_allclose(values, np.where(ocean, expected, np.nan), rtol=1e-4, atol=1e-4)
+    days = pd.date_range("2000-12-20", "2000-12-30").as_unit("ns")  # the first issue is of 25 December
+    is_known = stored.known(days.values).notnull().any(("ahead", "lat", "lon")).values
+    np.testing.assert_array_equal(is_known, days >= ISSUES[0] + pd.Timedelta(days=delay))
+    span = stored.span(dt.date(2001, 1, 9), dt.date(2001, 2, 1))
+    assert span == (dt.date(2001, 1, 4 if delay else 9), dt.date(2001, 2, 1) - dt.timedelta(delay))
     assert float(statistics["deviation"]) == pytest.approx(2**-0.5, rel=0.02)
     assert np.nanmean(known.values) == pytest.approx(0, abs=0.03)
 
@@ -90,7 +96,9 @@ def test_analyses_are_refused_unless_they_are_called_perfect(tmp_path: Path, sst
     data = wind()
     with refused("gefs.nc", "looks like observations", "perfect: true"):
         prepared_wind(tmp_path / "refused", sst_file, data)
-    _, prepared = prepared_wind(tmp_path / "perfect", sst_file, data, perfect=True)
+    perfect, prepared = prepared_wind(tmp_path / "perfect", sst_file, data, perfect=True)
+    span = perfect.span(dt.date(2001, 1, 9), dt.date(2001, 2, 1))  # with each day ahead as of the day before it
+    assert span == (dt.date(2001, 1, 9), dt.date(2001, 2, 1 + HORIZON - 1))
     (tmp_path / "grid").mkdir()
     data.to_netcdf(tmp_path / "grid/wind.nc")
     _, as_grid = predictor(tmp_path / "grid", sst_file, tmp_path / "grid/wind.nc")

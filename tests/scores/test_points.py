@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,16 @@ import pandas as pd
 import pytest
 import xarray as xr
 from refusals import refused
-from scipy.stats import norm
+from scipy.stats import norm, t
 from scored_runs import metrics_of
 
 from sstcast.figures.points import points
 from sstcast.ocean import point_observations
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
+from sstcast.scores import points as scored_points
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.points import PointTables, two_way_sums
+from sstcast.scores.points import SUMS, PointTables, summarise_points, two_way_sums
 
 NOISE, COUNT = 0.3, 30_000
 Command = Callable[..., tuple[int, str, str]]
@@ -59,7 +61,10 @@ def verified(truth: Analysis, read: PointObservations, forecast: xr.DataArray, s
         climatology = truth.ahead(truth.statistics["climatology"], dates)
         mean = truth.on_tiles(forecast[dates]) - climatology
         tables.begin(dates)
-        tables.add("x", dates, mean, np.full_like(mean, spread))
+        for first, stop in ((0, 20), (20, len(mean))):
+            part = slice(first, stop)
+            own = slice(start + first, start + stop)
+            tables.add("x", own, mean[part], np.full_like(mean[part], spread))
     return tables.dataset()
 
 
@@ -91,6 +96,25 @@ def test_sums_equal_plain_numpy(truth: Analysis, read: PointObservations, scored
                 assert got == pytest.approx(value, rel=2e-5, abs=2e-4), name
     total = found["point_squared_error_by_platform"].sum()
     assert float(total) == pytest.approx(float(found["point_squared_error_by_date"].sum()), rel=1e-5)
+    of_block = PointTables(truth, read, []).block
+    for name in ("squared_error", "count"):
+        by_date = found[f"point_{name}_by_date"].sum("lead").values
+        by_block = found[f"point_{name}_by_platform"].sum("platform")
+        np.testing.assert_allclose(by_block, np.bincount(of_block, by_date), rtol=1e-5)
+    assert (
+        float(found["point_count_of_analysis"]) == merged["day"].isin(forecast["valid_time"].values.ravel()).sum()
+    )
+    assert float(found["point_count_of_analysis"]) < len(merged)
+
+
+def test_a_region_across_greenwich_has_the_same_cells(truth: Analysis, read: PointObservations) -> None:
+    shift = 171.5
+    moved = replace(truth, anomalies=truth.anomalies.assign_coords(lon=truth.anomalies["lon"] - shift))
+    few = replace(read, table=read.table[::30])
+    table = few.table.assign(lon=(few.table["lon"] - shift) % 360)
+    assert (table["lon"] > 180).any()
+    found, expected = PointTables(moved, replace(few, table=table), []), PointTables(truth, few, [])
+    np.testing.assert_array_equal(found.node, expected.node)
 
 
 def test_points_of_the_grid_have_its_error_and_their_own(
@@ -132,7 +156,7 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     shutil.copytree(scored.folder, folder)
     file = tmp_path / "drifters.csv"
     extra = [("2004-05-01", -11.8, 170.1, 20), ("2010-05-01", -11, 171, 20), ("2004-05-01", -11, 171, 40)]
-    extra += [("2004-05-01", 11, 171, 20)]
+    extra += [("2004-05-01", 11, 171, 20), ("2004-06-01", -11, 171, 0)]
     others = pd.DataFrame(extra, columns=["time", "lat", "lon", "sst"]).assign(platform="other")
     others["time"] = pd.to_datetime(others["time"])
     pd.concat([drawn(truth, 3000), others]).to_csv(file, index=False)
@@ -145,7 +169,7 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
         "1 observations left out: on other days",
         "1 observations left out: on land",
         "1 observations left out: outside the region",
-        "1 observations left out: more than 8 °C from the climatology",
+        "2 observations left out: more than 8 °C from the climatology",
     ):
         assert words in said
     metrics = metrics_of(Run(folder))
@@ -235,6 +259,43 @@ def test_a_two_way_bootstrap_has_the_variance_of_platforms_and_blocks() -> None:
     total, count = two_way_sums(np.stack([sums, counts]), 2000)
     expected = np.sqrt(sums.mean(1).var() / platforms + sums.mean(0).var() / blocks)
     assert (total / count).std() == pytest.approx(expected, rel=0.1)
+
+
+def test_replicates_have_the_sum_as_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = np.random.default_rng(1).uniform(1, 3, (2, 40, 30))
+    monkeypatch.setattr(scored_points, "PLATFORMS_AT_ONCE", 15)
+    np.testing.assert_allclose(two_way_sums(sums, 4000).mean(-1), sums.sum((1, 2)), rtol=0.02)
+
+
+def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_counts() -> None:
+    random = np.random.default_rng(0)
+    squares, counts = random.uniform(1, 9, (2, 20, 5)), random.integers(1, 9, (20, 5)).astype(float)
+    squares[1] *= 3
+    squares[:, 2], counts[2] = 0, 0  # a platform without an observation in these days
+    dims = ("system", "init_time", "lead")
+    tables = xr.Dataset(
+        {f"point_{name}_by_date": (dims, random.uniform(1, 9, (2, 3, 2))) for name in SUMS}
+        | {f"point_{name}_of_analysis": ((), 1.0) for name in ("count", *SUMS[:3])}
+        | {
+            "point_count_by_date": (("init_time", "lead"), np.full((3, 2), 4.0)),
+            "point_count_by_platform": (("platform", "date_block"), counts),
+            "point_squared_error_by_platform": (("system", "platform", "date_block"), squares),
+        },
+        {"system": ["model", "base"]},
+    )
+    found = summarise_points(tables, "base")["points"]
+    assert found["platforms"] == 19
+    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, counts.any(1)])
+    model, base, count = np.log(replicates)
+    for name, key, logarithms in (
+        ("model", "interval", model - count),
+        ("base", "interval", base - count),
+        ("model", "ratio_interval", model - base),
+    ):
+        ends = t.interval(0.95, 5 - 1, logarithms.mean(), logarithms.std())
+        assert found["scores"][name][key] == pytest.approx(np.exp(ends).tolist(), abs=2e-6)
+    assert found["scores"]["model"]["ratio"] == pytest.approx(squares[0].sum() / squares[1].sum(), abs=1e-6)
+    assert found["scores"]["base"]["ratio_interval"] == [None, None]
 
 
 def test_the_analysis_is_that_of_the_cell_and_day(truth: Analysis, read: PointObservations) -> None:
