@@ -14,7 +14,7 @@ from scored_runs import configure
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.places import parse_shares
+from sstcast.forecasting.places import parse_shares, with_places
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
@@ -91,6 +91,41 @@ def test_an_area_is_plain_numpy_on_the_samples(forecasted: xr.Dataset) -> None:
     assert (chance.where(below, 0) <= 0.06).all()
     assert (park["place_share_probability"].diff("share") <= 0).all()
     assert park["place_heatwave_probability"].isnull().all()
+
+
+def test_areas_with_undefined_thresholds_and_shares_of_whole_cells(forecasted: xr.Dataset, tmp_path: Path) -> None:
+    ring = [[171, -11.5], [172, -11.5], [172, -10.5], [171, -10.5], [171, -11.5]]
+    polygon = {"type": "Polygon", "coordinates": [ring]}
+    names = ("defined", "partly", "nowhere")
+    features = [{"type": "Feature", "properties": {"name": name}, "geometry": polygon} for name in names]
+    file = tmp_path / "areas.geojson"
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    fields = forecasted.drop_dims(["place", "share"]).copy(deep=True)
+    threshold = fields["heatwave_threshold"]
+    fields["sst"] = threshold.transpose(*fields["sst"].dims).where(fields["sst"].notnull())
+    threshold[..., 4, 4], threshold[..., 7, :] = np.nan, np.nan
+    weights = np.zeros((3, 8, 12), np.float32)
+    weights[0, 5, 2:6], weights[1, 4, 2:6], weights[2, 7, 2:6] = 1, 1, 1
+    cells = int(fields["sst"][0, 0].notnull().sum())
+    errors = np.random.default_rng(0).normal(0, 1, (1, cells, 64))
+    errors = np.repeat(errors, 8 + MARGIN_DAYS, axis=0).astype(np.float32)  # an event goes on to the end
+    shares = (20, 25, 45, 50, 100)
+    fields["sst_spread"] = xr.ones_like(fields["sst_spread"])
+    found = with_places(fields, Places.read(file), weights, shares, errors, np.full(cells, np.nan, np.float32))
+    found = found.isel(init_time=0, lead=-1).drop_vars("init_time")
+    chances = found["place_share_probability"].sel(place="defined")
+    ocean = fields["sst"][0, 0].notnull().values
+    count = (errors[0, weights[0][ocean] > 0] > 0).sum(0)  # cells in a heatwave
+    expected = [(count >= least).mean() for least in (1, 1, 2, 2, 4)]
+    np.testing.assert_allclose(chances, expected, atol=1e-6)
+    assert 0 < expected[-1] < expected[0] < 1
+    for name in ("threshold", "exceedance_probability"):
+        assert found[f"place_{name}"].isnull().values.tolist() == [False, True, True]
+    for name in ("heatwave_share", "share_probability"):
+        assert found[f"place_{name}"].isnull().values.tolist() in (
+            [False, False, True],
+            [[False, False, True]] * 5,
+        )
 
 
 def test_a_point_repeats_its_cell(forecasted: xr.Dataset) -> None:
@@ -227,6 +262,7 @@ def test_events_in_a_forecast_join_the_days_before_it(
     (tmp_path / "broken.nc").write_bytes(b"CDF and no more")
     fails(["broken.nc", "download it again"], "heatwaves", tmp_path / "broken.nc")
     fails(["--years", "has its own"], "heatwaves", path, "--years", "2001:2002")
+    fails(["--region", "has its own"], "heatwaves", path, "--region", "170,171,-12,-11")
     fails(["holds only heatwaves of places"], "heatwaves", path, "--places", file, "--cold")
     other = tmp_path / "other.csv"
     other.write_text("name,lat,lon\nfarm,-10.3,172\n")
@@ -260,6 +296,16 @@ def test_heat_stress_in_a_forecast_is_that_of_its_samples(forecasted: xr.Dataset
     fails(["g.nc: holds no joint samples; forecast again with --samples"], "heatwaves", tmp_path / "g.nc", "--dhw")
 
 
+def test_events_and_heat_stress_of_a_run_have_its_base_period(made: Run, sst_file: Path, tmp_path: Path) -> None:
+    own = sstcast.heatwaves(made, out=tmp_path / "own.nc").value
+    of_file = sstcast.heatwaves(sst_file, years="2001:2002", out=tmp_path / "file.nc").value
+    assert own.attrs["baseline"] == of_file.attrs["baseline"] == "fixed, 2001-01-01..2002-12-31"
+    np.testing.assert_array_equal(own["event_start"], of_file["event_start"])
+    np.testing.assert_allclose(own["event_intensity_max"], of_file["event_intensity_max"], atol=1e-4)
+    dhw = sstcast.heatwaves(made, dhw=True, out=tmp_path / "dhw.nc").value
+    assert dhw.attrs["baseline"].startswith("monthly means of 2001..2002, ")
+
+
 def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     coast = json.loads(file.read_text())["features"][2]
     coast["geometry"]["coordinates"] = [[[170, -12], [170.8, -12], [170.8, -11.4], [170, -11.4], [170, -12]]]
@@ -271,6 +317,7 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
+    assert parse_shares("100") == (100,)
     for wrong in ("0", "101", "", "10;20"):
         with pytest.raises(SSTCastError, match="--share"):
             parse_shares(wrong)

@@ -292,6 +292,11 @@ def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArra
         table[[*DATES]], result.value[[*DATES]], check_dtype=False, check_index_type=False
     )
     assert set(table["baseline"]) == {"fixed, 1982-01-01..2011-12-31"}
+    cold = sstcast.heatwaves(grid, places, cold=True, out=tmp_path / "cold.csv").value
+    of_site = sst[:, [1], 3].rename(lat="place").drop_vars("lon")
+    in_base = Baseline("fixed", *(pd.Timestamp(date).date() for date in PERIOD))
+    _, spells = find_events(of_site.values, *in_base.daily(of_site, cold=True), cold=True)
+    np.testing.assert_array_equal(cold.loc[cold["place"] == "site", "start"], sst["time"][spells["start"]])
     site = table[table["place"] == "site"].reset_index(drop=True)
     cells = sstcast.heatwaves(grid, out=tmp_path / "cells.nc").value
     here = (np.repeat(cells["cell_lat"], cells["cell_events"]) == lat[1]).values

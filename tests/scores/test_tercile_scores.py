@@ -14,7 +14,7 @@ from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.summary import summarise_again
-from sstcast.scores.terciles import TercileTables, by_date, rps, scores
+from sstcast.scores.terciles import RPS, TercileTables, by_date, rps, scores
 
 CORRELATION = 0.8 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
 
@@ -23,6 +23,9 @@ def test_rps_of_known_forecasts() -> None:
     """Epstein's score: 0 for certainty, 2 for a certain forecast of the third at the other end."""
     above, came = (np.array([1.0, 0.0, 2 / 3]), np.array([1.0, 0.0, 1 / 3])), (np.array([True] * 3),) * 2
     np.testing.assert_allclose(rps(above, came), [0, 2, 1 / 9 + 4 / 9])
+    half, none = RPS["rps"].value(xr.DataArray([0.2, 0.0]), xr.DataArray([0.5, 0.0])).values
+    assert half == 0.4  # of the half of the area whose bounds do not coincide
+    assert np.isnan(none)
 
 
 def test_scores_equal_plain_numpy(scored: Run) -> None:
@@ -117,6 +120,7 @@ def test_evaluated_runs_and_references(scored: Run) -> None:
         assert compared["ratio"] == pytest.approx(of["model"] / of[name], rel=1e-4)
         assert compared["interval"][0] < compared["ratio"] < compared["interval"][1]
     assert by_date(tables)["rps"].sizes == {"system": len(of), "init_time": metrics["forecasts"], "lead": 1}
+    assert by_date(tables)["rps"]["lead"].values.tolist() == [4]  # the middle of days 1 to 7
 
 
 def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
