@@ -1,8 +1,10 @@
 """Printed tables: every number is whole, however little room the names of the systems leave."""
 
+from itertools import pairwise
+
 import pytest
 
-from sstcast.figures.tables import Sheet, print_sheets
+from sstcast.figures.tables import Sheet, _parts_that_fit, print_sheets
 
 HEADER = ["RMSE", "95 %", "bias", "MSE ratio", "95 %", "CRPS", "in 50 %", "in 80 %", "in 95 %", "day 1", "day 7"]
 CELLS = ["0.953", "0.848..1.063", "-0.096", "0.974", "0.927..1.026", "0.5248", "44.4%", "73.0%", "90.1%", "0.479"]
@@ -17,3 +19,17 @@ def test_no_number_is_cut_or_broken(length: int, capsys: pytest.CaptureFixture[s
     assert printed == [*CELLS, "0.821"]
     headings = "".join(lines).split()
     assert all(word in headings for heading in HEADER for word in heading.split())
+
+
+def test_each_part_of_a_table_is_as_full_as_it_can_be() -> None:
+    least = [
+        max(len(word) for word in (*head.split(), cell))
+        for head, cell in zip(HEADER, [*CELLS, "0.821"], strict=True)
+    ]
+    for width in range(40, 141, 10):
+        parts = _parts_that_fit(Sheet("", HEADER, [("name", [*CELLS, "0.821"])]), width)
+        assert [column for part in parts for column in part] == [*range(len(HEADER))]
+        space = width - 3 - len("name")
+        for part, after in pairwise(parts):
+            assert sum(2 + of for of in part.values()) <= space
+            assert sum(2 + least[column] for column in part) + 2 + least[next(iter(after))] > space

@@ -17,13 +17,16 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
+from sstcast.names import DEGREES, EVENT
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import events, limits_of
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.scores.areas import EVERY, SAMPLES
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.areas import EVERY, SAMPLES, AreaTables
 from sstcast.scores.evaluate import evaluate
+from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.training.train import train, training_windows
 
@@ -99,6 +102,46 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
             occurred = event.sel(time=days).values[:, ocean] @ weights / weights.sum()
             brier = ((shares >= 0.25 - 1e-6).mean(1) - (occurred >= 0.25 - 1e-6)) ** 2
             np.testing.assert_allclose(found["area_brier_by_date"].sel(share=25), brier, atol=0.05)
+
+
+def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(made: Run) -> None:
+    data = Analysis.of(made)
+    horizon = data.windows.horizon
+    heatwaves = HeatwaveTables(data, limits_of(data.data), ["sure"], {"sure": np.eye(horizon)})
+    tables = AreaTables(data, heatwaves, ["sure"])
+    observed = next(iter(data.observe()))
+    limit, anomaly = observed.limit.copy(), observed.anomaly[DEGREES]
+    limit[:, :, 1] = np.nan  # of one of two tiles
+    limit[:, -1] = np.nan  # and everywhere on the last day
+    tables.begin(observed.dates, anomaly, limit)
+    width = np.full_like(anomaly, 1e-6)
+    tables.add("sure", observed.dates, anomaly, width, limit, None)
+    weights = np.where(data.ocean, data.area, 0)[0].astype(float)
+    found = tables.dataset().sel(system="sure", area="region").isel(init_time=tables.chosen(observed.dates))
+    shares = []
+    for date in tables.chosen(observed.dates):
+        day = heatwaves.last[date] + 1
+        inside = heatwaves.truth[EVENT][day : day + horizon - 1, 0]
+        shares.append((inside * weights).sum(1) / weights.sum())
+        np.testing.assert_allclose(tables.observed[date][1][:-1, 0], shares[-1], atol=1e-5)
+        assert np.isnan(tables.observed[date][1][-1]).all()
+        days = heatwaves.hot[day - 1 - MARGIN_DAYS : day + horizon - 1, 0]
+        said = events(np.concatenate([days, np.zeros_like(days)]))[MARGIN_DAYS + 1 : MARGIN_DAYS + horizon]
+        said_share = (said * weights).sum(1) / weights.sum()
+        brier = tables.brier[0, 0, 0, date, :-1]  # of a tenth of the area
+        np.testing.assert_allclose(brier, (said_share >= 0.1) != (shares[-1] >= 0.1), atol=1e-6)
+    assert 0 < np.mean(shares) < 1
+    assert found["area_brier_by_date"].isel(lead=-1).isnull().all()
+    assert found["area_brier_by_date"].isel(lead=0).notnull().all()
+    np.testing.assert_allclose(found["area_mse_by_date"], 0, atol=1e-6)
+
+
+def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:
+    data = Analysis.open(made.config.data, every=5)
+    tables = AreaTables(data, None, ["some"])
+    chosen = data.windows.init_times[tables.chosen(slice(0, data.windows.starts))]
+    assert (np.diff(chosen) == np.timedelta64(EVERY, "D")).all()
+    assert len(chosen) > 8
 
 
 def test_scores_are_means_over_dates(made: Run) -> None:
