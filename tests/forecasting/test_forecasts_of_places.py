@@ -14,6 +14,7 @@ from scored_runs import configure
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import parse_shares, with_places
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
@@ -209,6 +210,28 @@ def test_events_of_an_area_are_those_of_its_mean(forecasted: xr.Dataset, made: R
         np.testing.assert_array_equal(farm[f"place_{name}"], cell[f"heatwave_{name}"])
     np.testing.assert_allclose(farm["place_event_threshold"], cell["heatwave_threshold"], atol=1e-5)
     np.testing.assert_allclose(farm["place_climatology_past"], cell["heatwave_climatology_past"], atol=1e-5)
+
+
+def test_an_event_of_an_area_that_ends_on_day_7_is_running_on_it(forecasted: xr.Dataset, file: Path) -> None:
+    fields = forecasted.copy(deep=True)
+    time = pd.date_range("2001-01-01", "2002-12-31")
+    random = np.random.default_rng(0).normal(20, 1, (len(time), 3)).astype(np.float32)
+    base = xr.DataArray(random, {"time": time, "place": fields["place"].values}, ("time", "place"))
+    lead = fields["lead"]
+    for last, running in ((7, 1), (6, 0)):
+        fields["sst"] = xr.where(lead <= last, 30, 10).astype("float32") + 0 * forecasted["sst"]
+        fields["sst"] = fields["sst"].transpose(*forecasted["sst"].dims)
+        fields["sst_past"] = 10 + 0 * forecasted["sst_past"]
+        fields["sst_spread"] = 1e-3 + 0 * forecasted["sst_spread"]
+        weights = np.zeros((3, 8, 12), np.float32)
+        weights[2, 2:6, 4:8] = 1
+        cells = int(fields["sst"].isel(init_time=0, lead=0).notnull().sum())
+        errors = np.zeros((8 + MARGIN_DAYS, cells, 64), np.float32)
+        lowest = np.full(cells, np.nan, np.float32)
+        found = with_place_events(fields, base, Places.read(file), weights, errors, lowest).isel(init_time=0)
+        assert float(found["place_event_probability"].sel(place="park")) == 1
+        assert float(found["place_running_probability"].sel(place="park", running_day=7)) == running
+        assert found["place_event_probability"].isnull().sel(place=["farm", "elsewhere"]).all()
 
 
 def test_events_in_a_forecast_join_the_days_before_it(

@@ -99,7 +99,9 @@ def test_short_coordinates_leave_the_digits_of_texts() -> None:
     figure.text(1 / 3, 1 / 7, "0.12345 < 1.98765")
     svg = base64.b64decode(svg_uri(figure).partition("base64,")[2]).decode()
     assert "0.12345 &lt; 1.98765" in svg
-    x = ElementTree.fromstring(svg).find(".//{*}text").attrib["x"]  # type: ignore[union-attr]
+    position = ElementTree.fromstring(svg).find(".//{*}text").attrib  # type: ignore[union-attr]
+    x = position["x"]
+    assert float(position["y"]) == pytest.approx(72 * 2 * 6 / 7, abs=0.01)
     assert float(x) == pytest.approx(72 * 2 / 3, abs=0.01)
     assert len(x) <= len("48.00")
 
