@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import norm
-from scored_runs import metrics_of
+from scored_runs import configure, metrics_of
 
 from sstcast.names import EQUAL_THIRDS, SCORED_YEARS, THIRDS
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.terciles import BOUNDS, terciles_of, weekly_means
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.score_files import ScoreFiles
@@ -148,3 +151,23 @@ def test_no_cell_without_thirds_takes_part(scored: Run) -> None:
     north = np.nansum(found[truth.anomalies["lat"].values > -11])
     np.testing.assert_allclose(tables.defined[dates], north, rtol=1e-5)
     assert (tables.rps[0, dates] == 0).all()  # a perfect forecast
+
+
+def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
+    scored: Run, sst_file: Path, tmp_path: Path
+) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004], "base_period": [2002, 2003]}
+    base = configure(tmp_path, sst_file, splits=splits).data
+    prepared = prepare(base)
+    truth = replace(Analysis.of(scored), base=base)
+    tables, dates = TercileTables(truth, [], {}), slice(0, 40)
+    tables.begin(dates, truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates))
+    climatology = prepared.open_anomalies()["climatology"].load()
+    weekly = weekly_means(truth.ahead(truth.sst, dates) - truth.ahead(climatology, dates), 1)
+    middle = xr.DataArray(
+        truth.windows.init_times[dates, None] + np.timedelta64(4, "D"), dims=("init_time", "lead")
+    )
+    for above, name in zip(tables.came, BOUNDS, strict=True):
+        bound = truth.on_tiles(on_days(terciles_of(base)[name], middle))
+        sure = truth.ocean & (abs(weekly - bound) > 1e-4)
+        np.testing.assert_array_equal(above[sure], (weekly > bound)[sure])
