@@ -122,6 +122,8 @@ def test_areas_with_undefined_thresholds_and_shares_of_whole_cells(forecasted: x
     assert 0 < expected[-1] < expected[0] < 1
     for name in ("threshold", "exceedance_probability"):
         assert found[f"place_{name}"].isnull().values.tolist() == [False, True, True]
+    own = fields["heatwave_threshold"].isel(lead=-1, lat=5, lon=slice(2, 6)).mean()
+    assert float(found["place_threshold"].sel(place="defined")) == pytest.approx(float(own), abs=1e-4)
     for name in ("heatwave_share", "share_probability"):
         assert found[f"place_{name}"].isnull().values.tolist() in (
             [False, False, True],

@@ -128,8 +128,9 @@ def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(ma
         days = heatwaves.hot[day - 1 - MARGIN_DAYS : day + horizon - 1, 0]
         said = events(np.concatenate([days, np.zeros_like(days)]))[MARGIN_DAYS + 1 : MARGIN_DAYS + horizon]
         said_share = (said * weights).sum(1) / weights.sum()
-        brier = tables.brier[0, 0, 0, date, :-1]  # of a tenth of the area
-        np.testing.assert_allclose(brier, (said_share >= 0.1) != (shares[-1] >= 0.1), atol=1e-6)
+        for number, least in enumerate((0.1, 0.25, 0.5)):
+            wrong = (said_share >= least) != (shares[-1] >= least)
+            np.testing.assert_allclose(tables.brier[number, 0, 0, date, :-1], wrong, atol=1e-6)
     assert 0 < np.mean(shares) < 1
     assert found["area_brier_by_date"].isel(lead=-1).isnull().all()
     assert found["area_brier_by_date"].isel(lead=0).notnull().all()
