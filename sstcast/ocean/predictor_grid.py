@@ -23,7 +23,7 @@ from sstcast.ocean.anomalies import harmonics
 from sstcast.ocean.by_day import by_day
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.objects import hold, release
-from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, StoredPredictor, newest_known
+from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, StoredPredictor, newest_known, scale_of
 from sstcast.ocean.reading import open_daily
 from sstcast.ocean.regrid import to_cells
 from sstcast.progress import dask_progress
@@ -238,6 +238,7 @@ def fit_harmonics(values: xr.DataArray, valid_days: Days) -> xr.Dataset:
         block = values[days].values.reshape(-1, *shape)
         anomaly = block - np.tensordot(harmonics(day_of_year[days].ravel()), fitted, 1)
         squares, known = squares + float(np.nansum(anomaly**2)), known + int(np.isfinite(anomaly).sum())
-    deviation = (squares / known) ** 0.5 if squares else 1.0
+    size = np.nanmax(np.abs(fitted[0]), initial=0)
+    deviation = scale_of((squares / max(known, 1)) ** 0.5, size)
     coordinates = {axis: values[axis] for axis in ("lat", "lon")}
     return xr.Dataset({"terms": (("term", "lat", "lon"), fitted), "deviation": deviation}, coordinates)

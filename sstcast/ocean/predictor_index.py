@@ -16,7 +16,7 @@ from sstcast.config import PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.index_series import by_span, read_index, read_series
-from sstcast.ocean.predictor_store import Days, StoredPredictor, newest_known
+from sstcast.ocean.predictor_store import Days, StoredPredictor, newest_known, scale_of
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary
@@ -52,8 +52,7 @@ def known_index(
             f"{base[0]}..{base[1]}, but a climatology needs {MIN_YEARS} of each calendar month; give more"
         )
     anomalies = series - by_month.mean().reindex(months).to_numpy()
-    deviation = float(anomalies[known_in_base].std(ddof=0))
-    standard = anomalies / (deviation if deviation > 0 else 1.0)
+    standard = anomalies / scale_of(anomalies[known_in_base].std(ddof=0), series.abs().max())
     means = [
         standard.rolling(count, min_periods=int(np.ceil(LEAST_SHARE * count))).mean().where(standard.notna())
         for count in MEANS[every]  # a mean up to an older value would not tell that the newest is missing

@@ -20,7 +20,7 @@ from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_store import Days
+from sstcast.ocean.predictor_store import Days, scale_of
 from sstcast.ocean.reading import read_parts
 from sstcast.storage.cf import rounded
 
@@ -67,8 +67,8 @@ class StaticPredictor(GridPredictor):
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
         """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
         values = rounded(self.open())["value"].load()
-        deviation = float(values.std())
-        standard = ((values - values.mean()) / (deviation or 1.0)).astype(np.float32)
+        scale = scale_of(float(values.std()), float(abs(values).max()))
+        standard = ((values - values.mean()) / scale).astype(np.float32)
         field = da.from_array(standard.values)
         data = da.broadcast_to(field, (len(days), *field.shape), chunks=(self.CHUNK, *field.shape))
         return xr.DataArray(data, {"time": days, **standard.coords}, ("time", "lat", "lon"))

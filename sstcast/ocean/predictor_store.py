@@ -25,8 +25,19 @@ from sstcast.storage.stores import open_written
 LAYOUT = 1
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
+ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 
 Days = NDArray[np.datetime64]
+
+
+def scale_of(deviation: float, size: float) -> float:
+    """Return what divides a predictor: its deviation, or 1 if it is constant but for rounding.
+
+    Args:
+        deviation: the standard deviation of the predictor, or of its departures from a climatology.
+        size: the largest absolute value.
+    """
+    return deviation if deviation > ROUNDING * size else 1.0
 
 
 def newest_known(ends: Days, days: Days, delay: int) -> NDArray[np.intp]:
