@@ -35,8 +35,10 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise RuntimeError("no room\nand much more")
             yield
 
+        def replay() -> None:
+            captured.result.copy_(captured.index.sum() * captured.rate)
+
         captured = CapturedStep(step, optimizer)
-        replay = lambda: captured.result.copy_(captured.index.sum() * captured.rate)  # noqa: E731
         monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=replay))
         monkeypatch.setattr(torch.cuda, "graph", graph)
         return captured, calls
