@@ -6,7 +6,7 @@ from typing import Any
 
 from sstcast.errors import SSTCastError
 
-CONNECT_TIMEOUT = "10s"
+SCHEDULER_TIMEOUT = "10s"
 
 
 def choose_threads() -> None:
@@ -36,7 +36,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     except ImportError:
         raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
     try:
-        client = Client(address, timeout=CONNECT_TIMEOUT)
+        client = Client(address, timeout=SCHEDULER_TIMEOUT)
     except (OSError, ValueError) as error:
         raise SSTCastError(
             f"--scheduler {address}: no dask scheduler answers; start one or omit the option"

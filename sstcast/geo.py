@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # workers that read downloaded files start faster without xar
     import xarray as xr
 
 CELLS_PER_DEGREE = 4  # in OISST
+EARTH_RADIUS = 6371.0  # km, of a sphere
 # Coordinates that hold the edges of each row, where the source's bounds do not lie halfway between the centres.
 SOUTH, NORTH = "row_south", "row_north"
 EVEN = 0.01  # largest difference between the widths of cells of a regular axis, as a fraction of a cell

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sstcast.ocean.splits import complete_years
 
-FIRST_YEAR, LAST_YEAR, EVALUATED_AT = 1985, 2012, 1988.286
+REEF_WATCH_FIRST, REEF_WATCH_LAST, EVALUATED_AT = 1985, 2012, 1988.286
 DHW_DAYS, WEEK = 84, 7
 LEAST_HOTSPOT = 1.0  # degC, of the HotSpots that DHW sums
 STRESS_LEVELS = ("no stress", "watch", "warning", *(f"alert level {level}" for level in range(1, 6)))
@@ -40,7 +40,7 @@ class MonthlyYears:
         Without a complete year, it is None.
         """
         complete = complete_years(first, last)
-        years = [year for year in complete if FIRST_YEAR <= year <= LAST_YEAR] or [*complete]
+        years = [year for year in complete if REEF_WATCH_FIRST <= year <= REEF_WATCH_LAST] or [*complete]
         return cls(years[0], years[-1]) if years else None
 
     @property
@@ -51,7 +51,8 @@ class MonthlyYears:
     def __str__(self) -> str:
         """The years as they are recorded in files."""
         text = f"monthly means of {self.first}..{self.last}, evaluated at {self.at:.7g}"
-        return text if (self.first, self.last) == (FIRST_YEAR, LAST_YEAR) else f"{text}, not Coral Reef Watch's"
+        usual = (self.first, self.last) == (REEF_WATCH_FIRST, REEF_WATCH_LAST)
+        return text if usual else f"{text}, not Coral Reef Watch's"
 
 
 def maximum_monthly_mean(sst: xr.DataArray, years: MonthlyYears) -> xr.DataArray:

@@ -18,14 +18,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.geo import Box, bounds
+from sstcast.geo import EARTH_RADIUS, Box, bounds
 from sstcast.log import LOG
 
 COLUMNS = ("name", "lat", "lon")
 JSON_SUFFIXES = (".geojson", ".json")
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
 OUTLINES = "places"  # the attribute of a forecast, and the key of scores, that holds places as GeoJSON
-EARTH = 6371.0  # km, the radius
 FINEST_STEP = 0.25  # of a cell, between the points of a polygon's outline
 TINY = 1e-9
 
@@ -281,4 +280,4 @@ def _kilometres(lat: float, lon: float, lats: Array, lons: Array) -> Array:
     """Return the great-circle distances of a point from other points, in km, by the haversine formula."""
     phi, phis, lon_difference = np.radians(lat), np.radians(lats), np.radians(lons - lon)
     half = np.sin((phis - phi) / 2) ** 2 + np.cos(phi) * np.cos(phis) * np.sin(lon_difference / 2) ** 2
-    return np.asarray(2 * EARTH * np.arcsin(np.sqrt(half)))
+    return np.asarray(2 * EARTH_RADIUS * np.arcsin(np.sqrt(half)))

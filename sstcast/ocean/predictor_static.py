@@ -16,6 +16,7 @@ from scipy.spatial import KDTree
 
 from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError
+from sstcast.geo import EARTH_RADIUS
 from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
@@ -25,7 +26,6 @@ from sstcast.ocean.reading import read_parts
 from sstcast.storage.cf import rounded
 
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
-EARTH_RADIUS = 6371.0088  # km, the mean radius of WGS 84
 
 
 class StaticPredictor(GridPredictor):

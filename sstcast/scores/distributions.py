@@ -11,7 +11,7 @@ from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 
 PIT_BINS = 20  # in the PIT histogram
-ROUNDING_DEGREES = 0.005  # degC, half of the resolution of OISST
+HALF_RESOLUTION = 0.005  # degC, half of the resolution of OISST
 MIN_PROBABILITY = 1e-9  # probability, to divide by
 FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
 
@@ -95,7 +95,7 @@ class Gaussian:
     def _at_lowest(self, truth: Array) -> NDArray[np.bool_]:
         """Return whether the truth is the lowest value of a clipped distribution, as observations are rounded."""
         assert self.lowest is not None
-        return np.abs(truth - self.lowest) < ROUNDING_DEGREES
+        return np.abs(truth - self.lowest) < HALF_RESOLUTION
 
     def _below(self, where: NDArray[np.bool_] | slice) -> Array:
         """Return the probability of the lowest value of a clipped distribution."""

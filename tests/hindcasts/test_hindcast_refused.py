@@ -133,7 +133,7 @@ def test_command_lines(
     arguments: list[str],
     words: str,
 ) -> None:
-    monkeypatch.setattr(dask_schedulers, "CONNECT_TIMEOUT", "1s")
+    monkeypatch.setattr(dask_schedulers, "SCHEDULER_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     fails([words], "hindcast", *arguments)
 

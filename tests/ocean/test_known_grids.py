@@ -262,7 +262,7 @@ def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> 
     for cell in land:  # across the date line and the poles too
         half = np.sin((phi - phi.ravel()[cell]) / 2) ** 2
         half += np.cos(phi) * np.cos(phi.ravel()[cell]) * np.sin((theta - theta.ravel()[cell]) / 2) ** 2
-        nearest = np.minimum(nearest, 2 * 6371.0088 * np.arcsin(np.sqrt(np.minimum(half, 1))).ravel())
+        nearest = np.minimum(nearest, 2 * 6371.0 * np.arcsin(np.sqrt(np.minimum(half, 1))).ravel())
     nearest[land] = np.nan
     np.testing.assert_allclose(distance.values.ravel(), nearest, rtol=1e-9)
     assert float(distance.max()) > 1000
