@@ -93,7 +93,7 @@ def configuration(network: str, base: str, setting: str, seed: int, options: arg
         "training.checkpoint_steps": CHECKPOINT_STEPS,
         "training.keep": 10_000,
     }
-    return load_config("configs/base/tasman.yaml", [f"{key}={value}" for key, value in settings.items()])
+    return load_config(Path("configs/base/tasman.yaml"), [f"{key}={value}" for key, value in settings.items()])
 
 
 def errors_of(predictor: Predictor, config: RunConfig) -> dict[str, list[float]]:
