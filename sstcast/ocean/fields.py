@@ -5,7 +5,7 @@ longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred, cfgrib
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,13 @@ AXIS_NAMES = {
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile(
-    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
+    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
 )
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
 CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
 GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
+LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
@@ -110,7 +111,7 @@ def find_field(
         coordinates = [
             name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
         ]
-    dataset = dataset.set_coords(coordinates)
+    dataset = straightened(dataset.set_coords(coordinates))
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
@@ -160,6 +161,41 @@ def find_field(
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
+
+
+def straightened(dataset: xr.Dataset) -> xr.Dataset:
+    """Make axes of latitudes and longitudes with two dimensions that vary along one of them, to a tenth of a cell.
+
+    A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and so
+    do those that a file has beside axes.
+    """
+    positions = dataset.cf.coordinates
+    for lat in positions.get("latitude", []):
+        for lon in positions.get("longitude", []):
+            dims = dataset[lat].dims
+            if len(dims) not in (2, 3) or dataset[lon].dims != dims:
+                continue
+            if any(dataset[name].dims == (dim,) for name in dataset.coords for dim in dims[-2:]):
+                continue
+            for rows, cols in (dims[-2:], dims[:-3:-1]):
+                axes = _along(dataset[lat], rows, cols), _along(dataset[lon], cols, rows)
+                if axes[0] is not None and axes[1] is not None:
+                    dataset = dataset.drop_vars([lat, lon]).assign_coords({lat: axes[0], lon: axes[1]})
+                    break
+    return dataset
+
+
+def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.DataArray | None:
+    """Return positions `(..., dim, other_dim)` as an axis along `dim`, or None if they change along the others."""
+    values = positions.transpose(dim, ..., other_dim).values.astype(float).reshape(positions.sizes[dim], -1)
+    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan  # masked on land
+    if len(values) < 2 or np.isnan(values).all(1).any():
+        return None
+    centres = np.nanmedian(values, axis=1)
+    apart = np.nanmax(abs((values - centres[:, None] + 180) % 360 - 180))
+    if not apart <= CENTRE_TOLERANCE * step(centres):
+        return None
+    return xr.DataArray(centres, dims=[dim], attrs=positions.attrs)
 
 
 def choose(
@@ -245,7 +281,9 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
             nominal_centres, true_centres = xr.broadcast(
                 axis.drop_vars(axis.coords), coordinate.drop_vars(coordinate.coords)
             )
-            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(abs(true_centres) <= 720)
+            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(
+                abs(true_centres) <= LARGEST_DEGREES
+            )
             misplaced |= (distance > CENTRE_TOLERANCE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
     return misplaced
 
@@ -364,7 +402,7 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
         raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
     values = axis.values.astype(float)
-    limit = 90.01 if axis.name == "lat" else 720
+    limit = 90.01 if axis.name == "lat" else LARGEST_DEGREES
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
         raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
     if values.size < 2:
