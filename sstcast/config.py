@@ -144,7 +144,8 @@ class FieldSource(Strict):
     URL of a Zarr store (`sstcast.ocean.addresses`), or `object:TOKEN` for an xarray object
     (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
     state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
-    name in `configs/regions.yaml` or a `Region`.
+    name in `configs/regions.yaml` or a `Region`. `grid` is the width in degrees of the regular cells to which a
+    source on any other grid is brought (docs/own-data.md).
     """
 
     source: Place = "sample"
@@ -155,6 +156,12 @@ class FieldSource(Strict):
         Annotated[str, Tag("name")] | Annotated[Region, Tag("box")],
         Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
     ] = "tasman"
+    grid: Annotated[float, Field(gt=0, le=10)] | None = added()
+
+    @property
+    def box(self) -> Region:
+        """The region, looked up in `configs/regions.yaml` if given by name."""
+        return self.region if isinstance(self.region, Region) else load_region(self.region)
 
     @property
     def path(self) -> Path:
@@ -233,11 +240,6 @@ class DataConfig(FieldSource):
     horizon: Days = 28
     splits: Splits
     predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = added({})
-
-    @property
-    def box(self) -> Region:
-        """The region, looked up in `configs/regions.yaml` if given by name."""
-        return self.region if isinstance(self.region, Region) else load_region(self.region)
 
     @property
     def place(self) -> str:

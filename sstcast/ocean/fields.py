@@ -5,7 +5,7 @@ longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred, cfgrib
 """
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
+from sstcast.ocean.source_grid import located
 from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -53,8 +54,7 @@ COORDINATE_NAME = re.compile(
 )
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
 CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
-REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
-GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
+REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
@@ -62,6 +62,7 @@ CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
+Regrid = Callable[[xr.Dataset, xr.DataArray, Mapping[str, str], Path], xr.DataArray]
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
 
@@ -82,6 +83,7 @@ def find_field(
     units: str | None = None,
     layouts: dict[Any, Layout] | None = None,
     is_sst: bool = True,
+    regrid: Regrid | None = None,
 ) -> xr.DataArray:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
@@ -95,6 +97,7 @@ def find_field(
         layouts: a cache of layouts; among many similar files, only the first is searched.
         is_sst: if false, find any field: `variable`, or the only one on these axes. It keeps its units, which may
             be "".
+        regrid: brings a field that is on no axes of latitude and longitude to a regular grid (see `regridding`).
 
     Returns:
         The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
@@ -111,18 +114,27 @@ def find_field(
         coordinates = [
             name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
         ]
-    dataset = straightened(dataset.set_coords(coordinates))
+    dataset = straightened(located(dataset.set_coords(coordinates)))
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
-        name = choose(cf_dataset, path, dims, variable, is_sst)
-        layouts[header] = name, _axes(cf_dataset[name])
+        name = choose(cf_dataset, path, dims, variable, is_sst, regular=regrid is None)
+        layouts[header] = name, _axes(cf_dataset[name], positions=regrid is not None)
     name, axes = layouts[header]
     field, notes = dataset[name], []
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
+    if regrid is not None and is_apart(dataset, axes):
+        if is_sst and (given := units or str(field.attrs.get("units", "")).strip()):
+            factor, offset = celsius(given, path, name)
+            field = (field * np.float32(factor) + np.float32(offset)).assign_attrs(field.attrs, units="degC")
+            units = "degC"
+        field = regrid(dataset, field, axes, path)
+        notes.append(field.attrs.pop("method"))
+        axes = axes | {"lat": "lat", "lon": "lon"}
+        dataset = xr.Dataset({name: field})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
         time = field[axes["time"]]
         bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
@@ -164,10 +176,10 @@ def find_field(
 
 
 def straightened(dataset: xr.Dataset) -> xr.Dataset:
-    """Make axes of latitudes and longitudes with two dimensions that vary along one of them, to a tenth of a cell.
+    """Make axes of positions with two dimensions that vary along one of them, to a tenth of a cell.
 
-    A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and so
-    do those that a file has beside axes.
+    A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and
+    so do those that a file has beside axes.
     """
     positions = dataset.cf.coordinates
     for lat in positions.get("latitude", []):
@@ -198,28 +210,39 @@ def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.Da
     return xr.DataArray(centres, dims=[dim], attrs=positions.attrs)
 
 
+def is_apart(dataset: xr.Dataset, axes: Mapping[str, str]) -> bool:
+    """Return whether positions share their dimensions, so that they are no axes of latitude and longitude."""
+    lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
+    return lat.ndim > 0 and lat.dims == lon.dims
+
+
 def choose(
-    dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None, is_sst: bool = True
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...],
+    variable: str | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
 ) -> str:
     """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
     The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
-    only one with the axes `dims`. If it need not be SST, names do not count. Raises SSTCastError if no variable or
-    several qualify.
+    only one with the axes `dims`. If it need not be SST, names do not count. Unless it must be `regular`,
+    positions may share their dimensions. Raises SSTCastError if no variable or several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
     if variable is not None:
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
-        if fault := _fault(fields[variable], dims):
+        if fault := _fault(fields[variable], dims, regular):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
         other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims) or (hint if other_quantity else "")
+        faults[name] = _fault(field, dims, regular) or (hint if other_quantity else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable) if is_sst else (usable,):
@@ -241,8 +264,11 @@ def reason_not_sst(attributes: Mapping[str, Any]) -> str:
     return next(filter(OTHER.search, names), "")
 
 
-def _axes(field: xr.DataArray) -> dict[str, str]:
-    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate."""
+def _axes(field: xr.DataArray, positions: bool = False) -> dict[str, str]:
+    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate.
+
+    With `positions`, true positions go before nominal axes.
+    """
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
     axes: dict[str, str] = {}
     for axis, names in AXIS_NAMES.items():
@@ -258,7 +284,11 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
                 if name != axes.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
             if candidates:
-                axes[axis] = min(candidates, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
+                is_position = axis != "time" and positions
+                axes[axis] = min(
+                    candidates,
+                    key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),
+                )
                 break
     if "lead" in axes and "time" in axes:
         axes.setdefault("init_time", axes["time"])
@@ -299,21 +329,22 @@ def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
     return edges if np.abs(halfway - edges).max() > CENTRE_TOLERANCE * step(centres) else None
 
 
-def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
+def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> str:
     """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
     axes = _axes(field)
     for axis in ("lat", "lon"):
-        if axis in axes and field[axes[axis]].ndim == 2:
+        if regular and axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
     if (
-        {"lat", "lon"} <= set(axes)
+        regular
+        and {"lat", "lon"} <= set(axes)
         and field[axes["lat"]].ndim
         and field[axes["lat"]].dims == field[axes["lon"]].dims
     ):
         (dim,) = field[axes["lat"]].dims
-        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {GRID_POINTS}"
+        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {REGRID}"
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing_axes := [axis for axis in OBSERVED if axis not in axes]:

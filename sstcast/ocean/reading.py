@@ -1,7 +1,7 @@
 """Reads daily SST in degC from NetCDF files and Zarr stores, with any names and units."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +23,10 @@ from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
 from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
 from sstcast.ocean.fill_values import mask_constant_cells
-from sstcast.ocean.grid import crop
+from sstcast.ocean.grid import WHOLE, coarsen, crop, ocean_cells
 from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.raw import is_raw_store, open_days
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.units import celsius
 from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -80,14 +81,33 @@ def open_region(data: DataConfig) -> xr.DataArray:
     consecutive days.
     """
     opened, path = open_sst(data), data.path
-    sst = crop(opened, data.box, path)
+    finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
+    sst = crop(opened, finer, path)
     if isinstance(path, Address):
         _check_fill_value(path, sst)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
+    if finer != data.box:
+        blocks = finer.model_copy(update={"coarsen": finer.coarsen // data.box.coarsen})
+        sst = coarsen(sst, ocean_cells(sst), blocks).assign_attrs(sst.attrs)
     sst.set_close(opened.close)
     return sst
+
+
+def cells_across(sst: xr.DataArray, data: DataConfig) -> int:
+    """Return how many cells of a regular source make the width of one of `data.grid`.
+
+    Raises SSTCastError if the number is not whole.
+    """
+    ratios = [1.0 if data.grid is None else data.grid / step(sst[axis].values) for axis in ("lat", "lon")]
+    number = max(1, round(ratios[0]))
+    if max(abs(ratio - number) for ratio in ratios) > WHOLE * number:
+        raise SSTCastError(
+            f"{data.path}: data.grid: {data.grid:g} is not a whole number of the source's cells of "
+            f"{step(sst['lat'].values):g} x {step(sst['lon'].values):g} degrees; leave it out or choose another"
+        )
+    return number
 
 
 def open_sst(days: FieldSource) -> xr.DataArray:
@@ -137,7 +157,8 @@ def open_daily(days: FieldSource) -> xr.DataArray:
 def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr.DataArray]:
     """Return the parts of a source of daily values, and their merged field."""
     path = days.path
-    read = partial(_observations, variable=days.variable, units=days.units, layouts={}, is_sst=is_sst)
+    options = {"variable": days.variable, "units": days.units, "regrid": Regridder.of(days)}
+    read = partial(_observations, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     if is_sst:
         _check_names(parts)
@@ -229,15 +250,17 @@ def _remedy(path: Path) -> str:
 def _observations(
     path: Path,
     dataset: xr.Dataset,
-    variable: str | None,
-    units: str | None,
+    options: Mapping[str, Any],
     layouts: dict[Any, Layout],
     is_sst: bool,
 ) -> FieldInFile:
-    """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
-    if variable is None and not is_sst and is_raw_store(path):
-        variable = "sst"  # even if ice is kept beside it later
-    field = find_field(dataset, path, variable=variable, units=units, layouts=layouts, is_sst=is_sst)
+    """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00.
+
+    `options` are those of `find_field` that come from the configuration.
+    """
+    if options["variable"] is None and not is_sst and is_raw_store(path):
+        options = {**options, "variable": "sst"}  # even if ice is kept beside it later
+    field = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
     time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored_field)

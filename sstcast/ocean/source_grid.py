@@ -1,7 +1,9 @@
 """The cells of curvilinear, rotated, projected and unstructured sources, as `weights.SourceGrid`."""
 
+from collections.abc import Hashable
 from pathlib import Path
 
+import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -18,10 +20,10 @@ CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = None) -> SourceGrid:
     """Return the cells of positions `[row, column]` in degrees, NaN where a cell has none.
 
-    `corners` are the latitudes and longitudes of the vertices `[row, column, 4]`. Without them, corners lie halfway
-    between centres. Cells that repeat others, as in the columns at a seam, are left out.
+    `corners` are the latitudes and longitudes of the vertices `[row, column, 4]`. Without them, corners lie
+    halfway between centres. Cells that repeat others, as in the columns at a seam, are left out.
     """
-    rows, cols = lat.shape
+    cols = lat.shape[1]
     centres = unit_vectors(lat, lon)
     valid = np.isfinite(centres).all(-1)
     at = np.arange(lat.size).reshape(lat.shape)
@@ -44,11 +46,17 @@ def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = Non
 
 def _repeats(centres: Array) -> NDArray[np.bool_]:
     """Return which cells have the position of an earlier one."""
-    keys = np.round(centres / REPEATED).astype(np.int64)
-    _, first = np.unique(keys, axis=0, return_index=True)
+    _, first = np.unique(_keys(centres), return_index=True)
     repeats = np.ones(len(centres), bool)
     repeats[first] = False
     return repeats
+
+
+def _keys(centres: Array) -> Integers:
+    """Return a number for each position, the same for positions that are alike."""
+    steps = np.round(centres / REPEATED).astype(np.int64)
+    keys: Integers = (steps[:, 0] * 4_000_037 + steps[:, 1]) * 4_000_037 + steps[:, 2]
+    return keys
 
 
 def _numbered(faces: Integers, centres: Array, own: NDArray[np.bool_]) -> Integers:
@@ -57,12 +65,10 @@ def _numbered(faces: Integers, centres: Array, own: NDArray[np.bool_]) -> Intege
     number[own] = np.arange(int(own.sum()))
     others = np.setdiff1d(faces, np.flatnonzero(own))
     if others.size:
-        keys = {
-            tuple(key): number for number, key in enumerate(np.round(centres[own] / REPEATED).astype(np.int64))
-        }
-        number[others] = [
-            keys.get(tuple(key), -1) for key in np.round(centres[others] / REPEATED).astype(np.int64)
-        ]
+        keys, wanted = _keys(centres[own]), _keys(centres[others])
+        order = np.argsort(keys)
+        at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
+        number[others] = np.where(keys[order[at]] == wanted, order[at], -1)
     numbered: Integers = number[faces]
     return numbered[(numbered >= 0).all(1)]
 
@@ -104,3 +110,106 @@ def of_nodes(lat: Array, lon: Array, faces: Integers | None) -> SourceGrid:
     centres = unit_vectors(lat, lon)
     triangles = triangulated(centres) if faces is None else faces
     return SourceGrid(np.arange(lat.size), centres, centres[triangles], triangles, triangles)
+
+
+def located(dataset: xr.Dataset) -> xr.Dataset:
+    """Add positions with two dimensions to a dataset on a projection or a rotated pole that has none.
+
+    They are computed from its grid mapping (CF conventions, appendix F).
+    """
+    mappings = [name for name, variable in dataset.variables.items() if "grid_mapping_name" in variable.attrs]
+    axes = {
+        dataset[name].attrs.get("standard_name", ""): str(name)
+        for name in dataset.coords
+        if dataset[name].ndim == 1
+    }
+    pairs = (("projection_x_coordinate", "projection_y_coordinate"), ("grid_longitude", "grid_latitude"))
+    pair = next(((axes[x], axes[y]) for x, y in pairs if x in axes and y in axes), None)
+    if pair is None or len(mappings) != 1 or {"latitude", "longitude"} <= set(dataset.cf.coordinates):
+        return dataset
+    from pyproj import CRS, Transformer  # here, because few sources need it
+
+    x, y = (dataset[name] for name in pair)
+    mapping = CRS.from_cf(dataset[mappings[0]].attrs)
+    scale = 1000.0 if str(x.attrs.get("units", "")).strip().lower() in ("km", "kilometer", "kilometre") else 1.0
+    to_degrees = Transformer.from_crs(mapping, mapping.geodetic_crs, always_xy=True)
+    lon, lat = to_degrees.transform(*(values * scale for values in np.meshgrid(x.values, y.values)))
+    dims = (*y.dims, *x.dims)
+    return dataset.assign_coords(
+        latitude=(dims, lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        longitude=(dims, lon, {"standard_name": "longitude", "units": "degrees_east"}),
+    )
+
+
+def cells_of(dataset: xr.Dataset, field: xr.DataArray, lat_name: str, lon_name: str, path: Path) -> SourceGrid:
+    """Return the cells of a field whose positions share one or two dimensions.
+
+    Raises SSTCastError if fewer than three cells have a position.
+    """
+    lat, lon = (_degrees(dataset[name]) for name in (lat_name, lon_name))
+    space = dataset[lat_name].dims
+    vertices = _vertices(dataset, (lat_name, lon_name), space)
+    if len(space) == 2:
+        return structured(lat, lon, vertices)
+    if vertices is not None:
+        return of_polygons(lat, lon, vertices)
+    faces, nodes = _connectivity(dataset, field, space[0], path)
+    if faces is not None and nodes is not None:  # values on faces
+        return of_polygons(lat, lon, (nodes[0][faces], nodes[1][faces]))
+    return of_nodes(lat, lon, faces)
+
+
+def _degrees(positions: xr.DataArray) -> Array:
+    values = positions.values.astype(float)
+    values[~(abs(values) <= 720)] = np.nan
+    return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
+
+
+def _vertices(
+    dataset: xr.Dataset, names: tuple[str, str], space: tuple[Hashable, ...]
+) -> tuple[Array, Array] | None:
+    """Return the latitudes and longitudes of the vertices `[*space, corner]`, or None if the file has none."""
+    found = []
+    for name in names:
+        bounds = dataset.get(str(dataset[name].attrs.get("bounds", "")))
+        if bounds is None or bounds.ndim != len(space) + 1 or bounds.dims[:-1] != space or bounds.shape[-1] < 3:
+            return None
+        if len(space) == 2 and bounds.shape[-1] != 4:
+            return None
+        found.append(
+            _degrees(bounds.assign_attrs(units=bounds.attrs.get("units", dataset[name].attrs.get("units", ""))))
+        )
+    return found[0], found[1]
+
+
+def _connectivity(
+    dataset: xr.Dataset, field: xr.DataArray, dim: Hashable, path: Path
+) -> tuple[Integers | None, tuple[Array, Array] | None]:
+    """Return the corners of faces, counted from 0, and where values lie on faces, the positions of the nodes."""
+    meshes = [
+        variable for variable in dataset.variables.values() if variable.attrs.get("cf_role") == "mesh_topology"
+    ]
+    names = [str(mesh.attrs.get("face_node_connectivity", "")) for mesh in meshes]
+    names += [name for name in CONNECTIVITY if name in dataset]
+    name = next((name for name in names if name in dataset), None)
+    if name is None:
+        return None, None
+    table = dataset[name]
+    values = table.values.astype(float)
+    if values.ndim != 2:
+        return None, None
+    values = values.T if values.shape[0] < values.shape[1] else values
+    values[values < 0] = np.nan
+    first = float(table.attrs.get("start_index", np.nanmin(values)))
+    corners = values - first
+    corners = np.where(np.isnan(corners), corners[:, :1], corners).astype(np.int64)
+    if corners.max() < dataset.sizes[dim] and len(corners) != dataset.sizes[dim]:
+        if corners.shape[1] == 4:  # quadrilaterals as two triangles
+            corners = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
+        return corners, None
+    positions = str(meshes[0].attrs.get("node_coordinates", "")).split() if meshes else []
+    pairs = [*([positions[::-1]] if len(positions) == 2 else []), ("lat", "lon"), ("vlat", "vlon")]
+    for lat, lon in pairs:
+        if lat in dataset.variables and lon in dataset.variables and dataset[lat].size > corners.max():
+            return corners, (_degrees(dataset[lat]), _degrees(dataset[lon]))
+    raise SSTCastError(f"{path}: {name} names nodes whose positions it lacks; add them, or remove {name}")

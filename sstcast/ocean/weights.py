@@ -138,8 +138,10 @@ def _points(source: SourceGrid, target: TargetGrid) -> Iterator[tuple[Integers, 
     """Yield the cell, the position and the area of the points into which polygons are cut."""
     polygons, triangular = source.polygons, source.owner.ndim > 1
     widths = np.degrees(np.linalg.norm(polygons - np.roll(polygons, 1, axis=1), axis=-1).max(1))
-    number = np.ceil(POINTS_A_TARGET * widths / target.spacing).astype(int).clip(1, MOST_POINTS)
-    near = _near(polygons.mean(1), target, np.radians(widths.max(initial=0)))
+    narrowing = np.hypot(polygons[:, :, 0], polygons[:, :, 1]).min(1)  # of targets towards the poles
+    wanted = POINTS_A_TARGET * widths / target.spacing / narrowing.clip(1 / MOST_POINTS)
+    number = np.ceil(wanted).astype(int).clip(1, MOST_POINTS)
+    near = near_grid(polygons.mean(1), target, np.radians(widths.max(initial=0)))
     for n in np.unique(number[near]):
         chosen = np.flatnonzero(near & (number == n))
         for part in np.array_split(chosen, max(1, len(chosen) * n * n // (16 * CELLS_AT_ONCE))):
@@ -153,7 +155,7 @@ def _points(source: SourceGrid, target: TargetGrid) -> Iterator[tuple[Integers, 
             yield cells.ravel(), normalised(points).reshape(-1, 3), areas.ravel()
 
 
-def _near(centres: Array, target: TargetGrid, margin: float) -> NDArray[np.bool_]:
+def near_grid(centres: Array, target: TargetGrid, margin: float) -> NDArray[np.bool_]:
     """Return which positions lie within `margin` radians of the grid, or a little further."""
     middle = unit_vectors(np.array(target.box.middle), np.array(target.box.centre))
     reach = np.linalg.norm(target.centres - middle, axis=1).max() + np.radians(2 * target.spacing) + 2 * margin
@@ -198,8 +200,8 @@ def _in_triangles(triangles: Array, n: int) -> tuple[Array, Array, Integers]:
 def interpolation(source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool_]) -> sp.csr_matrix:
     """Return bilinear weights, in triangles linear ones, between cells of the mask `ocean [cell]`.
 
-    A target in a face with land, or in none, takes the nearest ocean cell within one spacing of the source. Else it
-    has no weights.
+    A target in a face with land, or in none, takes the nearest ocean cell within one spacing of the source. Else
+    it has no weights.
     """
     centres = target.centres
     faces = source.faces[ocean[source.faces].all(1)]
@@ -303,5 +305,5 @@ def apply(weights: sp.csr_matrix, values: Any, least: Array | float) -> NDArray[
     known = np.isfinite(flat)
     total, share = weights @ np.where(known, flat, 0).T, weights @ known.T.astype(np.float32)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(share >= least, total / share, np.nan)
+        mean = np.where(share >= np.reshape(least, (-1, 1)), total / share, np.nan)
     return mean.T.reshape(*values.shape[:-1], -1).astype(np.float32)

@@ -1,0 +1,221 @@
+"""Brings fields on curvilinear, rotated, projected and unstructured grids to a regular grid (`data.grid`).
+
+The weights are made once for a grid and a land mask, and are kept in the folder of the prepared data.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import FieldSource
+from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG, warn_once
+from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant
+from sstcast.ocean.source_grid import cells_of
+from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, near_grid
+from sstcast.storage.dataset_files import cached
+
+COARSER = 1.5  # targets of this many source cells' width or more are means of cells
+FINEST = 0.5  # of the source's spacing
+SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
+MASK_DAYS = 366  # days of the first file, a few of which tell where the source has ocean
+COMMON = 0.05  # share of the cells with one number on a day from which it marks land, in a short record
+LISTED = 3  # numbers that mark land, named in a message
+VALUES_AT_ONCE = 2**23  # values to read at once
+LAYOUT = 1  # version of the weights' file, part of its recipe
+
+
+@dataclass
+class Regridder:
+    """Brings fields to the regular cells `target`, of which a share `min_ocean` must be ocean.
+
+    `folder` keeps the weights; without it, they are made in each process.
+    """
+
+    target: TargetGrid
+    min_ocean: float
+    folder: Path | None = None
+    made: dict[str, xr.Dataset] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, days: FieldSource) -> "Regridder | None":
+        """Return how the days of a source are regridded, or None without `data.grid`.
+
+        Raises SSTCastError if the region does not consist of whole cells.
+        """
+        if days.grid is None:
+            return None
+        folder = getattr(days, "directory", None)
+        return cls(target_of(days), days.box.min_ocean, None if folder is None else Path(folder) / "weights")
+
+    def __call__(
+        self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
+    ) -> xr.DataArray:
+        """Return `values` in degC, or of any other field, on the axes `lat` and `lon` of the target.
+
+        They replace the dimensions that the positions of `dataset` share. Raises SSTCastError if the source is more
+        than twice as coarse as the target, or does not reach it.
+        """
+        names = axes["lat"], axes["lon"]
+        space = dataset[names[0]].dims
+        values = values.drop_vars([name for name in values.coords if set(values[name].dims) & {*space}])
+        values = values.transpose(..., *space)
+        key = _digest(*(dataset[name].values for name in names))
+        if key not in self.made:  # the first file tells where the ocean is
+            make = partial(self._make, dataset, values, names, path)
+            first_day = values[(0,) * (values.ndim - len(space))].notnull().values
+            self.made[key] = make() if self.folder is None else self._kept(_digest(key, first_day), make)
+        stored, shape = self.made[key], (self.target.rows, self.target.cols)
+        window, inside = _window(stored["cell"].values, dict(zip(space, dataset[names[0]].shape, strict=True)))
+        values = values.isel(window)
+        if not values.chunks:
+            at_once = max(1, VALUES_AT_ONCE // max(1, int(np.prod([values.sizes[dim] for dim in space]))))
+            values = values.chunk({dim: at_once if dim == values.dims[0] else -1 for dim in values.dims})
+        parts = stored["share"].values, stored["column"].values, stored["start"].values
+        weights = sp.csr_matrix(parts, shape=(shape[0] * shape[1], inside.size))
+        least = stored["least"].values
+
+        def regrid(block: NDArray[Any]) -> NDArray[np.float32]:
+            outer = block.shape[: -len(space)]
+            return apply(weights, block.reshape(*outer, -1)[..., inside], least).reshape(*outer, *shape)
+
+        regular = xr.apply_ufunc(
+            regrid,
+            values,
+            input_core_dims=[[*space]],
+            output_core_dims=[["lat", "lon"]],
+            dask="parallelized",
+            dask_gufunc_kwargs={"output_sizes": {"lat": shape[0], "lon": shape[1]}, "allow_rechunk": True},
+            output_dtypes=[np.float32],
+            keep_attrs=True,
+        )
+        regular = regular.assign_coords(lat=self.target.lat, lon=self.target.lon)
+        return regular.assign_attrs(method=str(stored.attrs["method"]))
+
+    def _kept(self, key: str, make: Any) -> xr.Dataset:
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        recipe = {"layout": LAYOUT, "source": key, "min_ocean": self.min_ocean, "box": str(self.target.box)}
+        recipe |= {"shape": [self.target.rows, self.target.cols]}
+        name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
+        return cached(self.folder / f"{name}.nc", recipe, make).load()
+
+    def _make(self, dataset: xr.Dataset, values: xr.DataArray, names: tuple[str, str], path: Path) -> xr.Dataset:
+        """Compute the weights of cells with values, and the least sum of weights that gives a target a value."""
+        LOG.info(f"{path}: computing the weights of a regular grid, once")
+        source = cells_of(dataset, values, *names, path)
+        near = np.flatnonzero(near_grid(source.centres, self.target, margin=2 * np.radians(source.spacing)))
+        window, inside = _window(
+            source.index[near], {str(dim): values.sizes[dim] for dim in dataset[names[0]].dims}
+        )
+        ocean = np.zeros(source.index.size, bool)
+        ocean[near] = _ocean(values.isel(window), len(dataset[names[0]].dims), path)[inside]
+        weights, least, method = weights_of(source, self.target, ocean, self.min_ocean, path)
+        used = np.unique(weights.indices)
+        weights = weights[:, used].tocsr()
+        return xr.Dataset(
+            {
+                "share": ("weight", weights.data.astype(np.float32)),
+                "column": ("weight", weights.indices.astype(np.int32)),
+                "start": ("row", weights.indptr.astype(np.int64)),
+                "cell": ("used", source.index[used].astype(np.int64)),
+                "least": ("target", least.astype(np.float32)),
+            },
+            attrs={"method": method},
+        )
+
+
+def _window(cells: NDArray[np.integer], sizes: Mapping[Any, int]) -> tuple[dict[Any, slice], NDArray[np.integer]]:
+    """Return the slices of dimensions that hold some cells, and the positions of these cells in what they select."""
+    index = np.unravel_index(cells, tuple(sizes.values()))
+    ends = [(int(axis.min()), int(axis.max()) + 1) if axis.size else (0, 1) for axis in index]
+    inner = tuple(axis - low for axis, (low, _) in zip(index, ends, strict=True))
+    window = {dim: slice(*end) for dim, end in zip(sizes, ends, strict=True)}
+    return window, np.ravel_multi_index(inner, tuple(high - low for low, high in ends))
+
+
+def _ocean(values: xr.DataArray, number: int, path: Path) -> NDArray[np.bool_]:
+    """Return which cells, flattened over the last `number` dimensions, have a value on some days of the first year.
+
+    Cells that hold the same number on all of them, or in a short record much of a day, are land.
+    """
+    days = (
+        values[(slice(MASK_DAYS),) + (0,) * (values.ndim - number - 1)] if values.ndim > number else values[None]
+    )
+    sample = days[np.unique(np.linspace(0, len(days) - 1, LOOKED_AT).astype(int))].values.reshape(
+        -1, *days.shape[1:]
+    )
+    sample = sample.reshape(len(sample), -1)
+    ocean: NDArray[np.bool_] = np.isfinite(sample).any(0)
+    if len(days) >= FEWEST_DAYS:
+        land = ocean & constant(sample)
+    else:
+        numbers, counts = np.unique(sample[0][np.isfinite(sample[0])], return_counts=True)
+        fills = numbers[counts > COMMON * sample.shape[1]]
+        land = np.isin(sample[0], fills[(fills < FREEZING_RANGE[0]) | (fills > FREEZING_RANGE[1])])
+    if land.any():
+        text = ", ".join(f"{number:g}" for number in np.unique(sample[0][land])[:LISTED])
+        LOG.warning(
+            f"{path}: {counted(int(land.sum()), 'cell')} of its grid hold {text} on every day: taken as land"
+        )
+    return ocean & ~land
+
+
+def target_of(days: FieldSource) -> TargetGrid:
+    """Return the cells of `data.grid` degrees in the region. Raises SSTCastError if they do not fill it."""
+    assert days.grid is not None
+    box = days.box.bounds
+    rows, cols = ((size / days.grid) for size in (box.north - box.south, box.width))
+    if max(abs(rows - round(rows)), abs(cols - round(cols))) > 0.01 or min(round(rows), round(cols)) < 2:
+        raise SSTCastError(
+            f"data.grid: cells of {days.grid:g} degrees do not fill data.region {box.yaml}; change one of the two"
+        )
+    return TargetGrid(box, round(rows), round(cols))
+
+
+def weights_of(
+    source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool_], min_ocean: float, path: Path
+) -> tuple[sp.csr_matrix, NDArray[np.floating], str]:
+    """Return weights of ocean cells, the least sum of weights with which a target has a value, and the method.
+
+    A target that is land has an infinite one. Raises SSTCastError if the source is too coarse for the target, or
+    none of its cells is in it.
+    """
+    spacing = source.spacing
+    if target.spacing < FINEST * spacing * 0.99:
+        raise SSTCastError(
+            f"{path}: its cells are {spacing:.3g} degrees wide, more than twice data.grid: {target.spacing:g}; "
+            f"set data.grid to {FINEST * spacing:.2g} or more"
+        )
+    if target.spacing >= COARSER * spacing:
+        weights, method = means(source, target), "means of its cells, weighted by area"
+        covered = np.asarray(weights.sum(1)).ravel()
+        weights = weights @ sp.diags(ocean.astype(float))
+    else:
+        weights, method = interpolation(source, target, ocean), "interpolated bilinearly in its own cells"
+        covered = np.ones(target.rows * target.cols)
+    weights.eliminate_zeros()
+    fraction = np.asarray(weights.sum(1)).ravel()
+    if not weights.nnz:
+        raise SSTCastError(f"{path}: has no ocean in data.region {target.box.yaml}; change data.region")
+    if (uncovered := int((covered < 0.5).sum())) and uncovered > 0.05 * covered.size:
+        warn_once(
+            f"{path}: covers {1 - uncovered / covered.size:.0%} of the cells of data.region; the others are land"
+        )
+    least = np.where(fraction >= min_ocean, fraction / 2, np.inf)
+    return weights.tocsr(), least, f"{method}, of {spacing:.3g} degrees, to {target.spacing:g} degrees"
+
+
+def _digest(*parts: str | NDArray[Any]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
