@@ -108,19 +108,7 @@ def find_field(
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
-    layouts = {} if layouts is None else layouts
-    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
-    if not is_sst:  # a field may be the depth of the sea
-        coordinates = [
-            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
-        ]
-    dataset = straightened(located(dataset.set_coords(coordinates)))
-    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
-    if header not in layouts:
-        cf_dataset = dataset.cf.guess_coord_axis()
-        name = choose(cf_dataset, path, dims, variable, is_sst, regular=regrid is None)
-        layouts[header] = name, _axes(cf_dataset[name], positions=regrid is not None)
-    name, axes = layouts[header]
+    dataset, (name, axes) = identified(dataset, path, dims, variable, layouts, is_sst, regular=regrid is None)
     field, notes = dataset[name], []
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
@@ -173,6 +161,35 @@ def find_field(
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
+
+
+def identified(
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...] = OBSERVED,
+    variable: str | None = None,
+    layouts: dict[Any, Layout] | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
+) -> tuple[xr.Dataset, Layout]:
+    """Return a dataset with its positions as coordinates, and the layout of the field in it.
+
+    Unless it must be `regular`, the field may be on no axes of latitude and longitude. Raises SSTCastError like
+    `find_field`.
+    """
+    layouts = {} if layouts is None else layouts
+    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    if not is_sst:  # a field may be the depth of the sea
+        coordinates = [
+            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
+        ]
+    dataset = straightened(located(dataset.set_coords(coordinates)))
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    if header not in layouts:
+        cf_dataset = dataset.cf.guess_coord_axis()
+        name = choose(cf_dataset, path, dims, variable, is_sst, regular)
+        layouts[header] = name, _axes(cf_dataset[name], positions=not regular)
+    return dataset, layouts[header]
 
 
 def straightened(dataset: xr.Dataset) -> xr.Dataset:

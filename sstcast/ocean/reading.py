@@ -21,13 +21,24 @@ from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
-from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
+from sstcast.ocean.fields import (
+    COMMON_NAMES,
+    DATENUM,
+    PLAUSIBLE,
+    Layout,
+    find_field,
+    identified,
+    is_apart,
+    is_leapless,
+)
 from sstcast.ocean.fill_values import mask_constant_cells
 from sstcast.ocean.grid import WHOLE, coarsen, crop, ocean_cells
 from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.ocean.regridding import Regridder
+from sstcast.ocean.source_grid import cells_of
 from sstcast.ocean.units import celsius
+from sstcast.ocean.weights import SourceGrid
 from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
@@ -166,6 +177,23 @@ def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr
     if not is_raw_store(path):
         _check_daily(field.indexes["time"], path)
     return parts, field
+
+
+def source_grid(days: FieldSource) -> SourceGrid | None:
+    """Return the cells of the first file of a source, or None if they lie on axes of latitude and longitude.
+
+    Raises SSTCastError like `open_sst`.
+    """
+    found: list[SourceGrid | None] = []
+
+    def look(path: Path, dataset: xr.Dataset) -> None:
+        if not found:
+            dataset, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
+            found.append(cells_of(dataset, dataset[name], axes, path) if is_apart(dataset, axes) else None)
+        dataset.close()
+
+    read_parts(days.path, look)
+    return found[0]
 
 
 def _closing(parts: Sequence[FieldInFile]) -> Callable[[], None]:

@@ -15,10 +15,10 @@ import scipy.sparse as sp
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import FieldSource
+from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG, warn_once
-from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant
+from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
 from sstcast.ocean.source_grid import cells_of
 from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, near_grid
 from sstcast.storage.dataset_files import cached
@@ -30,6 +30,7 @@ MASK_DAYS = 366  # days of the first file, a few of which tell where the source 
 COMMON = 0.05  # share of the cells with one number on a day from which it marks land, in a short record
 LISTED = 3  # numbers that mark land, named in a message
 VALUES_AT_ONCE = 2**23  # values to read at once
+WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
 LAYOUT = 1  # version of the weights' file, part of its recipe
 
 
@@ -61,20 +62,20 @@ class Regridder:
     ) -> xr.DataArray:
         """Return `values` in degC, or of any other field, on the axes `lat` and `lon` of the target.
 
-        They replace the dimensions that the positions of `dataset` share. Raises SSTCastError if the source is more
-        than twice as coarse as the target, or does not reach it.
+        They replace the dimensions that the positions of `dataset` share. Raises SSTCastError if the source is
+        more than twice as coarse as the target, or does not reach it.
         """
-        names = axes["lat"], axes["lon"]
-        space = dataset[names[0]].dims
+        lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
+        space = lat.dims
         values = values.drop_vars([name for name in values.coords if set(values[name].dims) & {*space}])
         values = values.transpose(..., *space)
-        key = _digest(*(dataset[name].values for name in names))
+        key = _digest(lat.values, lon.values)
         if key not in self.made:  # the first file tells where the ocean is
-            make = partial(self._make, dataset, values, names, path)
+            make = partial(self._make, dataset, values, axes, path)
             first_day = values[(0,) * (values.ndim - len(space))].notnull().values
             self.made[key] = make() if self.folder is None else self._kept(_digest(key, first_day), make)
         stored, shape = self.made[key], (self.target.rows, self.target.cols)
-        window, inside = _window(stored["cell"].values, dict(zip(space, dataset[names[0]].shape, strict=True)))
+        window, inside = _window(stored["cell"].values, dict(lat.sizes))
         values = values.isel(window)
         if not values.chunks:
             at_once = max(1, VALUES_AT_ONCE // max(1, int(np.prod([values.sizes[dim] for dim in space]))))
@@ -108,16 +109,14 @@ class Regridder:
         name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
         return cached(self.folder / f"{name}.nc", recipe, make).load()
 
-    def _make(self, dataset: xr.Dataset, values: xr.DataArray, names: tuple[str, str], path: Path) -> xr.Dataset:
+    def _make(self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path) -> xr.Dataset:
         """Compute the weights of cells with values, and the least sum of weights that gives a target a value."""
         LOG.info(f"{path}: computing the weights of a regular grid, once")
-        source = cells_of(dataset, values, *names, path)
+        source, space = cells_of(dataset, values, axes, path), dataset[axes["lat"]].dims
         near = np.flatnonzero(near_grid(source.centres, self.target, margin=2 * np.radians(source.spacing)))
-        window, inside = _window(
-            source.index[near], {str(dim): values.sizes[dim] for dim in dataset[names[0]].dims}
-        )
+        window, inside = _window(source.index[near], {dim: values.sizes[dim] for dim in space})
         ocean = np.zeros(source.index.size, bool)
-        ocean[near] = _ocean(values.isel(window), len(dataset[names[0]].dims), path)[inside]
+        ocean[near] = _ocean(values.isel(window), len(space), path)[inside]
         weights, least, method = weights_of(source, self.target, ocean, self.min_ocean, path)
         used = np.unique(weights.indices)
         weights = weights[:, used].tocsr()
@@ -134,7 +133,7 @@ class Regridder:
 
 
 def _window(cells: NDArray[np.integer], sizes: Mapping[Any, int]) -> tuple[dict[Any, slice], NDArray[np.integer]]:
-    """Return the slices of dimensions that hold some cells, and the positions of these cells in what they select."""
+    """Return the slices of dimensions that hold some cells, and where in these slices they lie."""
     index = np.unravel_index(cells, tuple(sizes.values()))
     ends = [(int(axis.min()), int(axis.max()) + 1) if axis.size else (0, 1) for axis in index]
     inner = tuple(axis - low for axis, (low, _) in zip(index, ends, strict=True))
@@ -143,7 +142,7 @@ def _window(cells: NDArray[np.integer], sizes: Mapping[Any, int]) -> tuple[dict[
 
 
 def _ocean(values: xr.DataArray, number: int, path: Path) -> NDArray[np.bool_]:
-    """Return which cells, flattened over the last `number` dimensions, have a value on some days of the first year.
+    """Return which cells, flattened over the last `number` dimensions, have values on days of the first year.
 
     Cells that hold the same number on all of them, or in a short record much of a day, are land.
     """
@@ -156,7 +155,7 @@ def _ocean(values: xr.DataArray, number: int, path: Path) -> NDArray[np.bool_]:
     sample = sample.reshape(len(sample), -1)
     ocean: NDArray[np.bool_] = np.isfinite(sample).any(0)
     if len(days) >= FEWEST_DAYS:
-        land = ocean & constant(sample)
+        land = ocean & constant_cells(sample)
     else:
         numbers, counts = np.unique(sample[0][np.isfinite(sample[0])], return_counts=True)
         fills = numbers[counts > COMMON * sample.shape[1]]
@@ -167,6 +166,24 @@ def _ocean(values: xr.DataArray, number: int, path: Path) -> NDArray[np.bool_]:
             f"{path}: {counted(int(land.sum()), 'cell')} of its grid hold {text} on every day: taken as land"
         )
     return ocean & ~land
+
+
+def proposed(source: SourceGrid) -> tuple[float, Region]:
+    """Return a spacing in degrees for a source's cells, and the region that they span in whole cells of it."""
+    spacing = min(SPACINGS, key=lambda degrees: abs(np.log(degrees / source.spacing)))
+    lat = np.degrees(np.arcsin(source.centres[:, 2].clip(-1, 1)))
+    ring = np.unique(np.floor(np.degrees(np.arctan2(source.centres[:, 1], source.centres[:, 0])) % 360 / spacing))
+    gaps = np.diff(ring, append=ring[0] + round(360 / spacing))
+    if gaps.max() * spacing <= WIDEST_GAP:
+        west, width = -180.0, 360.0
+    else:
+        first = int(gaps.argmax() + 1) % ring.size
+        west, width = ring[first] * spacing, 360 - (gaps.max() - 1) * spacing
+        west -= 360 * (west >= 180)
+    south, north = np.floor(lat.min() / spacing) * spacing, np.ceil(lat.max() / spacing) * spacing
+    return spacing, Region(
+        lon=(round(west, 6), round(west + width, 6)), lat=(max(-90, round(south, 6)), min(90, round(north, 6)))
+    )
 
 
 def target_of(days: FieldSource) -> TargetGrid:

@@ -1,18 +1,22 @@
 """The cells of curvilinear, rotated, projected and unstructured sources, as `weights.SourceGrid`."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
 
 REPEATED = 1e-6  # radians between a cell and one that repeats it
+FEWEST_TO_FOLD = 16  # columns
+MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 SEAM = 1.5  # of a cell, between the last column and the first one across a seam
+MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -23,24 +27,54 @@ def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = Non
     `corners` are the latitudes and longitudes of the vertices `[row, column, 4]`. Without them, corners lie
     halfway between centres. Cells that repeat others, as in the columns at a seam, are left out.
     """
-    cols = lat.shape[1]
-    centres = unit_vectors(lat, lon)
+    centres, at = unit_vectors(lat, lon), np.arange(lat.size).reshape(lat.shape)
     valid = np.isfinite(centres).all(-1)
-    at = np.arange(lat.size).reshape(lat.shape)
-    quads = [(at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1])]
-    seam = np.linalg.norm(centres[:, 0] - centres[:, -1], axis=-1)
-    width = np.linalg.norm(centres[:, 1] - centres[:, 0], axis=-1)
-    joined = (seam < SEAM * width) & (seam > REPEATED)
-    if cols > 2 and np.nanmean(np.where(np.isfinite(seam), joined, np.nan)) > 0.5:
-        quads.append((at[:-1, -1:], at[:-1, :1], at[1:, :1], at[1:, -1:]))
+    repeats = _repeats(centres.reshape(-1, 3)).reshape(lat.shape) & valid
+    kept = tuple(
+        slice(1 + int(np.flatnonzero(repeats.sum(axis) <= MOSTLY * valid.sum(axis)).max(initial=0)))
+        for axis in (1, 0)
+    )
+    own, inner = (valid & ~repeats)[kept], at[kept]
+    quads = [(inner[:-1, :-1], inner[:-1, 1:], inner[1:, 1:], inner[1:, :-1])]
+    seam = np.linalg.norm(centres[kept][:, 0] - centres[kept][:, -1], axis=-1)
+    width = np.linalg.norm(centres[kept][:, 1] - centres[kept][:, 0], axis=-1)
+    cyclic = inner.shape[1] > 2 and bool(np.nanmedian(seam) < SEAM * np.nanmedian(width))
+    if cyclic:
+        quads.append((inner[:-1, -1:], inner[:-1, :1], inner[1:, :1], inner[1:, -1:]))
+    if (partner := _fold(centres[kept][-1])) is not None:
+        quads.append((inner[-1, :-1], inner[-1, 1:], inner[-1, partner[1:]], inner[-1, partner[:-1]]))
     faces = np.concatenate([np.stack(parts, axis=-1).reshape(-1, 4) for parts in quads])
-    polygons = _corners(centres, cyclic=len(quads) > 1) if corners is None else unit_vectors(*corners)
-    flat, own = centres.reshape(-1, 3), valid.ravel() & np.isfinite(polygons).reshape(lat.size, -1).all(1)
-    own[own] = ~_repeats(flat[own])
-    index = np.flatnonzero(own)
-    faces = faces[valid.ravel()[faces].all(1)]
-    return SourceGrid(
-        index, flat[index], polygons.reshape(-1, 4, 3)[index], np.arange(index.size), _numbered(faces, flat, own)
+    polygons = (
+        _corners(centres[kept], cyclic) if corners is None else unit_vectors(*(part[kept] for part in corners))
+    )
+    own &= np.isfinite(polygons).all((-1, -2))
+    index = inner[own]
+    flat = centres.reshape(-1, 3)
+    faces = _numbered(faces[valid.ravel()[faces].all(1)], flat, index)
+    return SourceGrid(index, flat[index], polygons[own], np.arange(index.size), faces)
+
+
+def _fold(row: Array) -> Integers | None:
+    """Return the cells opposite to those of the last row `[column, 3]`, or None if the grid is not folded."""
+    valid = np.isfinite(row).all(1)
+    cols = np.flatnonzero(valid)
+    if cols.size < FEWEST_TO_FOLD:
+        return None
+    distance, near = cKDTree(row[cols]).query(row[cols], k=8)
+    far = abs(near - np.arange(cols.size)[:, None])
+    far = (far > 3) & (far < cols.size - 3)
+    has_partner = far.any(1)
+    if has_partner.mean() < 0.5:
+        return None
+    chosen = far.argmax(1)
+    partner = cols[np.take_along_axis(near, chosen[:, None], 1)[:, 0]]
+    turns, counts = np.unique((cols + partner)[has_partner] % len(row), return_counts=True)
+    opposite: Integers = (turns[counts.argmax()] - np.arange(len(row))) % len(row)
+    width = np.linalg.norm(np.diff(row, axis=0), axis=1)
+    return (
+        opposite
+        if np.nanmedian(np.linalg.norm(row - row[opposite], axis=1)) < SEAM * np.nanmedian(width)
+        else None
     )
 
 
@@ -59,13 +93,13 @@ def _keys(centres: Array) -> Integers:
     return keys
 
 
-def _numbered(faces: Integers, centres: Array, own: NDArray[np.bool_]) -> Integers:
-    """Number the corners of faces among the cells `own`. A repeated cell stands for the one that it repeats."""
-    number = np.full(len(own), -1)
-    number[own] = np.arange(int(own.sum()))
-    others = np.setdiff1d(faces, np.flatnonzero(own))
-    if others.size:
-        keys, wanted = _keys(centres[own]), _keys(centres[others])
+def _numbered(faces: Integers, centres: Array, index: Integers) -> Integers:
+    """Number the corners of faces among the cells `index`. A repeated cell stands for the one that it repeats."""
+    number = np.full(len(centres), -1)
+    number[index] = np.arange(index.size)
+    others = np.setdiff1d(faces, index)
+    if others.size and index.size:
+        keys, wanted = _keys(centres[index]), _keys(centres[others])
         order = np.argsort(keys)
         at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
         number[others] = np.where(keys[order[at]] == wanted, order[at], -1)
@@ -117,7 +151,7 @@ def located(dataset: xr.Dataset) -> xr.Dataset:
 
     They are computed from its grid mapping (CF conventions, appendix F).
     """
-    mappings = [name for name, variable in dataset.variables.items() if "grid_mapping_name" in variable.attrs]
+    mappings = [name for name, variable in dataset.variables.items() if variable.attrs.keys() & {*MAPPINGS}]
     axes = {
         dataset[name].attrs.get("standard_name", ""): str(name)
         for name in dataset.coords
@@ -132,7 +166,7 @@ def located(dataset: xr.Dataset) -> xr.Dataset:
     x, y = (dataset[name] for name in pair)
     mapping = CRS.from_cf(dataset[mappings[0]].attrs)
     scale = 1000.0 if str(x.attrs.get("units", "")).strip().lower() in ("km", "kilometer", "kilometre") else 1.0
-    to_degrees = Transformer.from_crs(mapping, mapping.geodetic_crs, always_xy=True)
+    to_degrees = Transformer.from_crs(mapping, mapping.source_crs or mapping.geodetic_crs, always_xy=True)
     lon, lat = to_degrees.transform(*(values * scale for values in np.meshgrid(x.values, y.values)))
     dims = (*y.dims, *x.dims)
     return dataset.assign_coords(
@@ -141,11 +175,12 @@ def located(dataset: xr.Dataset) -> xr.Dataset:
     )
 
 
-def cells_of(dataset: xr.Dataset, field: xr.DataArray, lat_name: str, lon_name: str, path: Path) -> SourceGrid:
+def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> SourceGrid:
     """Return the cells of a field whose positions share one or two dimensions.
 
-    Raises SSTCastError if fewer than three cells have a position.
+    Raises SSTCastError if a mesh lacks its nodes.
     """
+    lat_name, lon_name = axes["lat"], axes["lon"]
     lat, lon = (_degrees(dataset[name]) for name in (lat_name, lon_name))
     space = dataset[lat_name].dims
     vertices = _vertices(dataset, (lat_name, lon_name), space)
