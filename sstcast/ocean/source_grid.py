@@ -80,9 +80,10 @@ def _fold(row: Array) -> Integers | None:
 
 def _repeats(centres: Array) -> NDArray[np.bool_]:
     """Return which cells have the position of an earlier one."""
-    _, first = np.unique(_keys(centres), return_index=True)
-    repeats = np.ones(len(centres), bool)
-    repeats[first] = False
+    keys = _keys(centres)
+    order = np.argsort(keys, kind="stable")
+    repeats = np.zeros(len(centres), bool)
+    repeats[order[1:]] = keys[order[1:]] == keys[order[:-1]]
     return repeats
 
 
@@ -97,7 +98,7 @@ def _numbered(faces: Integers, centres: Array, index: Integers) -> Integers:
     """Number the corners of faces among the cells `index`. A repeated cell stands for the one that it repeats."""
     number = np.full(len(centres), -1)
     number[index] = np.arange(index.size)
-    others = np.setdiff1d(faces, index)
+    others = np.unique(faces[number[faces] < 0])
     if others.size and index.size:
         keys, wanted = _keys(centres[index]), _keys(centres[others])
         order = np.argsort(keys)
@@ -117,11 +118,13 @@ def _corners(centres: Array, cyclic: bool) -> Array:
         padded[1:-1, 0], padded[1:-1, -1] = centres[:, -1], centres[:, 0]
     along = _half_steps(padded[1:-1, :-2], centres, padded[1:-1, 2:])
     across = _half_steps(padded[:-2, 1:-1], centres, padded[2:, 1:-1])
-    signs = ((-1, -1), (1, -1), (1, 1), (-1, 1))
-    own = np.stack([centres + i * along + j * across for i, j in signs], axis=2)
     means = (padded[:-1, :-1] + padded[:-1, 1:] + padded[1:, 1:] + padded[1:, :-1]) / 4
-    shared = np.stack([means[:-1, :-1], means[:-1, 1:], means[1:, 1:], means[1:, :-1]], axis=2)
-    return normalised(np.where(np.isfinite(shared), shared, own))
+    corners = np.empty((*centres.shape[:2], 4, 3))
+    for corner, (i, j) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
+        between = means[j : j + len(centres), i : i + centres.shape[1]]
+        own = centres + (2 * i - 1) * along + (2 * j - 1) * across
+        corners[:, :, corner] = normalised(np.where(np.isfinite(between), between, own))
+    return corners
 
 
 def _half_steps(before: Array, centres: Array, after: Array) -> Array:

@@ -64,9 +64,10 @@ class TargetGrid:
         return np.repeat(by_row, self.cols)
 
     def cell_at(self, points: Array) -> Integers:
-        """Return the cell that holds each point, a unit vector, or -1 outside of the grid."""
-        lat = np.degrees(np.arcsin(points[..., 2].clip(-1, 1)))
-        lon = (np.degrees(np.arctan2(points[..., 1], points[..., 0])) - self.box.west) % 360
+        """Return the cell in the direction of each point `[..., 3]`, or -1 outside of the grid."""
+        x, y, z = (points[..., axis] for axis in range(3))
+        lat = np.degrees(np.arctan2(z, np.hypot(x, y)))
+        lon = (np.degrees(np.arctan2(y, x)) - self.box.west) % 360
         row = np.floor((lat - self.box.south) / self.spacing).astype(np.int64)
         row[(lat == 90) & (self.box.north == 90)] = self.rows - 1
         col = np.floor(lon / (self.box.width / self.cols)).astype(np.int64)
@@ -135,24 +136,33 @@ def means(source: SourceGrid, target: TargetGrid) -> sp.csr_matrix:
 
 
 def _points(source: SourceGrid, target: TargetGrid) -> Iterator[tuple[Integers, Array, Array]]:
-    """Yield the cell, the position and the area of the points into which polygons are cut."""
+    """Yield the cell, the position and the area of the points into which polygons are cut.
+
+    A polygon whose corners lie in one target cell is one point.
+    """
     polygons, triangular = source.polygons, source.owner.ndim > 1
-    widths = np.degrees(np.linalg.norm(polygons - np.roll(polygons, 1, axis=1), axis=-1).max(1))
-    narrowing = np.hypot(polygons[:, :, 0], polygons[:, :, 1]).min(1)  # of targets towards the poles
-    wanted = POINTS_A_TARGET * widths / target.spacing / narrowing.clip(1 / MOST_POINTS)
-    number = np.ceil(wanted).astype(int).clip(1, MOST_POINTS)
-    near = near_grid(polygons.mean(1), target, np.radians(widths.max(initial=0)))
-    for n in np.unique(number[near]):
-        chosen = np.flatnonzero(near & (number == n))
-        for part in np.array_split(chosen, max(1, len(chosen) * n * n // (16 * CELLS_AT_ONCE))):
+    number = np.zeros(len(polygons), np.int8)
+    for part in np.array_split(np.arange(len(polygons)), 1 + len(polygons) // CELLS_AT_ONCE):
+        corners = polygons[part]
+        held = target.cell_at(corners)
+        widths = np.degrees(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=-1).max(1))
+        narrowing = np.hypot(corners[..., 0], corners[..., 1]).min(1)  # of targets towards the poles
+        wanted = np.ceil(POINTS_A_TARGET * widths / target.spacing / narrowing.clip(1 / MOST_POINTS))
+        inside = (held == held[:, :1]).all(1) & (wanted < POINTS_A_TARGET) & (not triangular)
+        number[part] = np.where(inside, 1, wanted.clip(1, MOST_POINTS))
+        reached = near_grid(corners.mean(1), target, np.radians(widths.max(initial=0)))
+        number[part[~reached]] = 0
+    for n in np.flatnonzero(np.bincount(number))[int((number == 0).any()) :].tolist():
+        chosen = np.flatnonzero(number == n)
+        for part in np.array_split(chosen, 1 + len(chosen) * n * n // (16 * CELLS_AT_ONCE)):
             if triangular:
                 points, shares, corner = _in_triangles(polygons[part], n)
                 cells = np.take_along_axis(source.owner[part], corner[None], axis=1)
             else:
                 points, shares = _in_polygons(polygons[part], n)
                 cells = np.broadcast_to(source.owner[part, None], shares.shape)
-            areas = shares / shares.sum(1, keepdims=True) * polygon_areas(polygons[part])[:, None]
-            yield cells.ravel(), normalised(points).reshape(-1, 3), areas.ravel()
+            areas = shares * (polygon_areas(polygons[part]) / shares.sum(1))[:, None]
+            yield cells.ravel(), points.reshape(-1, 3), areas.ravel()
 
 
 def near_grid(centres: Array, target: TargetGrid, margin: float) -> NDArray[np.bool_]:
@@ -169,11 +179,10 @@ def _in_polygons(polygons: Array, n: int) -> tuple[Array, Array]:
     """
     if polygons.shape[1] == 4:
         at = (np.arange(n) + 0.5) / n
-        u, v = (values.ravel()[:, None] for values in np.meshgrid(at, at, indexing="ij"))
-        a, b, c, d = (polygons[:, None, corner] for corner in range(4))
-        points = (1 - u) * (1 - v) * a + u * (1 - v) * b + u * v * c + (1 - u) * v * d
-        along, across = (1 - v) * (b - a) + v * (c - d), (1 - u) * (d - a) + u * (c - b)
-        return points, np.linalg.norm(np.cross(along, across), axis=-1)
+        weights = _bilinear(*(values.ravel() for values in np.meshgrid(at, at, indexing="ij")))
+        sides = np.roll(polygons, -1, axis=1) - polygons
+        at_corners = np.linalg.norm(np.cross(sides, -np.roll(sides, 1, axis=1)), axis=-1)
+        return np.einsum("pc,qcx->qpx", weights, polygons, optimize=True), at_corners @ weights.T
     centres = polygons.mean(1)
     points, areas = [], []
     for corner in range(polygons.shape[1]):
