@@ -20,7 +20,7 @@ from sstcast.ocean.source_grid import structured
 from sstcast.ocean.weights import TargetGrid, apply, interpolation, means
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/ocean"))
-from test_regridding import tripolar  # noqa: E402
+from test_regridding import tripolar
 
 
 def main() -> None:
@@ -33,9 +33,7 @@ def main() -> None:
     lat, lon = tripolar(options.columns)
     started = time.process_time()
     source = structured(lat, lon)
-    print(
-        f"{lat.size / 1e6:.1f} million cells: {time.process_time() - started:.0f} CPU s to find them and their faces"
-    )
+    print(f"{lat.size / 1e6:.1f} million cells, found in {time.process_time() - started:.0f} CPU s", flush=True)
     values, ocean = 10 + 5 * np.sin(3 * source.centres[:, 0]), np.ones(len(source.index), bool)
     box = Box(-180, 180, -60, 90)
     for degrees, make in (

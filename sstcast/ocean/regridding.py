@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
 from sstcast.ocean.source_grid import cells_of
-from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, near_grid
+from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means
 from sstcast.storage.dataset_files import cached
 
 COARSER = 1.5  # targets of this many source cells' width or more are means of cells
@@ -112,11 +112,11 @@ class Regridder:
     def _make(self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path) -> xr.Dataset:
         """Compute the weights of cells with values, and the least sum of weights that gives a target a value."""
         LOG.info(f"{path}: computing the weights of a regular grid, once")
-        source, space = cells_of(dataset, values, axes, path), dataset[axes["lat"]].dims
-        near = np.flatnonzero(near_grid(source.centres, self.target, margin=2 * np.radians(source.spacing)))
-        window, inside = _window(source.index[near], {dim: values.sizes[dim] for dim in space})
-        ocean = np.zeros(source.index.size, bool)
-        ocean[near] = _ocean(values.isel(window), len(space), path)[inside]
+        source, space = cells_of(dataset, values, axes, path).near(self.target), dataset[axes["lat"]].dims
+        if not source.index.size:
+            raise SSTCastError(f"{path}: does not reach data.region {self.target.box.yaml}; change data.region")
+        window, inside = _window(source.index, {dim: values.sizes[dim] for dim in space})
+        ocean = _ocean(values.isel(window), len(space), path)[inside]
         weights, least, method = weights_of(source, self.target, ocean, self.min_ocean, path)
         used = np.unique(weights.indices)
         weights = weights[:, used].tocsr()

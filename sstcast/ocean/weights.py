@@ -101,6 +101,15 @@ class SourceGrid:
         per_cell = areas * len(self.polygons) / len(self.index) if self.owner.ndim > 1 else areas
         return float(np.degrees(np.sqrt(np.median(per_cell))))
 
+    def near(self, target: TargetGrid) -> "SourceGrid":
+        """Return the cells in and around a grid, with all that it needs of the source."""
+        kept = near_grid(self.centres, target, 4 * np.radians(self.spacing + target.spacing))
+        number = np.where(kept, kept.cumsum() - 1, -1)
+        owner, faces = number[self.owner], number[self.faces]
+        own = owner >= 0 if owner.ndim == 1 else (owner >= 0).all(1)
+        inner = faces[(faces >= 0).all(1)]
+        return SourceGrid(self.index[kept], self.centres[kept], self.polygons[own], owner[own], inner)
+
 
 def unit_vectors(lat: Array, lon: Array) -> Array:
     """Convert degrees to unit vectors `[..., 3]`."""
@@ -150,9 +159,7 @@ def _points(source: SourceGrid, target: TargetGrid) -> Iterator[tuple[Integers, 
         wanted = np.ceil(POINTS_A_TARGET * widths / target.spacing / narrowing.clip(1 / MOST_POINTS))
         inside = (held == held[:, :1]).all(1) & (wanted < POINTS_A_TARGET) & (not triangular)
         number[part] = np.where(inside, 1, wanted.clip(1, MOST_POINTS))
-        reached = near_grid(corners.mean(1), target, np.radians(widths.max(initial=0)))
-        number[part[~reached]] = 0
-    for n in np.flatnonzero(np.bincount(number))[int((number == 0).any()) :].tolist():
+    for n in np.flatnonzero(np.bincount(number)).tolist():
         chosen = np.flatnonzero(number == n)
         for part in np.array_split(chosen, 1 + len(chosen) * n * n // (16 * CELLS_AT_ONCE)):
             if triangular:
