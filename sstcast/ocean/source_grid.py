@@ -27,7 +27,7 @@ def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = Non
     `corners` are the latitudes and longitudes of the vertices `[row, column, 4]`. Without them, corners lie
     halfway between centres. Cells that repeat others, as in the columns at a seam, are left out.
     """
-    centres, at = unit_vectors(lat, lon), np.arange(lat.size).reshape(lat.shape)
+    centres, at = unit_vectors(lat, lon), np.arange(lat.size, dtype=np.int32).reshape(lat.shape)
     valid = np.isfinite(centres).all(-1)
     repeats = _repeats(centres.reshape(-1, 3)).reshape(lat.shape) & valid
     kept = tuple(
@@ -96,7 +96,7 @@ def _keys(centres: Array) -> Integers:
 
 def _numbered(faces: Integers, centres: Array, index: Integers) -> Integers:
     """Number the corners of faces among the cells `index`. A repeated cell stands for the one that it repeats."""
-    number = np.full(len(centres), -1)
+    number = np.full(len(centres), -1, np.int32)
     number[index] = np.arange(index.size)
     others = np.unique(faces[number[faces] < 0])
     if others.size and index.size:
