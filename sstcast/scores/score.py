@@ -44,6 +44,9 @@ from sstcast.training.data_record import check_data
 
 HISTORY = 42  # days of history for the baselines, unless a run gives another number
 MIN_PAST_DAYS = 730  # days of observations needed before the first forecast, for climatology and baselines
+READING = (
+    2  # version of the rules by which days and cells of files are found; files are scored again if it changes
+)
 MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
 # In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
@@ -109,6 +112,7 @@ def score(
         "sstcast": __version__,
         "file": fingerprint(path),
         "read_as": [variable, units],
+        "reading": READING,
         "data": data.model_dump(mode="json"),
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
@@ -197,8 +201,8 @@ def _score(
         for name, forecast in forecast_block(systems, truth, observed.dates):
             statistics.add(name, forecast, observed)
     tables = finish(join([statistics.dataset()]), [MODEL], [name for name in systems if name != MODEL])
-    described = {MODEL: {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}}
-    described |= dict.fromkeys(list(systems)[1:], BASELINE)
+    system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
     heading = metadata(data, tables)
     for note in heading["notes"]:
         LOG.info(f"{path}: {note}")
