@@ -19,7 +19,7 @@ FINER = 0.99  # of a cell's width; wider cells are interpolated
 WHOLE_AREA = 0.99  # share of a cell's area from which it counts as covered
 HALF_COVERED = 0.49  # of a cell whose centre lies just inside the field's box
 
-OWN_CELLS = "its cells are those of the run"
+OWN_CELLS = "cells as in the file"
 
 Matrix = NDArray[np.float64]
 
