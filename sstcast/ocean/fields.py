@@ -133,8 +133,10 @@ def find_field(
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
         time = field[axes["time"]]
         bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
-        after = np.asarray(time.values - field[axes["init_time"]].values, "timedelta64[ns]")
-        field = field.assign_coords(lead=(axes["time"], after, bounds))
+        days, first = time.values, field[axes["init_time"]].values
+        if days.dtype != first.dtype:  # of different calendars
+            days, first = dates(time, path).values, dates(field[axes["init_time"]], path).values
+        field = field.assign_coords(lead=(axes["time"], np.asarray(days - first, "timedelta64[ns]"), bounds))
         axes = axes | {"lead": "lead"}
     misplaced = _misplaced(field, axes)
     lon = field[axes["lon"]]

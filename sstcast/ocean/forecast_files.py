@@ -264,8 +264,8 @@ def _days(
     counts -= (abs(position - counts) < ROUNDING_DAYS) & (labels == counts - 1)
     if (counts != counts[0]).any():
         raise SSTCastError(
-            f"{path}: forecasts begin at several hours, so that lead {lead_days[0]:g} falls on different days; "
-            "select forecasts from one hour"
+            f"{path}: forecasts begin at several hours, or differ in their valid times, so that lead "
+            f"{lead_days[0]:g} falls on different days; select forecasts from one hour"
         )
     leads, lead_text = pd.Index(counts[0]), ", ".join(f"{value:g}" for value in lead_days[:4])
     if leads.has_duplicates:
