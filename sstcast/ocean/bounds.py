@@ -60,8 +60,9 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
     texts = [f"{key} {text!r} of {name}" for key, text in lead.attrs.items()]
     texts += [f"{key} {attributes.get(key, '')!r}" for key in ("cell_methods", "long_name")]
     found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]
-    if (spans := _spans(lead, dataset)) is not None:
-        found.append(f"bounds of {name} over {float(max(abs(spans)) / DAY):.3g} days")
+    for axis in (lead, dataset.get("valid_time", lead)):
+        if (spans := _spans(axis, dataset)) is not None:
+            found.append(f"bounds of {axis.name} over {float(max(abs(spans)) / DAY):.3g} days")
     found.append(f"frequency {dataset.attrs.get('frequency', '')!r}")
     steps, units = np.diff(np.sort(lead.values)), str(lead.attrs.get("units", ""))
     if lead.dtype.kind == "m":

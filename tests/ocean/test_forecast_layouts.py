@@ -179,6 +179,47 @@ def test_valid_days_in_place_of_leads_follow_their_calendar(tmp_path: Path) -> N
     assert perfect(path).sizes["lead"] == len(LEADS)
 
 
+def test_valid_days_of_another_calendar_than_the_initial_time_are_days(tmp_path: Path) -> None:
+    """The days themselves are given, so none is lost: those after 28 February are one more day ahead."""
+    data = in_calendar("noleap", [(2004, 2, 20)])
+    time = data["init_time"].values[0] + np.array(
+        [pd.Timedelta(days=int(n)).to_pytimedelta() for n in LEADS], object
+    )
+    data = data.isel(init_time=0).drop_vars("lead").rename(lead="time")
+    data = data.assign_coords(time=time, init_time=np.datetime64("2004-02-20", "ns"))
+    found = perfect(netcdf(data)(tmp_path))
+    assert found["lead"].values.tolist() == [*range(1, 9), *range(10, 16)]
+
+
+def of_iri(first: Any, units: str, calendar: str, lead_units: str) -> xr.Dataset:
+    """Return daily means with the names and units of NMME and SubX in the library of IRI."""
+    start = {
+        "units": f"{units} since 1960-01-01",
+        "calendar": calendar,
+        "standard_name": "forecast_reference_time",
+    }
+    data = dataset(ahead(-1), LEADS - 0.5, units=lead_units, standard_name="forecast_period")
+    data["sst"].attrs["units"] = "Celsius_scale"
+    data = data.assign_coords(init_time=("init_time", first, start))
+    names = {"init_time": "S", "lead": "L", "lat": "Y", "lon": "X"}
+    data = data.rename(names).expand_dims(M=[1.0], axis=1)
+    for axis, name in (("M", "realization"), ("Y", "latitude"), ("X", "longitude")):
+        data[axis].attrs["standard_name"] = name
+    return data
+
+
+def test_daily_means_of_subx_are_read_and_months_of_nmme_refused(tmp_path: Path) -> None:
+    days = (STARTS - np.datetime64("1960-01-01", "ns")) / DAY
+    perfect(netcdf(of_iri(days, "days", "standard", "days"), "subx.nc")(tmp_path))
+    months = np.arange(len(STARTS)) + 528.0
+    with refused("nmme.nc: counts months", "give daily data, not monthly means"):
+        perfect(netcdf(of_iri(months, "months", "360", "months"), "nmme.nc")(tmp_path))
+    with refused("cf.nc: holds means over more than a day", "(units 'months' of L)"):
+        perfect(netcdf(of_iri(months, "months", "360_day", "months"), "cf.nc")(tmp_path))
+    with refused("days.nc: cannot decode its time", "360_day for 360"):
+        perfect(netcdf(of_iri(days, "days", "360", "days"), "days.nc")(tmp_path))
+
+
 def reforecasts(dates: Any) -> xr.Dataset:
     """Return reforecasts of 5 January to 5 March 2004 with a model version of 2020, as of the S2S archive."""
     starts = np.array(["2004-01-05", "2004-02-05", "2004-03-05"], "datetime64[ns]")
@@ -234,8 +275,17 @@ def test_remedies_for_split_layouts_work(tmp_path: Path) -> None:
     assert perfect(netcdf(xr.concat(files, "number"), "members.nc")(tmp_path)).sizes["member"] == 3
 
 
+def weeks_of_valid_times() -> xr.Dataset:
+    data = with_valid_times(0 * DAY, dataset(ahead(leads=WEEKS), WEEKS, **DAYS))
+    data["valid_time"].attrs["bounds"] = "valid_bnds"
+    data["valid_time"].encoding["units"] = "days since 2004-01-01"
+    ends = data["valid_time"].values
+    return data.assign(valid_bnds=(("init_time", "lead", "bnds"), np.stack([ends - 7 * DAY, ends], 2)))
+
+
 LONGER: dict[str, Callable[[], xr.Dataset]] = {
     "bounds of lead over 7 days": lambda: bounded(dataset(ahead(leads=WEEKS), WEEKS, **DAYS), WEEKS - 7, WEEKS),
+    "bounds of valid_time over 7 days": weeks_of_valid_times,
     "bounds of lead over 2 days": lambda: bounded(dataset(ahead(), LEADS, **DAYS), LEADS - 1, LEADS + 1),
     "cell_methods 'lead: mean (interval: 7 days)'": lambda: dataset(
         ahead(leads=WEEKS), WEEKS, attributes={"cell_methods": "lead: mean (interval: 7 days)"}, **DAYS
