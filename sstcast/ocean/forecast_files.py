@@ -27,7 +27,7 @@ from sstcast.ocean.fields import FORECAST, REFORECAST, dates, find_field, option
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
 from sstcast.ocean.units import celsius
 
-DAY = np.timedelta64(1, "D")
+DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
 ROUNDING_DAYS = 1e-6  # days
@@ -105,13 +105,15 @@ def _forecasts(
     dataset = _with_bounds_as_times(dataset, lead, path)
     if found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"]):
         raise SSTCastError(f"{path}: holds means over more than a day ({found}); give daily means or values")
-    middle, period_notes = _middles(init, lead, dataset, attributes, path)
-    label = _in_days(lead, path)[None]
-    valid = _valid_times(dataset, field, label)
-    if (np.floor(valid + ROUNDING_DAYS) != np.floor(label + ROUNDING_DAYS)).any():
+    times, lead_days = _initial_times(init, path), _in_days(lead, path)
+    hours = ((times - times.normalize()) / DAY).values[:, None]
+    from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
+    label, middle = hours + lead_days, hours + from_init
+    valid = _valid_times(dataset, field, hours, label)
+    if (_whole(valid) != _whole(label)).any():
         period_notes = ["its leads contradict its valid times, which decide"]
-        middle = label = valid
-    days, leads, day_notes = _days(init, label, middle, path)
+        label = middle = valid
+    days, leads, day_notes = _days(times.normalize(), lead_days, label, middle, path)
     if leads.size > 1 and np.diff(np.sort(leads)).min() > 1:
         listed = ", ".join(map(str, leads[:4]))
         day_notes.append(f"its leads {listed} are read as single days, not as means of the days between them")
@@ -155,22 +157,26 @@ def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -
 
 
 def _middles(
-    init: xr.DataArray, lead: xr.DataArray, dataset: xr.Dataset, attributes: Mapping[str, Any], path: Path
+    init: xr.DataArray,
+    hours: NDArray[np.float64],
+    lead: xr.DataArray,
+    lead_days: NDArray[np.float64],
+    dataset: xr.Dataset,
+    attributes: Mapping[str, Any],
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the days from the initial time to the middle of the period of each lead, `[1, lead]`, and notes.
+    """Return the days from the initial time to the middle of the period of each lead, `[lead]`, and notes.
 
-    Without bounds, only GRIB and leads in hours from 24, which begin at 00:00, tell that a label is the end of a
-    mean.
+    Without bounds, only GRIB and leads in hours from 24, if forecasts begin at 00:00, tell that a label is the end
+    of a mean. `hours` are days from 00:00 to the initial times.
     """
     middle, notes = middles(lead, dataset)
     if middle is not None:
         from_init = middle - init.values.ravel()[0] if middle.dtype.kind != "m" else middle
-        return np.asarray(from_init / DAY, float)[None], ["days are those of the bounds of the lead"]
-    lead_days, times = _in_days(lead, path)[None], _initial_times(init, path)
+        return np.asarray(from_init / DAY, float), ["days are those of the bounds of the lead"]
     kind, method = attributes.get("GRIB_stepType"), str(attributes.get("cell_methods", ""))
     is_mean, in_hours = bool(MEAN.search(method)), _units(lead).startswith("h")
     told = f"GRIB_stepType {kind}" if kind in AVERAGES else ""
-    if is_mean and in_hours and lead_days.min() == 1 and (times == times.normalize()).all():
+    if is_mean and in_hours and lead_days.min() == 1 and not hours.any():
         told = told or f"cell_methods {method!r}, hours from 24"
     if told:
         return lead_days - 0.5, [*notes, f"each step is of the 24 hours before it ({told})"]
@@ -182,8 +188,10 @@ def _middles(
     return lead_days, [f"its lead {note}" for note in notes]
 
 
-def _valid_times(dataset: xr.Dataset, field: xr.DataArray, label: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the days from the initial time to the valid time in the file, `[init_time, lead]`, else `label`."""
+def _valid_times(
+    dataset: xr.Dataset, field: xr.DataArray, hours: NDArray[np.float64], label: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the days from the initial day to the valid time in the file, `[init_time, lead]`, else `label`."""
     axes, init = field.attrs["axes"], field["init_time"].values
     if axes["lead"] not in dataset.variables or axes["init_time"].lower() == REFORECAST:
         return label  # the valid times of a reforecast may be of the forecast of this year
@@ -193,14 +201,15 @@ def _valid_times(dataset: xr.Dataset, field: xr.DataArray, label: NDArray[np.flo
         is_valid = str(name).lower() == "valid_time" or times.attrs.get("standard_name") == "time"
         if is_valid and times.ndim and set(times.dims) == set(dims) and times.dtype.kind == init.dtype.kind:
             after = times.transpose(*dims).values.reshape(-1, label.shape[1]) - init[:, None]
-            days = np.asarray(after, "timedelta64[us]") / DAY
+            days = hours + np.round(np.asarray(after, "timedelta64[us]") / MINUTE) * (MINUTE / DAY)
             return np.where(np.isnan(days), label, days)
     return label
 
 
 def _initial_times(init: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+    """Return the initial times in the standard calendar, to the minute: 23:59:59.9 belongs to the next day."""
     if getattr(init.values.flat[0], "calendar", "") != "360_day":
-        return dates(init, path)
+        return dates(init, path).round("min")
     times = _standard(init.values)
     if times.hasnans:
         raise SSTCastError(
@@ -210,9 +219,9 @@ def _initial_times(init: xr.DataArray, path: Path) -> pd.DatetimeIndex:
 
 
 def _standard(times: NDArray[Any]) -> pd.DatetimeIndex:
-    """Convert times of any calendar to the standard one. Days that it lacks are missing."""
+    """Convert times of any calendar to the standard one, to the minute. Days that it lacks are missing."""
     texts = [time.isoformat() for time in times.ravel()]
-    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce")).as_unit("ns")
+    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce")).as_unit("ns").round("min")
 
 
 def _leads_of_days(
@@ -245,23 +254,23 @@ def _taken(values: xr.DataArray, takes: NDArray[np.intp]) -> xr.DataArray:
 
 
 def _days(
-    init: xr.DataArray, label: NDArray[np.float64], middle: NDArray[np.float64], path: Path
+    days: pd.DatetimeIndex,
+    lead_days: NDArray[np.float64],
+    label: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    path: Path,
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
     """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes.
 
-    A forecast is of the day that holds the `middle` of its period, in days after the initial time. If that is at
-    midnight, it is of the day of its `label`, initial time + lead. Both are `[init_time or 1, lead]`.
+    A forecast is of the day that holds the `middle` of its period. If that is at midnight, it is of the day of its
+    `label`, initial time + lead. Both are `[init, lead]`, in days after the initial `days` at 00:00.
     """
-    times, lead_days = _initial_times(init, path).round("min"), label[0]  # 23:59:59.9 belongs to the next day
-    days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
-    position = hours[:, None] + middle
-    label = hours[:, None] + label
-    counts, labels = (np.floor(days_after + ROUNDING_DAYS).astype(int) for days_after in (position, label))
-    counts -= (abs(position - counts) < ROUNDING_DAYS) & (labels == counts - 1)
+    counts = _whole(middle)
+    counts -= (abs(middle - counts) < ROUNDING_DAYS) & (_whole(label) == counts - 1)
     if (counts != counts[0]).any():
         raise SSTCastError(
             f"{path}: forecasts begin at several hours, or differ in their valid times, so that lead "
@@ -278,6 +287,10 @@ def _days(
     return days.values - DAY, (leads.values + 1).astype(np.int32), [note]
 
 
+def _whole(days: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.floor(days + ROUNDING_DAYS).astype(np.intp)
+
+
 def _units(lead: xr.DataArray) -> str:
     return str(lead.attrs.get("units", lead.encoding.get("units", ""))).strip().lower()
 
@@ -286,7 +299,7 @@ def _in_days(lead: xr.DataArray, path: Path) -> NDArray[np.float64]:
     values = np.atleast_1d(lead.values)
     if values.dtype.kind == "m":
         return np.asarray(values / DAY, float)
-    units = str(lead.attrs.get("units", "days")).strip().lower()
+    units = _units(lead) or "days"
     per_day = IN_A_DAY.get(units) or IN_A_DAY.get(units.removesuffix("s"))
     if values.dtype.kind not in "iuf" or per_day is None or not np.isfinite(values).all():
         raise SSTCastError(

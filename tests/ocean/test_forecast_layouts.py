@@ -90,6 +90,14 @@ LAYOUTS: dict[str, tuple[Callable[[], xr.Dataset], str]] = {
         lambda: with_valid_times(12 * HOUR, dataset(ahead(), LEADS, **DAYS)),
         "",
     ),
+    "valid times a moment before midnight, as stored in float32": (
+        lambda: with_valid_times(np.timedelta64(-100, "ms"), dataset(ahead(), LEADS, **DAYS)),
+        "",
+    ),
+    "forecasts from noon, whose valid times are the midnight after the days of their leads": (
+        lambda: with_valid_times(12 * HOUR, dataset(ahead(1), LEADS, STARTS + 12 * HOUR, **DAYS)),
+        "contradict its valid times",
+    ),
     "means in hours from 24": (
         lambda: dataset(ahead(-1), 24 * LEADS, attributes={"cell_methods": "step: mean"}, units="hours"),
         "of the 24 hours before it (cell_methods 'step: mean', hours from 24)",
