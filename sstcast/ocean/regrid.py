@@ -19,8 +19,6 @@ FINER = 0.99  # of a cell's width; wider cells are interpolated
 WHOLE_AREA = 0.99  # share of a cell's area from which it counts as covered
 HALF_COVERED = 0.49  # of a cell whose centre lies just inside the field's box
 
-OWN_CELLS = "cells as in the file"
-
 Matrix = NDArray[np.float64]
 
 
@@ -63,7 +61,7 @@ def to_cells(
     check_places(nearby, f"{path}: its grid")
     field = field.drop_vars(MISPLACED, errors="ignore")
     if (exact := at_cells(field, cells)) is not None:
-        return exact.assign_attrs(field.attrs, method=OWN_CELLS)
+        return exact.assign_attrs(field.attrs, method="cells as in the file")
     widths = np.array([_height(field, cells), step(field["lon"].values)])
     ratios = widths / (step(cells["lat"].values), step(cells["lon"].values))
     size = f"its cells of {widths[0]:.4g} x {widths[1]:.4g} degrees"

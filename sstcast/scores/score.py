@@ -27,7 +27,7 @@ from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.regrid import OWN_CELLS, on_cells
+from sstcast.ocean.regrid import on_cells
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -139,7 +139,7 @@ def _score(
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
     init_times = _within(sst["init_time"].values, first, last, data.history, data.horizon)
-    spread, spread_notes = _spread_on_cells(forecasts, anomalies, data.box, cell_note)
+    spread, spread_notes = _spread_on_cells(forecasts, anomalies, data.box)
     usable = sst if spread is None else sst.where(spread.notnull())
     dates, covered_cells, members = complete_forecasts(
         usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
@@ -231,7 +231,7 @@ def _score(
 
 
 def _spread_on_cells(
-    forecasts: Forecasts, grid: xr.Dataset, region: Region, cell_note: str
+    forecasts: Forecasts, grid: xr.Dataset, region: Region
 ) -> tuple[xr.DataArray | None, list[str]]:
     """Return the spread of forecasts on the cells of `grid`, or None if there is none, and notes."""
     if forecasts.spread is None:
@@ -244,7 +244,7 @@ def _spread_on_cells(
         return None, [
             f"distributions are not scored, nor heatwaves and thirds without members: the spread, {error}"
         ]
-    return spread, [] if note == cell_note == OWN_CELLS else [f"its spread: {note}"]
+    return spread, [f"its spread: {note}"]
 
 
 def _name(folder: Path, taken: Collection[str]) -> str:
