@@ -20,8 +20,8 @@ from sstcast.figures.tables import print_scores
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.grid import on_cells
 from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.regrid import on_cells
 from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
