@@ -13,6 +13,7 @@ from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
+from sstcast.benchmarks.repeats import equal_graphs
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name
@@ -26,12 +27,23 @@ MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are clas
 
 
 class LoadedDataset(NamedTuple):
-    """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits."""
+    """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits.
+
+    `groups` holds the number of the group of equal graphs of each graph, if they are a user's own.
+    """
 
     graphs: Graphs
     splits: list[Split]
     dataset: Dataset
     digest: str
+    groups: Tensor | None = None
+
+    @property
+    def grouped(self) -> int:
+        """The number of graphs that equal another one and stay in one part of the drawn split with it."""
+        if self.groups is None or self.dataset.split in ("official", "scaffold") or self.dataset.by_rows:
+            return 0
+        return int((self.groups.bincount()[self.groups] > 1).sum())
 
 
 def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> LoadedDataset:
@@ -74,7 +86,9 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     digest = digest_tensors(graphs.tensors() | parts, graphs.level)
     if dataset.reader == "memory":
         dataset = replace(dataset, name=f"{where}-{digest[:8]}")
-    return LoadedDataset(graphs, splits, dataset, digest)
+    many_own = dataset.own and len(graphs) > 1
+    groups = equal_graphs(graphs, joined.data.get("smiles"), cache) if many_own else None
+    return LoadedDataset(graphs, splits, dataset, digest, groups)
 
 
 def _table(values: Any, name: str) -> Tensor | None:

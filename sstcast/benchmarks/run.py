@@ -19,7 +19,8 @@ from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, check_model, positions_of
-from sstcast.benchmarks.registry import Kind
+from sstcast.benchmarks.registry import BY_ROWS, Kind
+from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
@@ -34,15 +35,27 @@ from sstcast.training.initial_weights import InitialWeights
 
 
 class DataDigest(JsonRecord):
-    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any."""
+    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
+
+    `grouped` is the number of graphs that the drawn split keeps together with an equal one.
+    """
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     initial_weights: str | None = added()
+    grouped: int = added(0)
 
-    def check(self, run: Run) -> None:
-        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
-        trained_digest = DataDigest.load(run.data, "delete the run's folder to train again").graphs
-        if trained_digest != self.graphs:
+    def check(self, run: Run, resumed: bool = False) -> None:
+        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
+
+        A run that is `resumed` must also have divided them as now.
+        """
+        trained = DataDigest.load(run.data, "delete the run's folder to train again")
+        if resumed and trained.grouped != self.grouped:
+            raise SSTCastError(
+                f"{run.folder}: an earlier version of sstcast divided these graphs otherwise; delete the folder, "
+                "or train again with another runs=FOLDER"
+            )
+        if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
                 f"{run.folder}: trained on other data: SHA-256 of its graphs {trained_digest[:12]}... then, "
                 f"{self.graphs[:12]}... now; put the old data back, or train again with another runs=FOLDER or "
@@ -90,9 +103,9 @@ def run_benchmark(
     """
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
+    dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest, grouped=loaded.grouped)
     if seeds is None:
-        kind, _, count = dataset.split.partition(":")
+        kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
     configs = [config.with_seed(seed) for seed in seeds]
     runs = [find_run(seed_config) for seed_config in configs]
@@ -111,6 +124,12 @@ def run_benchmark(
             continue
         if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
+        if saved_config is not None:
+            data.check(run, resumed=True)
+        if fabric is None and len(loaded.graphs) > 1:
+            groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
+            if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
+                LOG.info(f"{dataset.name}: {line}{'; they stay in one part of the split' * bool(loaded.grouped)}")
         fabric = fabric or start(config.training)
         LOG.info(f"{run.folder}: {_describe(loaded)}")
         # Before the folder is made, because options may be wrong.
@@ -148,7 +167,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
         f"; {label}: {number[0]:g} ({number[1]})" for label, number in numbers.items() if number is not None
     )
     first = results[0]
-    label = "fold" if config.declaration.split.startswith("folds:") else "seed"
+    label = "fold" if config.declaration.split.removeprefix(BY_ROWS).startswith("folds:") else "seed"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
         f"{len(scores)} {label}{'s' * (len(scores) > 1)}, {first['parameters']:,} parameters{papers}"
@@ -161,7 +180,7 @@ def build_task(
     """Return the task for the configured seed, and its untrained model."""
     check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
-    split = choose_split(dataset, graphs, loaded.splits, seed)
+    split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
     torch.manual_seed(seed)
     rows = split.train
     if graphs.level == "node" and not graphs.transductive:
@@ -197,11 +216,12 @@ def _begin(
     source_config = initial.config_as(BenchmarkConfig)
     if source_config.dataset == config.dataset:
         same_split = source_config.declaration.split == config.declaration.split
-        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, source_config.training.seed)
+        seed = source_config.training.seed
+        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed, loaded.groups)
         if not same_split or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
             raise SSTCastError(
                 f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "
-                f"{source_config.training.seed}); choose weights with this run's seed and split"
+                f"{seed}); choose weights with this run's seed and split"
             )
     initial.put_into(model)
     model.initial_head = deepcopy(model.head.state_dict())  # `enter` returns to it
