@@ -262,8 +262,8 @@ def datasets(root: Path | str | None = None) -> list[str]:
 
 @reporting()
 def benchmark(
-    dataset: str | Data | Iterable[Data] | Mapping[str, Any],
-    model: str,
+    dataset: str | Path | Data | Iterable[Data] | Mapping[str, Any],
+    model: str | Path,
     root: Path | str | None = None,
     seeds: Seeds = None,
     overrides: Sequence[str] = (),
@@ -304,6 +304,7 @@ def benchmark(
     from sstcast.benchmarks.registry import find_dataset
 
     folder, numbers, changes = expand_path(root), seeds_of(seeds), listed(overrides)
+    dataset, model = str(dataset) if isinstance(dataset, Path) else dataset, str(model)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, pack
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, narrow, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
 from sstcast.benchmarks.repeats import equal_graphs
@@ -74,7 +74,11 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         objective = objective_of(dataset)
         for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
             if kind in ("none", "linear") and (table := tables[name]) is not None:
-                tables[name] = table.float() if kind == "linear" else None
+                tables[name] = narrow(table, f"{where}: {name}") if kind == "linear" else None
+        weight = _table(joined.data.get("edge_weight") if dataset.own else None, "edge_weight")
+        if weight is not None and weight.shape[1] != 1:
+            raise ValueError("edge_weight must be one number for each edge, [edges]")
+        tables["edge_weight"] = None if weight is None else weight[:, 0].float()
         graphs = pack(joined, objective.level, **tables, **objective.labels_of(joined))
     except SSTCastError:
         raise
@@ -183,6 +187,11 @@ def _task(joined: ConcatenatedGraphs) -> tuple[str, str]:
         raise ValueError(
             f"a single graph needs a label for each of its {int(nodes[0])} nodes, and y has {rows}; set num_nodes "
             "if some nodes have no edges"
+        )
+    if per_node and many_graphs and labels.ndim == 1 and (nodes == nodes[0]).all():
+        raise ValueError(
+            f"each graph has {int(nodes[0])} nodes and as many labels: set data.task=graph-regression or "
+            "graph-classification if these are of the graph, else node-regression or node-classification"
         )
     columns = len(y) // max(int(nodes.sum()) if per_node else len(nodes), 1)
     binary = bool(((known_labels == 0) | (known_labels == 1)).all())

@@ -18,13 +18,22 @@ from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, check_model, positions_of
+from sstcast.benchmarks.predictor import (
+    GraphPredictor,
+    build_predictor,
+    check_model,
+    edge_weights,
+    model_names,
+    positions_of,
+)
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
+from sstcast.models import default_options
+from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
 from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
@@ -37,23 +46,26 @@ from sstcast.training.initial_weights import InitialWeights
 class DataDigest(JsonRecord):
     """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
 
-    `grouped` is the number of graphs that the drawn split keeps together with an equal one.
+    `grouped` is the number of graphs that the drawn split keeps together with an equal one, and `weighted` tells
+    whether the model reads weights of edges.
     """
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     initial_weights: str | None = added()
     grouped: int = added(0)
+    weighted: bool = added(False)
 
     def check(self, run: Run, resumed: bool = False) -> None:
         """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
 
-        A run that is `resumed` must also have divided them as now.
+        A run that is `resumed` must also have divided them and weighted their edges as now.
         """
         trained = DataDigest.load(run.data, "delete the run's folder to train again")
-        if resumed and trained.grouped != self.grouped:
+        if resumed and (trained.grouped, trained.weighted) != (self.grouped, self.weighted):
+            how = "divided" if trained.grouped != self.grouped else "weighted the edges of"
             raise SSTCastError(
-                f"{run.folder}: an earlier version of sstcast divided these graphs otherwise; delete the folder, "
-                "or train again with another runs=FOLDER"
+                f"{run.folder}: an earlier version of sstcast {how} these graphs otherwise; delete the folder, or "
+                "train again with another runs=FOLDER"
             )
         if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
@@ -103,7 +115,8 @@ def run_benchmark(
     """
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest, grouped=loaded.grouped)
+    dataset, weights = loaded.dataset, edge_weights(config, loaded.dataset, loaded.graphs)
+    data = DataDigest(graphs=loaded.digest, grouped=loaded.grouped, weighted=weights is not None)
     if seeds is None:
         kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
@@ -131,7 +144,7 @@ def run_benchmark(
             if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
                 LOG.info(f"{dataset.name}: {line}{'; they stay in one part of the split' * bool(loaded.grouped)}")
         fabric = fabric or start(config.training)
-        LOG.info(f"{run.folder}: {_describe(loaded)}")
+        LOG.info(f"{run.folder}: {_describe(loaded, config)}")
         # Before the folder is made, because options may be wrong.
         task, model = build_task(seed_config, loaded, fabric)
         initial = None if evaluate else _begin(seed_config, run, loaded, task, model)
@@ -193,6 +206,7 @@ def build_task(
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
+    graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
@@ -297,8 +311,8 @@ def find_run(config: BenchmarkConfig) -> Run:
     return run
 
 
-def _describe(loaded: LoadedDataset) -> str:
-    """Return sizes, task and features in a line, so that users see what was inferred."""
+def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
+    """Return sizes, task and features in a line, so that users see what was inferred and what the model reads."""
     graphs, dataset = loaded.graphs, loaded.dataset
     nodes, edges = graphs.nodes.double().mean(), graphs.edges.double().mean()
     sizes = f"{len(graphs):,} graphs of {nodes:.1f} nodes and {edges:.1f} directed edges on average"
@@ -311,6 +325,13 @@ def _describe(loaded: LoadedDataset) -> str:
             ("edge", _kind(dataset.edge), graphs.edge_attr),
         )
     ]
+    name, weights = model_names(config)[0], edge_weights(config, dataset, graphs)
+    if graphs.edge_attr is not None and not reads_edges(default_options(config.model.name) | config.model.options):
+        is_weight = graphs.edge_weight is None and weights is not None
+        used = f"the weights of {name}" if is_weight else f"not read by {name}"
+        features[1] = f"edge features: {graphs.edge_attr.shape[1]}, {used}"
+    if graphs.edge_weight is not None:
+        features.append(f"edge weights, {'not ' * (weights is None)}read by {name}")
     return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])
 
 

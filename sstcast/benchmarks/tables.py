@@ -17,7 +17,7 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Split, narrow
 from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
@@ -145,7 +145,7 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     LOG.info(
         f"{path}: features: {', '.join(feature_names) or 'none'}; not used: {', '.join(unused_names) or 'none'}"
     )
-    features = _numbers(table[feature_names], path).float()
+    features = narrow(_numbers(table[feature_names], path), f"{path}: features")
     _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)
     links = read_table(edges, options["edge_features"], [options["source"], options["to"]])
@@ -157,7 +157,8 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
         source, to = end_names.iloc[unmatched[0]]
         raise SSTCastError(f"{edges}: line {links.index[unmatched[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
-    index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())
+    attributes = narrow(_numbers(links[options["edge_features"]], edges), f"{edges}: features")
+    index, attributes = remove_self_loops(index, attributes)
     merge = coalesce if options["directed"] else to_undirected
     index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
     y = _labels(table, [options["target"]], path)

@@ -69,6 +69,14 @@ class Graph(Protocol):
     def edge_attr(self) -> Planes | None:
         """Edge features. Each plane broadcasts against a plane of messages."""
 
+    @property
+    def edge_weight(self) -> Planes | None:
+        """Weights of the edges, of one channel, or None if all are 1, as on a grid."""
+
+    @property
+    def loop_weight(self) -> Tensor | None:
+        """The weight of each node's self-loop, of one channel, 1 if it has none. None if all edges have 1."""
+
     def without_loops(self) -> "tuple[Graph, Sequence[Tensor | slice] | None]":
         """Return the graph without self-loops, and the edges it keeps of each plane (None if it keeps all)."""
 
