@@ -208,6 +208,13 @@ class GraphCSV(_Own):
 
 
 OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
+MANY_GRAPHS = (
+    "save a list of torch_geometric.data.Data with torch.save, and write a YAML with kind: pyg and its path"
+)
+DGL_GRAPH = (
+    "write a YAML with kind: graph_csv, its nodes as path, its edges, id: node_id, source: src_id, to: dst_id and "
+    "a target"
+)
 OWN_DATA_KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 

@@ -31,6 +31,8 @@ grid, land included, so all tiles of one shape share them.
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -121,6 +123,20 @@ class Graph(Protocol):
 def total_memory(device: torch.device) -> int:
     """Return the bytes of memory of a device, or of this machine for a CPU."""
     return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else MEMORY
+
+
+def check_attention(nodes: int) -> None:
+    """Raise SSTCastError if full attention on a CPU has a matrix, `nodes^2` float32 values, above free memory."""
+    size, free = 4 * nodes**2, MEMORY
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    if size > free:
+        raise SSTCastError(
+            f"full attention of {nodes:,} x {nodes:,} nodes: its matrix of 4 x {nodes:,}^2 bytes, "
+            f"{size / 2**30:.0f} GiB, exceeds the {free / 2**30:.0f} GiB of free memory; choose a linear "
+            "attention, for instance model.attention=performer, or model.attention=none"
+        )
 
 
 def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:
