@@ -164,7 +164,7 @@ class Memory(_Own):
 
 
 class PyG(Memory):
-    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`. Its path is relative to the YAML."""
+    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`, or an npz. Paths are relative to the YAML."""
 
     kind: Literal["pyg"]  # type: ignore[assignment]
     path: Folder
@@ -188,8 +188,9 @@ class GraphCSV(_Own):
     """One graph with labelled nodes: a CSV of nodes, and a CSV `edges` beside it.
 
     `target`, `id`, `features` and `split_column` are columns of the nodes. Without `id`, nodes are numbered from 0
-    on. `features` are all other columns of numbers by default. `source`, `to` and `edge_features` are columns of
-    the edges. Edges go both ways unless the graph is `directed`.
+    on. `features` are all other columns of numbers by default, and a column `feat` of quoted numbers, but not the
+    masks of a split. `source`, `to` and `edge_features` are columns of the edges. Edges go both ways unless the
+    graph is `directed`.
     """
 
     known: ClassVar = {"single": True}

@@ -15,7 +15,7 @@ from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs
 
 ROUNDS = 6  # of colour refinement; graphs that differ only further away count as equal
-EDGES_AT_ONCE = 10**7
+NUMBERS_AT_ONCE = 3 * 10**7
 MULTIPLIERS = -49064778989728563, -4265267296055464877  # odd numbers of 64 bits, which spread all bits
 
 
@@ -31,7 +31,8 @@ def equal_graphs(graphs: Graphs, smiles: object, cache: Path) -> Tensor:
         digest = hashlib.sha256(json.dumps(smiles).encode()).hexdigest()[:12]
         keys = cached(cache / f"canonical-smiles-{digest}.pt", lambda: _canonical(smiles))
     else:
-        blocks = torch.arange(len(graphs)).tensor_split(int(graphs.edges.sum()) // EDGES_AT_ONCE + 1)
+        numbers = sum(table.numel() for table in graphs.tensors().values())
+        blocks = torch.arange(len(graphs)).tensor_split(numbers // NUMBERS_AT_ONCE + 1)
         sizes = torch.stack([graphs.nodes, graphs.edges], 1)
         keys = (_hash_rows(sizes) + torch.cat([_colours(graphs.batch(block)) for block in blocks])).tolist()
     return torch.from_numpy(pd.factorize(pd.Series(keys))[0])

@@ -65,8 +65,7 @@ def _drawn(dataset: Dataset, graphs: Graphs, groups: Tensor, seed: int) -> Split
     def divide(groups: Tensor) -> Split:
         if kind == "folds":
             return _fold(dataset.name, int(detail), labels, groups, seed)
-        sizes = groups.bincount()
-        order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
+        order = torch.randperm(int(groups.max()) + 1, generator=torch.Generator().manual_seed(seed))
         place = order.argsort()[groups]  # of a sample's group
         order = place.argsort(stable=True)
         if detail.endswith("-per-class"):  # of equal graphs, only the first
@@ -74,9 +73,10 @@ def _drawn(dataset: Dataset, graphs: Graphs, groups: Tensor, seed: int) -> Split
             return _per_class(int(detail.removesuffix("-per-class")), labels, order[is_first[order]])
         shares = [float(share) for share in detail.split("/")]
         counts = place.bincount()
-        middle = (counts.cumsum(0) - counts / 2)[place[order]]
-        first, second = round(shares[0] * samples), round((shares[0] + shares[1]) * samples)
-        return Split(order[middle < first], order[(middle >= first) & (middle < second)], order[middle >= second])
+        middle = (2 * counts.cumsum(0) - counts)[place[order]]  # of a sample's group, in halves of a sample
+        ends = torch.tensor([2 * round(shares[0] * samples), 2 * round((shares[0] + shares[1]) * samples)])
+        part = torch.bucketize(middle, ends, right=True)
+        return Split(*(order[part == i] for i in range(3)))
 
     split = divide(groups)
     if not torch.equal(groups, rows):

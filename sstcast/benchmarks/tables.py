@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,9 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
 
 def _quoted(table: pd.DataFrame, used: set[Any]) -> list[str]:
     """Return the column `feat` of DGL's CSVDataset if its cells are quoted numbers, such as "0.5, 0.1"."""
-    return [name for name in (QUOTED,) if name in table and name not in used and table[name].dtype == "string"]
+    if QUOTED not in table or QUOTED in used or table[QUOTED].dtype != "string":
+        return []
+    return [QUOTED] if re.match(r"[\[(\s]*[-+.\d]", str(table[QUOTED].iloc[0])) else []
 
 
 def _spread(table: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[pd.DataFrame, list[str]]:
@@ -193,7 +196,8 @@ def _spread(table: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[pd.D
             spread.append(name)
             continue
         with reading(path, f"give each row of {name} as many numbers, as in 0.5, 0.1"):
-            numbers = torch.tensor([json.loads(f"[{str(text).strip('[]() ')}]") for text in table[name]]).double()
+            rows = [json.loads(f"[{str(text).strip('[]() ')}]") for text in table[name]]
+            numbers = torch.tensor(rows, dtype=torch.float64)
         columns = [f"{name}[{i}]" for i in range(numbers.shape[1])]
         table = table.drop(columns=name).join(pd.DataFrame(numbers.numpy(), table.index, columns))
         spread += columns

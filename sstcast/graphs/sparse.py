@@ -54,8 +54,8 @@ class SparseGraph:
         """Wrap a `Data` or `Batch` of PyTorch Geometric.
 
         Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
-        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` likewise. Integer edge
-        features are converted to floating point.
+        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` and `edge_weight`
+        likewise. Integer edge features are converted to floating point.
         """
         edges = data.edge_attr
         if edges is not None:

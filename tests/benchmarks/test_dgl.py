@@ -69,6 +69,11 @@ def test_masks_are_the_split_and_quoted_numbers_features(
     assert [len(part) for part in parts(drawn)] == [24, 8, 8]
 
 
+def test_a_column_of_words_is_no_feature(tmp_path: Path) -> None:
+    write(tmp_path, feat="green")
+    assert opened(tmp_path, KEYS).graphs.x is None
+
+
 def test_a_column_of_parts_comes_before_masks(tmp_path: Path) -> None:
     write(tmp_path)
     lines = (tmp_path / "nodes.csv").read_text().splitlines()
