@@ -164,7 +164,7 @@ class Memory(_Own):
 
 
 class PyG(Memory):
-    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`, or an npz. Paths are relative to the YAML."""
+    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`, or an npz, relative to the YAML."""
 
     kind: Literal["pyg"]  # type: ignore[assignment]
     path: Folder

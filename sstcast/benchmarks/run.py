@@ -31,8 +31,10 @@ from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import check_attention
 from sstcast.log import LOG
 from sstcast.models import default_options
+from sstcast.models.attention import SoftmaxAttention
 from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
@@ -203,6 +205,8 @@ def build_task(
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_predictor(config, dataset, graphs, objective.outputs)
+    if fabric.device.type == "cpu" and any(isinstance(module, SoftmaxAttention) for module in model.modules()):
+        check_attention(int(graphs.nodes.max()))
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))

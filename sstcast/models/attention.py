@@ -26,8 +26,6 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph, Planes, check_attention, check_memory
 from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 
-MOST_NODES_UNCHECKED = 20_000  # whose matrix needs 1.5 GiB
-
 
 class Attention(nn.Module):
     """Attention that reads only the nodes, padded to `[B, N, width]`, and not the graph.
@@ -160,7 +158,7 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: fl
     On a CPU, dropout makes torch store the n^2 weights. Raises SSTCastError if they would need too much memory,
     or without dropout, if the matrix of one head does, because its computation would take days.
     """
-    if q.device.type == "cpu" and q.shape[-2] > MOST_NODES_UNCHECKED:
+    if q.device.type == "cpu":
         check_attention(q.shape[-2])
     if dropout and q.device.type == "cpu":
         size = (*q.shape[:-1], k.shape[-2])

@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 import sstcast
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.graphs import graph
-from sstcast.models import attention
 from sstcast.training import long_steps
 from sstcast.training.long_steps import LayerWatch
 
@@ -85,16 +84,18 @@ def test_layers_are_not_watched_once_a_step_is_short(tmp_path: Path, monkeypatch
 
 
 def test_full_attention_beyond_free_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "MOST_NODES_UNCHECKED", 10)
-    train(tmp_path, "model.attention=softmax", "training.epochs=1")
-    nodes = 10_000_000
     with pytest.raises(
         SSTCastError, match=r"10,000,000 x 10,000,000 nodes: .* 4 x 10,000,000\^2 bytes, 372529 GiB"
     ):
-        graph.check_attention(nodes)
+        graph.check_attention(10_000_000)
+    monkeypatch.setattr(graph, "MOST_NODES_UNCHECKED", 10)
+    train(tmp_path / "fits", "model.attention=softmax", "training.epochs=1")
     monkeypatch.setattr(graph, "MEMORY", 4 * 40**2 - 1)
-    monkeypatch.setattr(Path, "read_text", lambda *_: "")  # a system without /proc/meminfo
-    with pytest.raises(SSTCastError, match="choose a linear attention"):
+    with monkeypatch.context() as patch:
+        patch.setattr(graph, "AVAILABLE", tmp_path / "absent")  # as on systems without /proc/meminfo
+        with pytest.raises(SSTCastError, match="choose a linear attention"):
+            train(tmp_path, "model.attention=softmax")
+        assert not (tmp_path / "runs").exists()  # so that the same name can be trained with another attention
+        patch.setattr(graph, "MEMORY", 4 * 40**2)
         graph.check_attention(40)
-    monkeypatch.setattr(graph, "MEMORY", 4 * 40**2)
-    graph.check_attention(40)
+        train(tmp_path, "training.epochs=1")
