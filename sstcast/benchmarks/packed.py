@@ -243,8 +243,9 @@ def pack(joined: ConcatenatedGraphs, level: str, **tensors: Tensor | None) -> Gr
             row_count = int(joined.counts[name][graph])
             raise ValueError(f"graph {graph}: {name} has {row_count} rows instead of {int(rows[graph])}")
     counts = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
-    kept = {name: t for name, t in tensors.items() if t is None or (name == "y" and t.is_floating_point())}
-    small = {name: kept[name] if name in kept else compact(tensor) for name, tensor in tensors.items()}
+    small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
+    if (y := tensors["y"]) is not None and y.is_floating_point():
+        small["y"] = y
     return Graphs(level=level, edge_index=compact(index), **counts, **small)  # type: ignore[arg-type]
 
 

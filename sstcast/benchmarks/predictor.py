@@ -212,9 +212,8 @@ def edge_weights(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs) -> T
     if "gcn" not in model_names(config):
         return None
     attr, weights = graphs.edge_attr, graphs.edge_weight
-    single = dataset.own and dataset.edge == "linear" and attr is not None and attr.shape[1] == 1
-    if weights is None and single and (attr >= 0).all():
-        weights = attr[:, 0]
+    if weights is None and attr is not None and dataset.own and dataset.edge == "linear":
+        weights = attr[:, 0] if attr.shape[1] == 1 and bool((attr >= 0).all()) else None
     if weights is not None and len(wrong := (~(weights >= 0) | weights.isinf()).nonzero()):
         number = int(wrong[0])
         raise SSTCastError(

@@ -68,8 +68,7 @@ def _colours(batch: GraphBatch) -> Tensor:
     graph_of, colours = batch.graph.batch, torch.zeros_like(batch.graph.batch)
     if batch.x is not None:
         colours = _hash_rows(batch.x)
-    weight = batch.graph.edge_weight
-    tables = [table for table in (batch.edge_attr, weight and weight[0]) if table is not None]
+    tables = [*([] if batch.edge_attr is None else [batch.edge_attr]), *(batch.graph.edge_weight or [])]
     edges = sum(map(_hash_rows, tables), torch.zeros_like(source))
     for _ in range(ROUNDS):
         received = torch.zeros_like(colours).index_add_(0, target, _mix(colours[source] + edges))

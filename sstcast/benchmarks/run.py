@@ -144,7 +144,9 @@ def run_benchmark(
         if fabric is None and len(loaded.graphs) > 1:
             groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
             if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
-                LOG.info(f"{dataset.name}: {line}{'; they stay in one part of the split' * bool(loaded.grouped)}")
+                LOG.info(
+                    f"{dataset.name}: {line}{'; they stay in one part where possible' * bool(loaded.grouped)}"
+                )
         fabric = fabric or start(config.training)
         LOG.info(f"{run.folder}: {_describe(loaded, config)}")
         # Before the folder is made, because options may be wrong.
