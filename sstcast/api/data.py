@@ -297,7 +297,7 @@ def benchmark(
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
-        rings: 40 of 40 graphs equal another, ...
+        runs/benchmarks/rings/gin/seed-0: 40 of 40 graphs equal another, ...
         >>> result["metric"]
         'accuracy'
     """

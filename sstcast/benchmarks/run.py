@@ -144,9 +144,8 @@ def run_benchmark(
         if fabric is None and len(loaded.graphs) > 1:
             groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
             if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
-                LOG.info(
-                    f"{dataset.name}: {line}{'; they stay in one part where possible' * bool(loaded.grouped)}"
-                )
+                kept = "; they stay in one part where possible" if loaded.grouped else ""
+                LOG.info(f"{run.folder}: {line}{kept}")
         fabric = fabric or start(config.training)
         LOG.info(f"{run.folder}: {_describe(loaded, config)}")
         # Before the folder is made, because options may be wrong.
