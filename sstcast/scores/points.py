@@ -2,7 +2,7 @@
 
 An observation is compared with the cell that contains it, on its day. Values of one platform in one cell and day
 are averaged first. Errors are summed over observations by date and lead, and by platform and block of dates, from
-which a two-way bootstrap draws platforms and blocks.
+which a two-way bootstrap draws platforms and blocks. Blocks without observations tell nothing and are not drawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
 PLATFORMS_AT_ONCE = 10_000
+FEWEST_BLOCKS = 3  # of dates that hold observations, for an interval
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
 BLOCK = "date_block"  # dimension of blocks of initial dates
 BY_PLATFORM = ("platform", BLOCK)
@@ -206,10 +207,14 @@ def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
     count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
     squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
     counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
-    measured = counts.any(1)
+    measured, held = counts.any(1), counts.any(0)
     names = [str(name) for name in tables["system"].values]
-    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured])
-    independent = min(int(measured.sum()), counts.shape[1])
+    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
+    independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
+    enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
+    lacking = [words for words, is_enough in enough.items() if not is_enough]
+    if lacking:
+        replicates[:] = np.nan
     base, scores = names.index(reference), {}
     for place, name in enumerate(names):
         by_lead = {
@@ -231,8 +236,18 @@ def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
             "platforms": int(measured.sum()),
             "scores": scores,
             "analysis": _of_sums(of_analysis, seen),
+            **({"without_interval": lacking} if lacking else {}),
         }
     }
+
+
+def _effective_number(counts: Array) -> float:
+    """Return how many equal parts would leave a mean as uncertain as parts of these sizes do.
+
+    It is the squared sum divided by the sum of squares (Kish 1965, Survey Sampling), so a platform or block of
+    dates that holds nearly all observations counts as one.
+    """
+    return float(counts.sum() ** 2 / max((counts**2).sum(), 1))
 
 
 def _of_sums(sums: Mapping[str, Any], count: Any) -> Scores:
@@ -262,17 +277,18 @@ def two_way_sums(sums: Array, replicates: int = REPLICATES, seed: int = 0) -> Ar
     return total
 
 
-def _interval(sums: Array, other_sums: Array, independent: int) -> Array:
+def _interval(sums: Array, other_sums: Array, independent: float) -> Array:
     """Return the 95 % interval of the ratio of two sums, from replicates of both.
 
-    The logarithm of the ratio has Student's distribution, with one degree of freedom less than the smaller number
-    of platforms and of blocks.
+    The logarithm of the ratio has Student's distribution, with one degree of freedom less than the smaller
+    effective number of platforms and of blocks. Without a finite replicate or end, it is NaN.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.log(sums / other_sums)
     logarithms = logarithms[np.isfinite(logarithms)]  # of few platforms, a replicate may draw none
-    if independent < 2 or not logarithms.size:
+    if independent <= 1 or not logarithms.size:
         return np.full(2, np.nan)
     width = stdtrit(independent - 1, (1 + CONFIDENCE) / 2) * logarithms.std()
-    ends: Array = np.exp(logarithms.mean() + np.array([-width, width]))
-    return ends
+    with np.errstate(over="ignore"):
+        ends: Array = np.exp(logarithms.mean() + np.array([-width, width]))
+    return ends if np.isfinite(ends).all() else np.full(2, np.nan)

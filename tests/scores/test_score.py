@@ -12,11 +12,13 @@ from logged import logged
 from other_conventions import climpred
 from scores.probability import crps_for_ensemble
 from small_files import SPLITS
+from whole_fields import forecast_of
 
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
 from sstcast.figures.tables import print_scores
+from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import read_forecasts
@@ -25,6 +27,7 @@ from sstcast.ocean.heatwaves import limits_of
 from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import complete_forecasts, data_of, score
 
@@ -337,3 +340,40 @@ def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
     assert members.tolist() == [1] * 48
     assert not known[6, 5]
     assert int(known.sum()) == int(ocean.sum()) - 1
+
+
+def test_an_ensemble_beside_another_of_another_size(
+    ensemble: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    """Three members in a file and two of a run, with systems of one member between them, by NumPy."""
+    offsets = xr.DataArray([0.3, -0.1, 0.8], dims="member")
+    sst = (sparse["sst"] + offsets).transpose("member", ...).isel(init_time=slice(20))
+    path = write(xr.Dataset({"sst": sst.assign_attrs(units="degC")}), tmp_path / "three.nc")
+    found, saved, _ = score(path, against=[ensemble])
+    data = Analysis.of(ensemble)
+    parts = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
+    dates = sst["init_time"].values
+    of_run = xr.concat([part.sel(init_time=dates) for part in parts], "member")
+    truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"]
+    truth = truth.sel(time=sst["init_time"] + sst["lead"] * np.timedelta64(1, "D")).drop_vars("time")
+    area = np.broadcast_to(area_weights(truth["lat"]).values[:, None], truth.shape)[
+        ocean := truth.notnull().values
+    ]
+    for name, members in (("model", sst), (ensemble.folder.name, of_run)):
+        values = members.transpose("member", *truth.dims).values.astype(float)[:, ocean]
+        distance = abs(values - truth.values[ocean]).mean(0)
+        pairs = abs(values[:, None] - values).sum((0, 1)) / 2
+        scores, count = found["ensemble"][name], len(values)
+        for key, divisor in (("crps", count**2), ("crps_fair", count * (count - 1))):
+            expected = np.average(distance - pairs / divisor, weights=area)
+            assert scores[key] == pytest.approx(expected, rel=1e-3), (name, key)
+        assert scores["spread"] == pytest.approx(np.average(values.var(0, ddof=1), weights=area) ** 0.5, rel=1e-3)
+        rank = np.bincount((values < truth.values[ocean]).sum(0), area, count + 1) / area.sum()
+        np.testing.assert_allclose(scores["rank_histogram"], rank, atol=2e-3)
+        seeds = found["ratios"]["mse"]["model"]["persistence"]["over_seeds"]
+        if name == "model":
+            persistence = found["scores"]["persistence"]["degC"]["mse"]
+            squares = [np.average((member - truth.values[ocean]) ** 2, weights=area) for member in values]
+            assert seeds == pytest.approx([mse / persistence for mse in squares], rel=1e-3)
+    assert found["ensemble"].keys() == {"model", ensemble.folder.name}
+    assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()
