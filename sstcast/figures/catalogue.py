@@ -141,7 +141,11 @@ def indices(results: Results) -> Iterator[Chart]:
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
         tables = results.tables.sel(box=box).isel(lead=-1)
-        series = {TRUTH: tables["observed_index"], **{name: tables["index"].sel(system=name) for name in names}}
+        index, observed = tables["index"], tables["observed_index"]
+        if "system" in observed.dims:  # show all as anomalies from the climatology of the first
+            own = observed.sel(system=results.system)
+            index, observed = index - observed + own, own
+        series = {TRUTH: observed, **{name: index.sel(system=name) for name in names}}
         days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
         curves = {name: index.values for name, index in series.items()}
         caption = f"{BOXES[box]}: observed (truth) and forecast anomaly at the longest lead."

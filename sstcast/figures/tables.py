@@ -359,12 +359,14 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
             base = metrics["ratios"][kind][name].get(BASE_RATE, {})
+            brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
             skills = [_skill(base), *(_skill(part_of(base, "by_lead", day)) for day in leads.values())]
             numbers = [number(score["roc_area"]), number(score["sedi"])]
-            return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
+            return [*brier, *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
-        header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         first = next(iter(scores.values()))
+        header = ["Brier", *["fair Brier"] * ("brier_fair" in first)]
+        header += ["ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
         if short := metrics["short_base_period"]:
             where += f", base period of only {short}"
@@ -388,9 +390,18 @@ def terciles(metrics: Scores, label: str) -> list[Sheet]:
         weeks = base["by_week"]["ratio"][:count] if base else [None] * count
         areas = [number(score.get(third, {}).get("roc_area")) for third in THIRDS]
         skills = [_skill(base or {}), *("-" if ratio is None else percent(1 - ratio) for ratio in weeks)]
-        return [number(score["rps"], 4), *_ratio(metrics, "rps", name)[:2], *areas, *skills]
+        rps = [number(score[key], 4) for key in ("rps", "rps_fair") if key in score]
+        return [*rps, *_ratio(metrics, "rps", name)[:2], *areas, *skills]
 
-    header = ["RPS", "ratio", "95 %", *(f"ROC area, {third}" for third in THIRDS), "skill"]
+    is_fair = "rps_fair" in next(iter(metrics["terciles"]["scores"].values()))
+    header = [
+        "RPS",
+        *["fair RPS"] * is_fair,
+        "ratio",
+        "95 %",
+        *(f"ROC area, {third}" for third in THIRDS),
+        "skill",
+    ]
     header += [f"week {week + 1}" for week in range(count)]
     came = ", ".join(percent(observed[third]) for third in THIRDS)
     title = f"Thirds of weekly means, {came} observed: ranked probability score, skill over these frequencies"

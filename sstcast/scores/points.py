@@ -20,6 +20,7 @@ from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.prepared import Prepared
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
@@ -96,17 +97,22 @@ class PointTables:
             }
         )
         found = found.groupby(["day", "node", "platform"], as_index=False)["sst"].mean()
-        analysis, climatology = np.empty(len(found)), np.empty(len(found))
+        analysis, climatology, base_climatology = (np.empty(len(found)) for _ in range(3))
         stops = np.searchsorted(found["day"].to_numpy(), np.arange(len(truth.windows.days) + 1))
-        clim = truth.statistics["climatology"]
+        # All systems of a hindcast have the same base period, so all are scored on the same observations.
+        fields = [truth.statistics["climatology"]] * 2
+        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
+            fields[1] = Prepared.of(truth.base).open_anomalies()["climatology"].load()
         for number, time in enumerate(truth.windows.days):
             rows = slice(stops[number], stops[number + 1])
             if rows.start < rows.stop:
                 nodes = found["node"].to_numpy()[rows]
-                of_day = truth.on_tiles(on_days(clim, xr.DataArray([time], dims="time")))[0]
-                climatology[rows], analysis[rows] = of_day.ravel()[nodes], truth.sst[number].ravel()[nodes]
+                day = xr.DataArray([time], dims="time")
+                of_day = (truth.on_tiles(on_days(field, day))[0].ravel()[nodes] for field in fields)
+                climatology[rows], base_climatology[rows] = of_day
+                analysis[rows] = truth.sst[number].ravel()[nodes]
         found = found.assign(anomaly=found["sst"] - climatology, analysis=analysis - climatology)
-        outlier = (found["anomaly"].abs() > FARTHEST).to_numpy()
+        outlier = (found["sst"] - base_climatology).abs().to_numpy() > FARTHEST
         self._tell(observations, f"more than {FARTHEST:g} °C from the climatology", outlier)
         return found[~outlier]
 

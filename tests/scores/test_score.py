@@ -1,5 +1,7 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
+import operator
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import xarray as xr
 import yaml
 from logged import logged
 from other_conventions import climpred
-from scores.probability import crps_for_ensemble
+from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
 
@@ -283,7 +285,7 @@ def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_fil
 
 
 def test_each_date_is_scored_by_the_members_that_it_has(
-    sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Hindcasts with two members, joined with forecasts of five, by `scores` and NumPy."""
     offsets = xr.DataArray([0.3, -0.1, 0.8, -0.5, 0.2], dims="member", coords={"member": np.arange(5)})
@@ -320,6 +322,26 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     assert brier == pytest.approx(
         mean((above - case) ** 2), rel=5e-4
     )  # rounding may move one value over a threshold
+    limits = on_days(threshold["heatwave_threshold"], valid).transpose(*truth.dims)
+    fair = brier_score_for_ensemble(
+        members - limits, truth - limits, "member", 0, preserve_dims="all", event_threshold_operator=operator.gt
+    )
+    scores = found["heatwaves"]["exceedance"]
+    assert scores["model"]["brier_fair"] == pytest.approx(mean(fair.where(truth.notnull())), rel=2e-3)
+    assert scores["persistence"]["brier_fair"] is None
+    compared = found["ratios"]["exceedance"]["model"]["base rate"]
+    assert compared["ratio"] == pytest.approx(
+        scores["model"]["brier_fair"] / scores["base rate"]["brier"], rel=1e-4
+    )
+    assert "the fair Brier score (exceedance)" in compared["sentence"]
+    thirds = found["terciles"]["scores"]
+    assert thirds["model"]["rps_fair"] < thirds["model"]["rps"]
+    compared = found["ratios"]["rps"]["model"]["a third each"]
+    assert compared["ratio"] == pytest.approx(
+        thirds["model"]["rps_fair"] / thirds["a third each"]["rps"], rel=1e-4
+    )
+    print_scores(found, "joined")
+    assert {"fair RPS", "fair Brier"} <= {*re.findall("fair [A-Z]\\w+", capsys.readouterr().out)}
     tables = saved.open()
     own = tables["member_mse_by_date"].sel(system="model")
     expected = ((members - truth) ** 2).weighted(area).mean(("lat", "lon"))
