@@ -380,8 +380,8 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     if "gaussian_crps_by_date" in tables:
         losses["crps"] = tables["gaussian_crps_by_date"].astype(float)
     if "kind" in tables.dims:
-        names = ("heatwave_brier_by_date", "heatwave_brier_fair_by_date")
-        briers = [tables[name].astype(float).rename(warning="system") for name in names if name in tables]
+        tested = ("heatwave_brier_by_date", "heatwave_brier_fair_by_date")
+        briers = [tables[name].astype(float).rename(warning="system") for name in tested if name in tables]
         for kind in HEATWAVE_KINDS:
             losses[kind], fair[kind] = _fair(*(brier.sel(kind=kind, drop=True) for brier in briers))
     if terciles.WHOLE_WEEK in tables.dims:

@@ -15,7 +15,7 @@ from scipy.stats import norm, t
 from scored_runs import metrics_of
 
 from sstcast.figures.points import points
-from sstcast.ocean import point_observations
+from sstcast.ocean import point_files
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores import points as scored_points
@@ -242,7 +242,7 @@ def test_netcdf_and_files_that_are_refused(tmp_path: Path, monkeypatch: pytest.M
     sst.to_netcdf(file := tmp_path / "skin.nc", engine="netcdf4")
     with refused("skin.nc", "skin temperature", "measured in the water"):
         PointObservations.read(file)
-    monkeypatch.setattr(point_observations, "find_spec", lambda _: None)
+    monkeypatch.setattr(point_files, "find_spec", lambda _: None)
     with refused("points.parquet: reading it needs pyarrow; run: pip install 'sstcast[parquet]'"):
         PointObservations.read(tmp_path / "points.parquet")
     (tmp_path / "none.csv").write_text("time,lat,lon\n2004-01-01,1,2\n")

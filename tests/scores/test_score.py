@@ -18,8 +18,8 @@ from whole_fields import forecast_of
 
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
