@@ -95,8 +95,8 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
 def _parts_that_fit(sheet: Sheet, width: int) -> list[dict[int, int]]:
     """Divide a table into parts at most `width` characters wide, each with the widths of its columns by number.
 
-    No number or header is broken, unless it is wider than the terminal. The widths are not left to Rich, which cuts
-    numbers off at the right edge if the table is a little too wide for its headers.
+    No number or header is broken, unless it is wider than the terminal. The widths are not left to Rich, which
+    cuts numbers off at the right edge if the table is a little too wide for its headers.
     """
     space = width - 3 - max((len(printable(name)) for name, _ in sheet.rows), default=0)
     parts: list[dict[int, int]] = [{}]

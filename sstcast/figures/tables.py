@@ -21,7 +21,7 @@ from sstcast.names import (
 )
 from sstcast.scores.metrics import columns
 from sstcast.scores.score_files import part_of, skill_of
-from sstcast.scores.significance import p_text
+from sstcast.scores.significance import decimals, p_text
 
 Scores = dict[str, Any]
 
@@ -409,12 +409,16 @@ def _marked(compared: Scores) -> str:
         return "-"
     low, high = compared["interval"]
     significant = low is not None and (low > 1 or high < 1)
-    return f"{compared['ratio']:.3f}{'*' if significant else ' '}"
+    digits = decimals(compared["ratio"]) if significant else 3
+    return f"{compared['ratio']:.{digits}f}{'*' if significant else ' '}"
 
 
 def _interval(ends: Sequence[float | None]) -> str:
     low, high = ends
-    return "-" if low is None or high is None else f"{low:.3f}..{high:.3f}"
+    if low is None or high is None:
+        return "-"
+    digits = decimals(low if low > 1 else high) if low > 1 or high < 1 else 3
+    return f"{low:.{digits}f}..{high:.{digits}f}"
 
 
 def _skill(compared: Scores | None) -> str:

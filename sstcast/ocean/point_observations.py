@@ -122,10 +122,15 @@ class PointObservations:
         hours = None if first is None else (first, last[0])
         return cls.read(Path(recipe["file"]), recipe["platforms"], hours, recipe["units"], recipe["error"])
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """The file, the error of an observation and what was left out, for the scores."""
-        return {"file": str(self.path), "error": self.error, "left_out": list(self.notes)}
+    def described(self, left_out: dict[str, int]) -> dict[str, Any]:
+        """Return the file, the error of an observation and what was left out, for the scores.
+
+        `left_out` counts those on the days of the forecasts, and of these by reason those that were left out.
+        """
+        on_days, *reasons = left_out.items() or [("", len(self.table))]
+        counts = {"on other days": len(self.table) - on_days[1], **dict(reasons)}
+        told = [f"{count:,} observations left out: {words}" for words, count in counts.items() if count]
+        return {"file": str(self.path), "error": self.error, "left_out": [*self.notes, *told]}
 
     def tell(self) -> None:
         """Log how many observations there are, and how many were left out."""

@@ -32,6 +32,7 @@ FEWEST_BLOCKS = 3  # of dates that hold observations, for an interval
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
 BLOCK = "date_block"  # dimension of blocks of initial dates
 BY_PLATFORM = ("platform", BLOCK)
+ON_DAYS = "on the days of the forecasts"  # in `point_left_out`, beside the reasons to leave some of these out
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
@@ -54,6 +55,7 @@ class PointTables:
         self.truth, self.error, self.systems = truth, observations.error, list(systems)
         starts, leads = truth.windows.starts, len(truth.leads)
         self.first_day = truth.windows.days[0].astype("datetime64[D]")
+        self.left_out: dict[str, int] = {}  # of the observations on the days of the forecasts
         self.platforms = np.unique(observations.table["platform"].to_numpy(str))
         found = self._matched(observations)
         self.value, self.node, self.platform = (found[key].to_numpy() for key in ("anomaly", "node", "platform"))
@@ -85,6 +87,7 @@ class PointTables:
         within = (day >= 0) & (day < len(truth.windows.days))
         matched = inside & within & (node >= 0)
         self._tell(observations, "on other days", ~within)
+        self.left_out = {ON_DAYS: int(within.sum())}
         self._tell(observations, "outside the region", within & ~inside)
         self._tell(observations, "on land or in cells that are not scored", within & inside & (node < 0))
         codes = np.searchsorted(self.platforms, table["platform"].to_numpy(str)[matched])
@@ -116,9 +119,9 @@ class PointTables:
         self._tell(observations, f"more than {FARTHEST:g} °C from the climatology", outlier)
         return found[~outlier]
 
-    @staticmethod
-    def _tell(observations: PointObservations, words: str, left_out: NDArray[np.bool_]) -> None:
-        if count := int(left_out.sum()):
+    def _tell(self, observations: PointObservations, words: str, left_out: NDArray[np.bool_]) -> None:
+        self.left_out[words] = count = int(left_out.sum())
+        if count:
             LOG.info(f"{observations.path}: {count:,} observations left out: {words}")
 
     def _pairs(self, dates: slice) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -200,9 +203,10 @@ class PointTables:
                 "point_count_by_date": ((INIT_TIME, "lead"), self.count),
                 "point_count_by_platform": (BY_PLATFORM, self.platform_count),
                 "point_squared_error_by_platform": (("system", *BY_PLATFORM), self.by_platform),
+                "point_left_out": ("reason", np.array([*self.left_out.values()], float)),
             }
             | {f"point_{name}_of_analysis": ((), value) for name, value in self.of_analysis.items()},
-            {"system": self.systems, "platform": self.platforms},
+            {"system": self.systems, "platform": self.platforms, "reason": list(self.left_out)},
         )
 
 
@@ -243,8 +247,14 @@ def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
             "scores": scores,
             "analysis": _of_sums(of_analysis, seen),
             **({"without_interval": lacking} if lacking else {}),
+            **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
         }
     }
+
+
+def _left_out(tables: xr.Dataset) -> dict[str, int]:
+    counts = tables["point_left_out"]
+    return {str(reason): int(count) for reason, count in zip(counts["reason"].values, counts.values, strict=True)}
 
 
 def _effective_number(counts: Array) -> float:

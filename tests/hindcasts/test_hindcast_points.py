@@ -30,6 +30,8 @@ def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     lat, lon = ([sst[axis].values[cell[place]] for cell in cells] for place, axis in enumerate(("lat", "lon")))
     platform = [f"p{number % 5}" for number in range(len(DAYS))]
     table = pd.DataFrame({"time": DAYS, "lat": lat, "lon": lon, "sst": values, "platform": platform})
+    extra = table[:3].assign(time=["2001-05-01", "2005-05-02", "2007-05-03"], lat=[-11, 40, 40])
+    table = pd.concat([table.astype({"time": str}), extra])
     table.to_csv("points.csv", index=False)
     planned = replace(
         plan(system("wide", "multiscale-ridge", options={}), every=20, fold=2),
@@ -38,6 +40,10 @@ def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert hindcast(planned)[1]
     found = metrics()["points"]
     assert found["platforms"] == 5
+    assert found["left_out"] == [
+        "1 observations left out: on other days",
+        "2 observations left out: outside the region",  # one in each fold
+    ]
     assert found["analysis"]["rmse"] == pytest.approx(1, abs=1e-3)
     assert found["analysis"]["bias"] == pytest.approx(-1, abs=1e-3)
     forecasts = xr.open_zarr("hindcast/wide/hindcast.zarr")["sst"].load()

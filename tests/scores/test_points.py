@@ -177,6 +177,12 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     found = metrics["points"]
     assert found["scores"].keys() == metrics["systems"].keys()
     assert found["platforms"] == 60
+    assert found["left_out"] == [
+        "1 observations left out: on other days",
+        "1 observations left out: outside the region",
+        "1 observations left out: on land or in cells that are not scored",
+        "2 observations left out: more than 8 °C from the climatology",
+    ]
     model = found["scores"]["model"]
     assert model["mse"] == pytest.approx(model["rmse"] ** 2, abs=2e-6)
     assert model["interval"][0] < model["mse"] < model["interval"][1]
