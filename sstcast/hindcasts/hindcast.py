@@ -166,7 +166,7 @@ def _score(plan: Plan) -> Scores:
         **({} if plan.places is None else {"places": json.loads(plan.places.geojson)}),
     }
     if plan.observations is not None:
-        metrics["points"] |= plan.observations.described
+        metrics["points"] |= plan.observations.described(metrics["points"].get("left_out", {}))
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"

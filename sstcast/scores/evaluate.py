@@ -142,7 +142,7 @@ def _evaluate(
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
     if observations is not None:
-        metrics["points"] |= observations.described
+        metrics["points"] |= observations.described(metrics["points"].get("left_out", {}))
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 

@@ -200,7 +200,8 @@ def _score(
         statistics.add_observed(observed)
         for name, forecast in forecast_block(systems, truth, observed.dates):
             statistics.add(name, forecast, observed)
-    tables = finish(join([statistics.dataset()]), [MODEL], [name for name in systems if name != MODEL])
+    compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
+    tables = finish(join([statistics.dataset()]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
     heading = metadata(data, tables)
@@ -220,7 +221,7 @@ def _score(
         **summarise(tables, DEFAULT_REFERENCE, described),
     }
     if observations is not None:
-        metrics["points"] |= observations.described
+        metrics["points"] |= observations.described(metrics["points"].get("left_out", {}))
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]

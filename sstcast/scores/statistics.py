@@ -162,7 +162,9 @@ class Statistics:
         """
         truth = self.truth
         names = pd.Index(list(self.sums), name="system")
-        tables = xr.concat([sums.dataset() for sums in self.sums.values()], names, join="outer")
+        by_system = [sums.dataset() for sums in self.sums.values()]
+        # Some systems have members, whose numbers differ. All statistics have the new dimension.
+        tables = xr.concat(by_system, names, join="outer", coords="minimal", compat="equals")
         index = np.stack([means.by_date[TRUTH] for means in self.observed.values()])
         tables = tables.assign(observed_index=(("box", *DATE), index))
         if self.heatwaves is not None:
