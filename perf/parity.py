@@ -2,6 +2,8 @@
 
     python perf/parity.py [--sets Cora ZINC] [--convs gcn gin] [--seeds 5] [--epochs 20] [--root data/graphs]
 
+With `gcn weighted`, each edge has a weight, drawn between 0 and 1.
+
 Prints a Markdown table: the test score at the best validation score, mean and deviation over seeds, and seconds an
 epoch with its validation. Runs go to runs/parity/; finished ones are not repeated.
 """
@@ -35,7 +37,7 @@ from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split
 
 RUNS = Path("runs/parity")
-CONVS = ("gcn", "sage", "gin", "gat")
+CONVS = ("gcn", "sage", "gin", "gat", "gcn weighted")
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,14 @@ class Plain(nn.Module):
         hidden = [nn.Linear(width, width), nn.ReLU()] if pool else []
         self.head = nn.Sequential(*hidden, nn.Linear(width, outputs)) if recipe.head else nn.Sequential()
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None, edge_weight: Tensor | None = None
+    ) -> Tensor:
         """Return outputs for each node, or each graph of a `batch`."""
         dropout = self.recipe.dropout
         x = F.dropout(x, dropout, self.training) if self.embed is None else self.embed(x.squeeze(1))
         for i, conv in enumerate(self.convs):
-            x = conv(x, edge_index)
+            x = conv(x, edge_index) if edge_weight is None else conv(x, edge_index, edge_weight)
             if i < len(self.norms):
                 x = F.dropout(self.norms[i](x).relu(), dropout, self.training)
         return self.head(pyg.global_add_pool(x, batch) if self.pool else x)
@@ -105,7 +109,7 @@ def build(conv: str, inputs: int, outputs: int, heads: int, recipe: Recipe) -> n
     if conv == "gin":
         norm = "batch_norm" if recipe.norm == "batch" else None
         return pyg.GINConv(pyg.MLP([inputs, outputs, outputs], norm=norm), train_eps=True)
-    return {"gcn": pyg.GCNConv, "sage": pyg.SAGEConv}[conv](inputs, outputs)
+    return {"gcn": pyg.GCNConv, "sage": pyg.SAGEConv}[conv.split()[0]](inputs, outputs)
 
 
 def configure(
@@ -113,12 +117,12 @@ def configure(
 ) -> BenchmarkConfig:
     """Return sstcast's configuration of the same network and training; `real` features are not embedded."""
     one = find_dataset(name).single
-    model: dict[str, Any] = {"name": "mpnn", "conv": conv, "residual": False}
+    model: dict[str, Any] = {"name": "mpnn", "conv": conv.split()[0], "residual": False}
     model |= {key: getattr(recipe, key) for key in ("width", "layers", "heads", "norm", "dropout")}
     return BenchmarkConfig.model_validate(
         {
             "dataset": name,
-            "label": f"{conv}-{recipe.epochs}",
+            "label": f"{conv.replace(' ', '-')}-{recipe.epochs}",
             "model": model,
             "predictor": {
                 "encoder": not real,
@@ -150,6 +154,8 @@ def as_pyg(loaded: LoadedDataset, words: bool) -> list[Data]:
     for i in range(len(graphs)):
         batch = graphs.batch(torch.tensor([i]))
         data = Data(x=batch.x, edge_index=batch.graph.edge_index, y=batch.y)
+        if batch.graph.edge_weight is not None:
+            data.edge_weight = batch.graph.edge_weight[0].squeeze(1)
         found.append(NormalizeFeatures()(data) if words else data)
     return found
 
@@ -179,8 +185,8 @@ def train_plain(
 
     def outputs_of(data: Data, part: Tensor) -> tuple[Tensor, Tensor]:
         if one:
-            return model(data.x, data.edge_index)[part], data.y[part]
-        return model(data.x, data.edge_index, data.batch), data.y
+            return model(data.x, data.edge_index, None, data.edge_weight)[part], data.y[part]
+        return model(data.x, data.edge_index, data.batch, data.edge_weight), data.y
 
     def loss_of(out: Tensor, target: Tensor) -> Tensor:
         if dataset.metric == "mae":
@@ -225,11 +231,15 @@ def compare(name: str, conv: str, recipe: Recipe, root: Path, seeds: int) -> str
     cache = configure(name, conv, recipe, root).cache
     loaded = load(find_dataset(name), root, cache)
     assert loaded.dataset is not None
+    if conv == "gcn weighted":
+        edges, generator = loaded.graphs.edge_index.shape[1], torch.Generator().manual_seed(0)
+        weighted = replace(loaded.graphs, edge_weight=torch.rand(edges, generator=generator))
+        loaded = loaded._replace(graphs=weighted)
     real = loaded.dataset.node == "linear"
     graphs = as_pyg(loaded, recipe.words)
     ours, theirs = [], []
     for seed in range(seeds):  # in turn, so that other work on the machine slows both
-        (found,) = run_benchmark(configure(name, conv, recipe, root, seed, real), [seed])
+        (found,) = run_benchmark(configure(name, conv, recipe, root, seed, real), [seed], loaded=loaded)
         ours.append((found["test"], found["seconds"] / found["epochs"]))
         plain = train_plain(name, conv, recipe, loaded, graphs, seed)
         theirs.append((plain["test"], plain["epoch"]))

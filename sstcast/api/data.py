@@ -262,8 +262,8 @@ def datasets(root: Path | str | None = None) -> list[str]:
 
 @reporting()
 def benchmark(
-    dataset: str | Data | Iterable[Data] | Mapping[str, Any],
-    model: str,
+    dataset: str | Path | Data | Iterable[Data] | Mapping[str, Any],
+    model: str | Path,
     root: Path | str | None = None,
     seeds: Seeds = None,
     overrides: Sequence[str] = (),
@@ -297,13 +297,14 @@ def benchmark(
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
-        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
+        runs/benchmarks/rings/gin/seed-0: 40 of 40 graphs equal another, ...
         >>> result["metric"]
         'accuracy'
     """
     from sstcast.benchmarks.registry import find_dataset
 
     folder, numbers, changes = expand_path(root), seeds_of(seeds), listed(overrides)
+    dataset, model = str(dataset) if isinstance(dataset, Path) else dataset, str(model)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark

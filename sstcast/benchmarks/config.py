@@ -7,7 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from sstcast.benchmarks.registry import OWN_DATA_KINDS, Dataset, OwnData, SplitName, find_dataset
+from sstcast.benchmarks.registry import (
+    DGL_GRAPH,
+    MANY_GRAPHS,
+    OWN_DATA_KINDS,
+    Dataset,
+    OwnData,
+    SplitName,
+    find_dataset,
+)
 from sstcast.config import (
     FOLDER_NAME,
     LONGEST_NAME,
@@ -158,6 +166,9 @@ def load_benchmark(
 def _own_data(path: Path) -> dict[str, Any]:
     """Return the keys of a configuration for the data that a YAML describes."""
     data = read_config(path)
+    if "kind" not in data and "node_data" in data:
+        remedy = MANY_GRAPHS if "graph_data" in data else DGL_GRAPH
+        raise SSTCastError(f"{path}: describes DGL's CSVDataset; {remedy}")
     if data.get("kind") not in OWN_DATA_KINDS:
         raise SSTCastError(f"{path}: kind: give {', '.join(OWN_DATA_KINDS[:-1])} or {OWN_DATA_KINDS[-1]}")
     name = str(data.pop("name", path.stem))

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, pack
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, narrow, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
+from sstcast.benchmarks.repeats import equal_graphs
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name
@@ -26,12 +27,23 @@ MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are clas
 
 
 class LoadedDataset(NamedTuple):
-    """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits."""
+    """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits.
+
+    `groups` holds the number of the group of equal graphs of each graph, if they are a user's own.
+    """
 
     graphs: Graphs
     splits: list[Split]
     dataset: Dataset
     digest: str
+    groups: Tensor | None = None
+
+    @property
+    def grouped(self) -> int:
+        """The number of graphs that equal another one and stay in one part of the drawn split with it."""
+        if self.groups is None or self.dataset.split in ("official", "scaffold") or self.dataset.by_rows:
+            return 0
+        return int((self.groups.bincount()[self.groups] > 1).sum())
 
 
 def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> LoadedDataset:
@@ -62,7 +74,11 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         objective = objective_of(dataset)
         for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
             if kind in ("none", "linear") and (table := tables[name]) is not None:
-                tables[name] = table.float() if kind == "linear" else None
+                tables[name] = narrow(table, f"{where}: {name}") if kind == "linear" else None
+        weight = _table(joined.data.get("edge_weight") if dataset.own else None, "edge_weight")
+        if weight is not None and weight.shape[1] != 1:
+            raise ValueError("edge_weight must be one number for each edge, [edges]")
+        tables["edge_weight"] = None if weight is None else weight[:, 0].float()
         graphs = pack(joined, objective.level, **tables, **objective.labels_of(joined))
     except SSTCastError:
         raise
@@ -74,7 +90,9 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     digest = digest_tensors(graphs.tensors() | parts, graphs.level)
     if dataset.reader == "memory":
         dataset = replace(dataset, name=f"{where}-{digest[:8]}")
-    return LoadedDataset(graphs, splits, dataset, digest)
+    many_own = dataset.own and len(graphs) > 1
+    groups = equal_graphs(graphs, joined.data.get("smiles"), cache) if many_own else None
+    return LoadedDataset(graphs, splits, dataset, digest, groups)
 
 
 def _table(values: Any, name: str) -> Tensor | None:
@@ -169,6 +187,11 @@ def _task(joined: ConcatenatedGraphs) -> tuple[str, str]:
         raise ValueError(
             f"a single graph needs a label for each of its {int(nodes[0])} nodes, and y has {rows}; set num_nodes "
             "if some nodes have no edges"
+        )
+    if per_node and many_graphs and labels.ndim == 1 and (nodes == nodes[0]).all():
+        raise ValueError(
+            f"each graph has {int(nodes[0])} nodes and as many labels: set data.task=graph-regression or "
+            "graph-classification if these are of the graph, else node-regression or node-classification"
         )
     columns = len(y) // max(int(nodes.sum()) if per_node else len(nodes), 1)
     binary = bool(((known_labels == 0) | (known_labels == 1)).all())

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.packed import ConcatenatedGraphs, GraphBatch, compact
+from sstcast.benchmarks.packed import ROUNDING, ConcatenatedGraphs, GraphBatch, compact, loses_digits
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
@@ -55,7 +55,10 @@ class Objective:
         if len(mismatches := (counts != rows * columns).nonzero()):
             graph = int(mismatches[0])
             raise ValueError(f"graph {graph}: {int(counts[graph])} labels for {int(rows[graph])} {cls.level}s")
-        return {"y": y.flatten() if cls.classes else y.reshape(total, -1).float()}
+        if cls.classes:
+            return {"y": y.flatten()}
+        table = y.reshape(total, -1)
+        return {"y": table.double() if loses_digits(table).any() else table.float()}
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
@@ -119,6 +122,9 @@ def of_binary_labels(name: str) -> Score:
     return mean
 
 
+LEAST_SCALE = 1e-6  # of targets that are all equal but for rounding
+
+
 class Regression(Objective):
     """Absolute or squared errors of targets `[targets]`, standardised by the training samples' known labels."""
 
@@ -133,12 +139,17 @@ class Regression(Objective):
         self.outputs = training.shape[1]
         self.mean = training.nanmean(0).nan_to_num()  # 0 where no label is known
         variance = (training - self.mean).square().nanmean(0).nan_to_num()
-        self.scale = variance.sqrt().clamp(min=1e-6)
+        self.scale = variance.sqrt().clamp(min=LEAST_SCALE)
+        exact = training.double()
+        deviation = (exact - exact.nanmean(0)).square().nanmean(0).sqrt()
+        small = (deviation < LEAST_SCALE) & (deviation > ROUNDING * self.mean.abs())
+        if small.any():
+            self.scale = torch.where(small, deviation, self.scale)
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         is_known = ~batch.y.isnan()
         target = (batch.y - self.mean.to(out.device)) / self.scale.to(out.device)
-        error = (out - target)[is_known]
+        error = (out - target.to(torch.promote_types(out.dtype, torch.float32)))[is_known]
         return error.square().sum() if self.squared else error.abs().sum()
 
     def scored_values(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:

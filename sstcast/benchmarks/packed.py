@@ -19,9 +19,12 @@ from torch_geometric.utils import subgraph
 
 from sstcast.errors import in_short
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.log import LOG
 
 FIELDS = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
-FIELDS |= {"train_mask", "val_mask", "test_mask", "stopping_mask"}
+FIELDS |= {"edge_weight", "train_mask", "val_mask", "test_mask", "stopping_mask"}
+LOST_SHARE = 1e-3  # of the deviation of a column
+ROUNDING = 1e-12  # relative error of a mean in double precision
 
 
 class Split(NamedTuple):
@@ -139,6 +142,7 @@ class Graphs:
     y: Tensor
     x: Tensor | None = None  # [nodes, f]
     edge_attr: Tensor | None = None  # [edges, f]
+    edge_weight: Tensor | None = None  # [edges], which only gcn reads
     pair_counts: Tensor | None = None  # [graphs]
     pairs: Tensor | None = None  # [2, pairs]
     vectors: Tensor | None = None
@@ -184,7 +188,8 @@ class Graphs:
         assert target is not None
         ends, walk = shifted(self.edge_index, edges, edge_rows), _select_if_any(self.walk, node_rows)
         basis = self._basis(node_rows, index.to(device))
-        graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk)
+        weight = _select_if_any(self.edge_weight, edge_rows)
+        graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk, edge_weight=weight)
         edge_attr = _select_if_any(self.edge_attr, edge_rows)
         return GraphBatch(
             graph, _select_if_any(self.x, node_rows), edge_attr, _select(self.y, target), pairs=pairs
@@ -198,8 +203,9 @@ class Graphs:
         ends, _, edge_mask = subgraph(
             keep, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
         )
+        walk, weight = _select_if_any(self.walk, keep), _select_if_any(self.edge_weight, edge_mask)
         graph = SparseGraph(
-            ends, torch.zeros_like(keep), 1, basis=self._basis(keep), walk=_select_if_any(self.walk, keep)
+            ends, torch.zeros_like(keep), 1, basis=self._basis(keep), walk=walk, edge_weight=weight
         )
         label_rows = rows[keep].nonzero().squeeze(1)
         edge_attr = _select_if_any(self.edge_attr, edge_mask)
@@ -231,13 +237,15 @@ def pack(joined: ConcatenatedGraphs, level: str, **tensors: Tensor | None) -> Gr
     if len(invalid := ((index < 0) | (index >= nodes)).any(0).nonzero()):
         graph = graph_of(edges, int(invalid[0]))
         raise ValueError(f"graph {graph}: an edge's node is not one of its {int(joined.nodes[graph])} nodes")
-    for name, rows in (("x", joined.nodes), ("edge_attr", edges)):
+    for name, rows in (("x", joined.nodes), ("edge_attr", edges), ("edge_weight", edges)):
         if tensors.get(name) is not None and len(invalid := (joined.counts[name] != rows).nonzero()):
             graph = int(invalid[0])
             row_count = int(joined.counts[name][graph])
             raise ValueError(f"graph {graph}: {name} has {row_count} rows instead of {int(rows[graph])}")
     counts = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
     small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
+    if (y := tensors["y"]) is not None and y.is_floating_point():
+        small["y"] = y
     return Graphs(level=level, edge_index=compact(index), **counts, **small)  # type: ignore[arg-type]
 
 
@@ -250,7 +258,7 @@ def _collate(data: Sequence[Data], noun: str) -> tuple[Data, Mapping[str, Any]]:
 
     Raises ValueError, calling each one a `noun`, if features are missing in some or differ in width.
     """
-    for name in ("x", "edge_attr"):
+    for name in ("x", "edge_attr", "edge_weight"):
         columns = [(name in element, getattr(element.get(name), "shape", ())[1:]) for element in data]
         if unequal := [number for number, column in enumerate(columns) if column != columns[0]]:
             raise ValueError(f"{noun} {unequal[0]} and {noun} 0 do not have the same columns of {name}")
@@ -263,6 +271,31 @@ def _collate(data: Sequence[Data], noun: str) -> tuple[Data, Mapping[str, Any]]:
 def graph_of(counts: Tensor, row: int) -> int:
     """Return the graph that owns a row of a packed tensor with `counts` rows per graph."""
     return int(torch.searchsorted(counts.cumsum(0), row, right=True))
+
+
+def loses_digits(table: Tensor) -> Tensor:
+    """Return a mask of the columns in which single precision moves a value by more than `LOST_SHARE` deviations.
+
+    A column whose values are all equal is not one of them.
+    """
+    if table.dtype in (torch.bool, torch.float16, torch.bfloat16, torch.float32):
+        return torch.zeros(table.shape[1], dtype=torch.bool)
+    values = table.double()
+    values = values.where(values.abs() <= torch.finfo(torch.float32).max, torch.nan)
+    deviation = (values - values.nanmean(0)).square().nanmean(0).sqrt()
+    varies = deviation > ROUNDING * values.abs().nan_to_num().sum(0) / max(len(values), 1)
+    return varies & ((values.float() - values).abs() > LOST_SHARE * deviation).any(0)
+
+
+def narrow(table: Tensor, label: str) -> Tensor:
+    """Return features in single precision. Columns that would lose digits are centred, and a line says so."""
+    if (lost := loses_digits(table)).any():
+        table = table.double()
+        means = table.where(table.isfinite(), torch.nan).nanmean(0)
+        columns = ", ".join(map(str, lost.nonzero().flatten().tolist()))
+        LOG.info(f"{label}: the mean of column {columns} is subtracted, as single precision has too few digits")
+        table = table - means.where(lost, 0)
+    return table.float()
 
 
 def compact(values: Tensor) -> Tensor:

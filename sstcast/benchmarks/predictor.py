@@ -203,6 +203,32 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     return GraphPredictor(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 
+def edge_weights(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs) -> Tensor | None:
+    """Return the weights of the edges if the configured model reads them: `edge_weight`, or a user's only feature.
+
+    A feature is a weight if it is a real number that is never negative. Raises SSTCastError for a weight that is
+    negative or not finite.
+    """
+    if "gcn" not in model_names(config):
+        return None
+    attr, weights = graphs.edge_attr, graphs.edge_weight
+    if weights is None and attr is not None and dataset.own and dataset.edge == "linear":
+        weights = attr[:, 0] if attr.shape[1] == 1 and bool((attr >= 0).all()) else None
+    if weights is not None and len(wrong := (~(weights >= 0) | weights.isinf()).nonzero()):
+        number = int(wrong[0])
+        raise SSTCastError(
+            f"{dataset.name}: edge {number} has the weight {float(weights[number]):g}, which gcn cannot use; give "
+            "weights of 0 or more, or leave edge_weight out"
+        )
+    return weights
+
+
+def model_names(config: BenchmarkConfig) -> list[str]:
+    """Return the names of the model's parts that read edges: the local layer if it is known, then the model."""
+    conv = (default_options(config.model.name) | config.model.options).get("conv")
+    return [name for name in (conv, config.model.name) if name not in (None, "none")]
+
+
 def positions_of(model: GraphPredictor) -> tuple[int, int]:
     """Return how many eigenpairs and random-walk steps the model needs from its graphs."""
     pairs = getattr(model.position, "pairs", 0)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.datasets
+from scipy.sparse import coo_matrix, csr_matrix
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
 from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
@@ -27,13 +28,15 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
 from sstcast.benchmarks.registry import Dataset
-from sstcast.benchmarks.splits import by_part, splits_in
+from sstcast.benchmarks.splits import MASKS, by_part, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.storage.artefacts import locked, walk
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
+CSR = "data", "indices", "indptr", "shape"  # arrays of a sparse matrix
+NPZ = "adj", "attr", "labels"
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 # `torch.save` writes these types for a list of `Data`, besides those that PyG itself adds.
@@ -195,14 +198,42 @@ def join(source: Any) -> ConcatenatedGraphs:
 
 
 def read_file(path: Path, trust: bool) -> tuple[ConcatenatedGraphs, list[Split]]:
-    """Read a file of `torch.save` with any `source` of `graphs_in`, or a processed `InMemoryDataset`.
+    """Read a file of `torch.save` with any `source` of `graphs_in`, a processed `InMemoryDataset`, or an npz.
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
     """
+    if path.suffix == ".npz":
+        return graphs_in(_read_npz(path), str(path))
     check_raw([path], (), trust)
     with reading(path, "save it with torch.save"):
         raw = torch.load(path, map_location="cpu", weights_only=False) if trust else _load_plain(path)
     return graphs_in(raw, str(path))
+
+
+def _read_npz(path: Path) -> Data:
+    """Read one graph from the matrices in CSR form of Shchur et al. (2018, arXiv:1811.05868), as in DGL.
+
+    Edges go both ways, and their values, if they differ from 1, are weights.
+    """
+    names = [*(f"adj_{part}" for part in CSR), "labels"]
+    with reading(path, f"give {', '.join(names)}, and attr_matrix or {', '.join(f'attr_{part}' for part in CSR)}"):
+        with np.load(path, allow_pickle=False) as file:  # names of nodes may be pickles, and are not read
+            arrays = {name: file[name] for name in file.files if name.startswith((*NPZ, *MASKS.values()))}
+        adjacency, features = (
+            arrays[f"{kind}_matrix"]
+            if f"{kind}_matrix" in arrays
+            else csr_matrix(tuple(arrays[f"{kind}_{part}"] for part in CSR[:3]), arrays[f"{kind}_shape"])
+            for kind in NPZ[:2]
+        )
+        edges = coo_matrix(adjacency)
+        index, weight = remove_self_loops(
+            torch.tensor(np.stack([edges.row, edges.col])).long(), torch.tensor(edges.data)
+        )
+        index, weight = to_undirected(index, weight.double(), num_nodes=len(arrays["labels"]), reduce="mean")
+        x = features if isinstance(features, np.ndarray) else features.toarray()
+        data = Data(torch.from_numpy(x), index, y=torch.from_numpy(arrays["labels"]))
+        data.update({name: torch.from_numpy(arrays[name]) for name in MASKS.values() if name in arrays})
+        return data if (weight == 1).all() else data.update({"edge_weight": weight})
 
 
 def fetch(dataset: Dataset, root: Path) -> list[Path]:

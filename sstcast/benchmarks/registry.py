@@ -32,6 +32,8 @@ Kind = Annotated[
     BeforeValidator(lambda kind: {"atoms": ATOMS, "bonds": BONDS}.get(str(kind), kind)),
 ]
 
+BY_ROWS = "rows:"  # begins the name of a split that does not keep equal graphs together
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -42,9 +44,10 @@ class Dataset:
     maps paths below the root to addresses, for the files that no class downloads (SMILES, a paper's splits).
     `sha256` lists the digests of pickles that are known to be harmless. `node` and `edge` describe the
     features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is `official`,
-    `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. The
-    samples of a `single` graph are its nodes. With `words`, features count words. With `few`, the usual split
-    trains on only some nodes of each class. A class that is not `reviewed` may run code that it downloads.
+    `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or `random:N-per-class`, the last three perhaps after `rows:`.
+    `load.complete` infers empty fields. The samples of a `single` graph are its nodes. With `words`, features
+    count words. With `few`, the usual split trains on only some nodes of each class. A class that is not
+    `reviewed` may run code that it downloads.
     """
 
     name: str
@@ -81,6 +84,16 @@ class Dataset:
         return folder.is_dir() and any(folder.iterdir())
 
     @property
+    def own(self) -> bool:
+        """Whether these are a user's own data, not a set with a name."""
+        return self.reader in ("memory", "pyg", "graph_csv") or "path" in self.options
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the split does not keep equal graphs together."""
+        return self.split.startswith(BY_ROWS)
+
+    @property
     def kind(self) -> str:
         """The section of `configs/benchmarks/defaults.yaml` for this data set."""
         if not self.single:
@@ -99,10 +112,13 @@ class Dataset:
 def parse_split(text: str) -> str:
     """Return the split that `text` names in the form of a declaration. Raises ValueError for any other text.
 
-    `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`.
+    `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`. After `rows:`, equal graphs of a user's own
+    data may be in several parts.
     """
     if text in ("official", "public"):
         return "official"
+    if re.match(r"rows:(folds|random|[\d.])", text):
+        return BY_ROWS + parse_split(text.removeprefix(BY_ROWS))
     if re.fullmatch(r"scaffold|folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
         return text
     shares = [float(s) for s in text.removeprefix("random:").split("/") if re.fullmatch(r"\d{0,9}\.?\d{1,9}", s)]
@@ -110,7 +126,7 @@ def parse_split(text: str) -> str:
     if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / total - 1) > 1e-6 or min(shares) <= 0:
         raise ValueError(
             "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
-            "where the three shares must be above 0 and add up to 1"
+            "where the three shares must be above 0 and add up to 1, or one of the last three after rows:"
         )
     return f"random:{'/'.join(f'{s / total:g}' for s in shares)}"
 
@@ -148,7 +164,7 @@ class Memory(_Own):
 
 
 class PyG(Memory):
-    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`. Its path is relative to the YAML."""
+    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`, or an npz, relative to the YAML."""
 
     kind: Literal["pyg"]  # type: ignore[assignment]
     path: Folder
@@ -172,8 +188,9 @@ class GraphCSV(_Own):
     """One graph with labelled nodes: a CSV of nodes, and a CSV `edges` beside it.
 
     `target`, `id`, `features` and `split_column` are columns of the nodes. Without `id`, nodes are numbered from 0
-    on. `features` are all other columns of numbers by default. `source`, `to` and `edge_features` are columns of
-    the edges. Edges go both ways unless the graph is `directed`.
+    on. `features` are all other columns of numbers by default, and a column `feat` of quoted numbers, but not the
+    masks of a split. `source`, `to` and `edge_features` are columns of the edges. Edges go both ways unless the
+    graph is `directed`.
     """
 
     known: ClassVar = {"single": True}
@@ -192,6 +209,13 @@ class GraphCSV(_Own):
 
 
 OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
+MANY_GRAPHS = (
+    "save a list of torch_geometric.data.Data with torch.save, and write a YAML with kind: pyg and its path"
+)
+DGL_GRAPH = (
+    "write a YAML with kind: graph_csv, its nodes as path, its edges, id: node_id, source: src_id, to: dst_id and "
+    "a target"
+)
 OWN_DATA_KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 

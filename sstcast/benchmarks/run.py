@@ -18,12 +18,24 @@ from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, check_model, positions_of
-from sstcast.benchmarks.registry import Kind
+from sstcast.benchmarks.predictor import (
+    GraphPredictor,
+    build_predictor,
+    check_model,
+    edge_weights,
+    model_names,
+    positions_of,
+)
+from sstcast.benchmarks.registry import BY_ROWS, Kind
+from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import check_attention
 from sstcast.log import LOG
+from sstcast.models import default_options
+from sstcast.models.attention import SoftmaxAttention
+from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
 from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
@@ -34,15 +46,30 @@ from sstcast.training.initial_weights import InitialWeights
 
 
 class DataDigest(JsonRecord):
-    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any."""
+    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
+
+    `grouped` is the number of graphs that the drawn split keeps together with an equal one, and `weighted` tells
+    whether the model reads weights of edges.
+    """
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     initial_weights: str | None = added()
+    grouped: int = added(0)
+    weighted: bool = added(False)
 
-    def check(self, run: Run) -> None:
-        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
-        trained_digest = DataDigest.load(run.data, "delete the run's folder to train again").graphs
-        if trained_digest != self.graphs:
+    def check(self, run: Run, resumed: bool = False) -> None:
+        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
+
+        A run that is `resumed` must also have divided them and weighted their edges as now.
+        """
+        trained = DataDigest.load(run.data, "delete the run's folder to train again")
+        if resumed and (trained.grouped, trained.weighted) != (self.grouped, self.weighted):
+            how = "divided" if trained.grouped != self.grouped else "weighted the edges of"
+            raise SSTCastError(
+                f"{run.folder}: an earlier version of sstcast {how} these graphs otherwise; delete the folder, or "
+                "train again with another runs=FOLDER"
+            )
+        if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
                 f"{run.folder}: trained on other data: SHA-256 of its graphs {trained_digest[:12]}... then, "
                 f"{self.graphs[:12]}... now; put the old data back, or train again with another runs=FOLDER or "
@@ -90,9 +117,10 @@ def run_benchmark(
     """
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
+    dataset, weights = loaded.dataset, edge_weights(config, loaded.dataset, loaded.graphs)
+    data = DataDigest(graphs=loaded.digest, grouped=loaded.grouped, weighted=weights is not None)
     if seeds is None:
-        kind, _, count = dataset.split.partition(":")
+        kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
     configs = [config.with_seed(seed) for seed in seeds]
     runs = [find_run(seed_config) for seed_config in configs]
@@ -111,8 +139,15 @@ def run_benchmark(
             continue
         if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
+        if saved_config is not None:
+            data.check(run, resumed=True)
+        if fabric is None and len(loaded.graphs) > 1:
+            groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
+            if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
+                kept = "; they stay in one part where possible" if loaded.grouped else ""
+                LOG.info(f"{run.folder}: {line}{kept}")
         fabric = fabric or start(config.training)
-        LOG.info(f"{run.folder}: {_describe(loaded)}")
+        LOG.info(f"{run.folder}: {_describe(loaded, config)}")
         # Before the folder is made, because options may be wrong.
         task, model = build_task(seed_config, loaded, fabric)
         initial = None if evaluate else _begin(seed_config, run, loaded, task, model)
@@ -148,7 +183,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
         f"; {label}: {number[0]:g} ({number[1]})" for label, number in numbers.items() if number is not None
     )
     first = results[0]
-    label = "fold" if config.declaration.split.startswith("folds:") else "seed"
+    label = "fold" if config.declaration.split.removeprefix(BY_ROWS).startswith("folds:") else "seed"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
         f"{len(scores)} {label}{'s' * (len(scores) > 1)}, {first['parameters']:,} parameters{papers}"
@@ -161,7 +196,7 @@ def build_task(
     """Return the task for the configured seed, and its untrained model."""
     check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
-    split = choose_split(dataset, graphs, loaded.splits, seed)
+    split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
     torch.manual_seed(seed)
     rows = split.train
     if graphs.level == "node" and not graphs.transductive:
@@ -171,9 +206,12 @@ def build_task(
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_predictor(config, dataset, graphs, objective.outputs)
+    if fabric.device.type == "cpu" and any(isinstance(module, SoftmaxAttention) for module in model.modules()):
+        check_attention(int(graphs.nodes.max()))
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
+    graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
@@ -197,11 +235,12 @@ def _begin(
     source_config = initial.config_as(BenchmarkConfig)
     if source_config.dataset == config.dataset:
         same_split = source_config.declaration.split == config.declaration.split
-        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, source_config.training.seed)
+        seed = source_config.training.seed
+        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed, loaded.groups)
         if not same_split or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
             raise SSTCastError(
                 f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "
-                f"{source_config.training.seed}); choose weights with this run's seed and split"
+                f"{seed}); choose weights with this run's seed and split"
             )
     initial.put_into(model)
     model.initial_head = deepcopy(model.head.state_dict())  # `enter` returns to it
@@ -277,8 +316,8 @@ def find_run(config: BenchmarkConfig) -> Run:
     return run
 
 
-def _describe(loaded: LoadedDataset) -> str:
-    """Return sizes, task and features in a line, so that users see what was inferred."""
+def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
+    """Return sizes, task and features in a line, so that users see what was inferred and what the model reads."""
     graphs, dataset = loaded.graphs, loaded.dataset
     nodes, edges = graphs.nodes.double().mean(), graphs.edges.double().mean()
     sizes = f"{len(graphs):,} graphs of {nodes:.1f} nodes and {edges:.1f} directed edges on average"
@@ -291,6 +330,13 @@ def _describe(loaded: LoadedDataset) -> str:
             ("edge", _kind(dataset.edge), graphs.edge_attr),
         )
     ]
+    name, weights = model_names(config)[0], edge_weights(config, dataset, graphs)
+    if graphs.edge_attr is not None and not reads_edges(default_options(config.model.name) | config.model.options):
+        is_weight = graphs.edge_weight is None and weights is not None
+        used = f"the weights of {name}" if is_weight else f"not read by {name}"
+        features[1] = f"edge features: {graphs.edge_attr.shape[1]}, {used}"
+    if graphs.edge_weight is not None:
+        features.append(f"edge weights, {'not ' * (weights is None)}read by {name}")
     return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])
 
 

@@ -5,26 +5,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.objectives import TASKS
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.registry import BY_ROWS, Dataset
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 
 NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a user's mapping
 MASKS = {part: f"{part}_mask" for part in ("train", "val", "test")}  # of PyG's graphs
 HELD_OUT = 500, 1000  # validation and test nodes beside N samples per class, as in PyG's Planetoid
 
 
-def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], seed: int) -> Split:
+def choose_split(
+    dataset: Dataset, graphs: Graphs, official: Sequence[Split], seed: int, groups: Tensor | None = None
+) -> Split:
     """Return the split for a seed: an official split, a split from N folds, or a random one.
 
     The seed selects one of several official splits or of N folds. One fold is for testing, the next for validation
-    and the rest for training, each with its share of every class. Raises SSTCastError if a part is empty, or the
-    split does not fit the samples.
+    and the rest for training, each with its share of every class. Samples in one of the `groups [samples]` stay in
+    one part, unless that leaves a part empty or takes a class out of training, of which a line tells. Raises
+    SSTCastError if a part is empty, or the split does not fit the samples.
     """
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
     if dataset.split in ("official", "scaffold"):
@@ -32,7 +37,8 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
             raise SSTCastError(f"{dataset.name}: it has no official split; choose split=70/15/15 or split=folds:N")
         split = official[seed % len(official)]
     else:
-        split = _drawn(dataset, graphs, samples, seed)
+        rows = torch.arange(samples)
+        split = _drawn(dataset, graphs, rows if groups is None or dataset.by_rows else groups, seed)
     indices = torch.cat(list(split))
     if empty := [part for part, rows in split._asdict().items() if not len(rows)]:
         raise SSTCastError(
@@ -47,21 +53,42 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
     return split
 
 
-def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
-    kind, _, detail = dataset.split.partition(":")
+def _drawn(dataset: Dataset, graphs: Graphs, groups: Tensor, seed: int) -> Split:
+    samples, rows = len(groups), torch.arange(len(groups))
+    kind, _, detail = dataset.split.removeprefix(BY_ROWS).partition(":")
     of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several labels
     # An unknown class is -1, or NaN with a rank metric.
     labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
-    if kind == "folds":
-        return _fold(dataset.name, int(detail), labels, seed)
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
-    if detail.endswith("-per-class"):
-        if not of_samples:
-            raise SSTCastError(f"{dataset.name}: split: {dataset.split} needs samples of known classes")
-        return _per_class(int(detail.removesuffix("-per-class")), labels, order)
-    shares = [float(share) for share in detail.split("/")]
-    first, second = round(shares[0] * samples), round((shares[0] + shares[1]) * samples)
-    return Split(order[:first], order[first:second], order[second:])
+    if detail.endswith("-per-class") and not of_samples:
+        raise SSTCastError(f"{dataset.name}: split: {dataset.split} needs samples of known classes")
+
+    def divide(groups: Tensor) -> Split:
+        if kind == "folds":
+            return _fold(dataset.name, int(detail), labels, groups, seed)
+        order = torch.randperm(int(groups.max()) + 1, generator=torch.Generator().manual_seed(seed))
+        place = order.argsort()[groups]  # of a sample's group
+        order = place.argsort(stable=True)
+        if detail.endswith("-per-class"):  # of equal graphs, only the first
+            is_first = torch.from_numpy(~pd.Series(groups.numpy()).duplicated().to_numpy())
+            return _per_class(int(detail.removesuffix("-per-class")), labels, order[is_first[order]])
+        shares = [float(share) for share in detail.split("/")]
+        counts = place.bincount()
+        middle = (2 * counts.cumsum(0) - counts)[place[order]]  # of a sample's group, in halves of a sample
+        ends = torch.tensor([2 * round(shares[0] * samples), 2 * round((shares[0] + shares[1]) * samples)])
+        part = torch.bucketize(middle, ends, right=True)
+        return Split(*(order[part == i] for i in range(3)))
+
+    split = divide(groups)
+    if not torch.equal(groups, rows):
+        by_rows = divide(rows)
+        lost = labels[by_rows.train][~torch.isin(labels[by_rows.train], labels[split.train])]
+        if not all(map(len, split)) or (lost >= 0).any():
+            LOG.warning(
+                f"{dataset.name}: equal graphs are in several parts of the split of seed {seed}, because "
+                "with each in one part a part would be empty or a class absent from training"
+            )
+            return by_rows
+    return split
 
 
 def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:
@@ -145,15 +172,16 @@ def scaffold_split(smiles: Sequence[str]) -> Split:
     return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
 
 
-def _fold(name: str, count: int, labels: Tensor, seed: int) -> Split:
-    from sklearn.model_selection import StratifiedKFold
+def _fold(name: str, count: int, labels: Tensor, groups: Tensor, seed: int) -> Split:
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     if count > np.unique(labels.numpy(), return_counts=True)[1].max():
         raise SSTCastError(f"{name}: no class has {count} samples; choose fewer folds")
-    folds = StratifiedKFold(count, shuffle=True, random_state=0)
+    kind = StratifiedKFold if groups.max() + 1 == len(groups) else StratifiedGroupKFold
+    folds = kind(count, shuffle=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class may be too rare for every fold
-        parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(len(labels)), labels.numpy())]
+        parts = [torch.from_numpy(test) for _, test in folds.split(groups, labels.numpy(), groups.numpy())]
     test, validation = parts[seed % count], parts[(seed + 1) % count]
     train_parts = [parts[(seed + i) % count] for i in range(2, count)]
     return Split(torch.cat(train_parts).sort().values, validation, test)

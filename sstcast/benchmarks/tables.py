@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
+from sstcast.benchmarks.packed import ConcatenatedGraphs, Split, narrow
 from sstcast.benchmarks.reading import check_raw, fetch, join
-from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
-from sstcast.benchmarks.splits import NAMES, splits_in
+from sstcast.benchmarks.registry import ATOMS, BONDS, MANY_GRAPHS, Dataset
+from sstcast.benchmarks.splits import MASKS, NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.storage.artefacts import atomic
 
+QUOTED = "feat"  # a column of DGL's CSVDataset
 SEPARATORS = {";": "semicolons", "\t": "tabs"}
 FIRST_ROW_LINE = 2  # line of the first row in the file
 VALIDATION_MOLECULES = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
@@ -134,22 +136,27 @@ def featurise(smiles: "pd.Series[str]") -> Any:
 
 
 def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
-    """Read one graph from a CSV of its nodes and a CSV of its edges, and its split from a column."""
+    """Read one graph from a CSV of its nodes and a CSV of its edges, and its split from a column or masks."""
     options = dataset.options
     path, edges = options["path"], options["path"].parent / options["edges"]
     role_names = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
     table = read_table(path, role_names, [options["id"]])
-    numeric_names = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in role_names]
-    feature_names = options["features"] or numeric_names
-    unused_names = [str(name) for name in table.columns if name not in {*feature_names, *role_names}]
-    LOG.info(
-        f"{path}: features: {', '.join(feature_names) or 'none'}; not used: {', '.join(unused_names) or 'none'}"
-    )
-    features = _numbers(table[feature_names], path).float()
+    links = read_table(edges, options["edge_features"], [options["source"], options["to"]])
+    if "graph_id" in table and "graph_id" in links:
+        raise SSTCastError(f"{path}: has many graphs, by graph_id; {MANY_GRAPHS}")
+    mask_names = [name for name in MASKS.values() if name in table and name not in role_names]
+    used = {*role_names, *mask_names}
+    numeric_names = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in used]
+    table, feature_names = _spread(table, options["features"] or [*numeric_names, *_quoted(table, used)], path)
+    masks = {} if options["split_column"] else {name: _mask(table, name, path) for name in mask_names}
+    _tell_columns(path, table, feature_names, [*role_names, *masks])
+    ends_names = [options["source"], options["to"]]
+    links, edge_names = _spread(links, options["edge_features"] or _quoted(links, set(ends_names)), edges)
+    _tell_columns(edges, links, edge_names, ends_names)
+    features = narrow(_numbers(table[feature_names], path), f"{path}: features")
     _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)
-    links = read_table(edges, options["edge_features"], [options["source"], options["to"]])
-    end_names = links[[options["source"], options["to"]]]
+    end_names = links[ends_names]
     _check_filled(end_names, edges)
     ends = end_names if options["id"] else end_names.apply(pd.to_numeric, errors="coerce")
     ends = ends.apply(lambda column: column.map(numbers))
@@ -157,16 +164,61 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
         source, to = end_names.iloc[unmatched[0]]
         raise SSTCastError(f"{edges}: line {links.index[unmatched[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
-    index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())
+    attributes = narrow(_numbers(links[edge_names], edges), f"{edges}: features")
+    index, attributes = remove_self_loops(index, attributes)
     merge = coalesce if options["directed"] else to_undirected
     index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
     y = _labels(table, [options["target"]], path)
     if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes
         y = y.nan_to_num(-1).long()
-    data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table))
+    data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table), **masks)
     data.x = features if features.shape[1] else None
     data.edge_attr = attributes if attributes.shape[1] else None
     return join(data), column_split(table, options["split_column"], path)
+
+
+def _quoted(table: pd.DataFrame, used: set[Any]) -> list[str]:
+    """Return the column `feat` of DGL's CSVDataset if its cells are quoted numbers, such as "0.5, 0.1"."""
+    if QUOTED not in table or QUOTED in used or table[QUOTED].dtype != "string":
+        return []
+    return [QUOTED] if re.match(r"[\[(\s]*[-+.\d]", str(table[QUOTED].iloc[0])) else []
+
+
+def _spread(table: pd.DataFrame, names: Sequence[str], path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Replace columns of lists by a column for each number, and return the table and the names of all features.
+
+    Cells of the column `feat`, and others that begin with a bracket, hold lists. Raises SSTCastError if one is not
+    a list of numbers, or lists differ in length.
+    """
+    spread = []
+    for name in names:
+        if table[name].dtype != "string" or not (name == QUOTED or str(table[name].iloc[0]).startswith("[")):
+            spread.append(name)
+            continue
+        with reading(path, f"give each row of {name} as many numbers, as in 0.5, 0.1"):
+            rows = [json.loads(f"[{str(text).strip('[]() ')}]") for text in table[name]]
+            numbers = torch.tensor(rows, dtype=torch.float64)
+        columns = [f"{name}[{i}]" for i in range(numbers.shape[1])]
+        table = table.drop(columns=name).join(pd.DataFrame(numbers.numpy(), table.index, columns))
+        spread += columns
+    return table, spread
+
+
+def _mask(table: pd.DataFrame, name: str, path: Path) -> Tensor:
+    """Return a mask of the nodes. Raises SSTCastError for values other than 0, 1, True and False."""
+    values = _numbers(table[[name]], path)[:, 0]
+    if len(wrong := (~((values == 0) | (values == 1))).nonzero()):
+        raise SSTCastError(f"{path}: line {table.index[int(wrong[0])]}, column {name!r}: give 0 or 1")
+    return values > 0
+
+
+def _tell_columns(path: Path, table: pd.DataFrame, features: Sequence[str], others: Sequence[str]) -> None:
+    unused_names = [str(name) for name in table.columns if name not in {*features, *others}]
+    masks = [name for name in others if name in MASKS.values()]
+    LOG.info(
+        f"{path}: features: {', '.join(features) or 'none'}; not used: {', '.join(unused_names) or 'none'}"
+        + f"; split: {', '.join(masks)}" * bool(masks)
+    )
 
 
 def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Split]:

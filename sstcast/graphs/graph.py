@@ -31,6 +31,8 @@ grid, land included, so all tiles of one shape share them.
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -42,7 +44,9 @@ Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
 GEOGRAPHY_CHANNELS = 5  # channels of `Graph.geography`
 CPU = torch.device("cpu")
+AVAILABLE = Path("/proc/meminfo")  # of Linux
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes, of this machine
+MOST_NODES_UNCHECKED = 20_000  # in full attention, whose matrix then needs 1.5 GiB
 COPIES = 4  # of a quadratic array in a training step
 
 
@@ -68,6 +72,14 @@ class Graph(Protocol):
     @property
     def edge_attr(self) -> Planes | None:
         """Edge features. Each plane broadcasts against a plane of messages."""
+
+    @property
+    def edge_weight(self) -> Planes | None:
+        """Weights of the edges, of one channel, or None if all are 1, as on a grid."""
+
+    @property
+    def loop_weight(self) -> Tensor | None:
+        """The weight of each node's self-loop, of one channel, 1 if it has none. None if all edges have 1."""
 
     def without_loops(self) -> "tuple[Graph, Sequence[Tensor | slice] | None]":
         """Return the graph without self-loops, and the edges it keeps of each plane (None if it keeps all)."""
@@ -113,6 +125,22 @@ class Graph(Protocol):
 def total_memory(device: torch.device) -> int:
     """Return the bytes of memory of a device, or of this machine for a CPU."""
     return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else MEMORY
+
+
+def check_attention(nodes: int) -> None:
+    """Raise SSTCastError if full attention on a CPU has a matrix, `nodes^2` float32 values, above free memory."""
+    if nodes <= MOST_NODES_UNCHECKED:
+        return
+    size, free = 4 * nodes**2, MEMORY
+    with suppress(OSError, StopIteration):
+        lines = AVAILABLE.read_text().splitlines()
+        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    if size > free:
+        raise SSTCastError(
+            f"full attention of {nodes:,} x {nodes:,} nodes: its matrix of 4 x {nodes:,}^2 bytes, "
+            f"{size / 2**30:.0f} GiB, exceeds the {free / 2**30:.0f} GiB of free memory; choose a linear "
+            "attention, for instance model.attention=performer, or model.attention=none"
+        )
 
 
 def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:

@@ -25,6 +25,7 @@ class SparseGraph:
         basis: Laplacian eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, computed when needed if None.
         walk: landing probabilities `[nodes, steps]`, computed when needed if None.
         geography: place and time of each node, `[nodes, 5]` (see `Graph`).
+        edge_weight: weights of the edges, `[edges]`, which `gcn` reads.
     """
 
     mask: Tensor | None = None
@@ -38,12 +39,14 @@ class SparseGraph:
         basis: tuple[Tensor, Tensor] | None = None,
         walk: Tensor | None = None,
         geography: Tensor | None = None,
+        edge_weight: Tensor | None = None,
     ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
         self.sources, self.targets = (Groups(ends, len(batch)) for ends in edge_index)
         self.members = Groups(batch, graphs)
         self.edge_attr = None if edge_attr is None else [edge_attr]
         self.basis, self.walk, self.geography = basis, walk, geography
+        self.edge_weight = None if edge_weight is None else [edge_weight.unsqueeze(1)]
         self._loopless: tuple[SparseGraph, list[Tensor] | None] | None = None
 
     @classmethod
@@ -51,8 +54,8 @@ class SparseGraph:
         """Wrap a `Data` or `Batch` of PyTorch Geometric.
 
         Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
-        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` likewise. Integer edge
-        features are converted to floating point.
+        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` and `edge_weight`
+        likewise. Integer edge features are converted to floating point.
         """
         edges = data.edge_attr
         if edges is not None:
@@ -61,7 +64,7 @@ class SparseGraph:
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
         graphs = getattr(data, "num_graphs", 1)
-        encodings = (getattr(data, name, None) for name in ("random_walk", "geography"))
+        encodings = (getattr(data, name, None) for name in ("random_walk", "geography", "edge_weight"))
         return cls(data.edge_index, batch, graphs, edges, basis, *encodings)
 
     def with_edges(self, edge_attr: Tensor | None) -> "SparseGraph":
@@ -78,8 +81,18 @@ class SparseGraph:
                 self._loopless = self, None
             else:
                 edges = None if self.edge_attr is None else self.edge_attr[0][keep]
-                self._loopless = SparseGraph(self.edge_index[:, keep], self.batch, self.graphs, edges), [keep]
+                graph = SparseGraph(self.edge_index[:, keep], self.batch, self.graphs, edges)
+                graph.edge_weight = None if self.edge_weight is None else [self.edge_weight[0][keep]]
+                self._loopless = graph, [keep]
         return self._loopless
+
+    @property
+    def loop_weight(self) -> Tensor | None:
+        if self.edge_weight is None:
+            return None
+        weight, is_loop = self.edge_weight[0], self.edge_index[0] == self.edge_index[1]
+        ones = weight.new_ones(len(self.batch), 1)
+        return ones.index_copy(0, self.edge_index[0, is_loop], weight[is_loop])
 
     def source(self, x: Tensor) -> Planes:
         return [self.sources.copy(x)]

@@ -14,8 +14,8 @@ class WithVirtualNode:
 
     The rows of the virtual nodes follow those of the others: `[B, H*W + 1, d]` on a grid, and
     `[nodes + graphs, d]` on a sparse graph. A plane of edges to the virtual nodes and one of edges from them
-    follow the planes of the graph. Features of these edges are 0. `mask` is False on virtual nodes, so norms leave
-    them out of their statistics.
+    follow the planes of the graph. Features of these edges are 0, and their weights 1. `mask` is False on virtual
+    nodes, so norms leave them out of their statistics.
 
     Args:
         graph: the graphs without virtual nodes.
@@ -30,6 +30,9 @@ class WithVirtualNode:
         if graph.edge_attr is not None:
             zeros = graph.edge_attr[0].new_zeros(graph.edge_attr[0].shape[-1])
             self.edge_attr = [*graph.edge_attr, zeros, zeros]
+        weight, loops = graph.edge_weight, graph.loop_weight
+        self.edge_weight = None if weight is None else [*weight, self.ones, self.ones]
+        self.loop_weight = None if loops is None else self.join(loops, loops.new_ones(len(self.members), 1))
 
     @cached_property
     def degree(self) -> Tensor:

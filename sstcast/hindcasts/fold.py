@@ -220,6 +220,13 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
+    # Anomalies are from the climatology of each system's own training days, which may be the same for all.
+    box_means = [table["observed_index"] for table in tables]
+    if not all(means.equals(box_means[0]) for means in box_means):
+        tables = [
+            table.assign(observed_index=means.expand_dims(system=table["system"]))
+            for table, means in zip(tables, box_means, strict=True)
+        ]
     if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
         tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
     systems, warnings = (

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import Graph, Planes, check_memory
+from sstcast.graphs.graph import Graph, Planes, check_attention, check_memory
 from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 
 
@@ -155,8 +155,11 @@ class DeepSets(Attention):
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:
     """Return `[B, heads, N, d]`. A sample whose keys are all masked attends to all of them, which avoids NaN.
 
-    On a CPU, dropout makes torch store the n^2 weights. Raises SSTCastError if they would need too much memory.
+    On a CPU, dropout makes torch store the n^2 weights. Raises SSTCastError if they would need too much memory,
+    or without dropout, if the matrix of one head does, because its computation would take days.
     """
+    if q.device.type == "cpu":
+        check_attention(q.shape[-2])
     if dropout and q.device.type == "cpu":
         size = (*q.shape[:-1], k.shape[-2])
         check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))

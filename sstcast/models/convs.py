@@ -8,7 +8,7 @@ Names are those in `sstcast.models.layers`:
 | `gin`      | MLP((1 + eps) x_i + sum_j x_j)                                                 | arXiv:1810.00826  |
 | `gine`     | MLP((1 + eps) x_i + sum_j ReLU(x_j + E e_ij))                                  | arXiv:1905.12265  |
 | `sage`     | W_1 x_i + W_2 mean_j x_j                                                       | arXiv:1706.02216  |
-| `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, where d counts the node itself           | arXiv:1609.02907  |
+| `gcn`      | sum_(j, i) w_ij W x_j / sqrt(d_i d_j) + b, where d counts the node itself      | arXiv:1609.02907  |
 | `gat`      | sum_(j, i) softmax_j(LeakyReLU(s W x_j + t W x_i + u E e_ij)) W x_j + b        | arXiv:1710.10903  |
 | `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
 |            | s_ij = A x_i + B x_j + C e_ij, gate_ij = sigmoid(s_ij),                        | arXiv:2003.00982  |
@@ -103,7 +103,11 @@ class GIN(GINE):
 
 
 class GCN(Conv):
-    """`gcn`, which ignores edge features. Each node has one self-loop, in place of any in the graph."""
+    """`gcn`, which ignores edge features. Each node has one self-loop, in place of any in the graph.
+
+    Weights of edges, if the graph has any, multiply the messages. Then d_i is the sum of the weights of i's edges,
+    and a self-loop keeps its own, as in `gcn_norm` of PyTorch Geometric. A node with d_i = 0 sends nothing.
+    """
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -112,8 +116,14 @@ class GCN(Conv):
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         """Map `x [..., in_width]` to `[..., width]`, and return the edges unchanged."""
-        graph, _ = graph.without_loops()
+        loops, (graph, _) = graph.loop_weight, graph.without_loops()
         x = self.linear(x)
+        if loops is not None and graph.edge_weight is not None:
+            total = graph.aggregate(graph.edge_weight) + loops
+            scale = total.rsqrt().masked_fill(total == 0, 0)
+            x = x * scale
+            messages = [w * m for w, m in zip(graph.edge_weight, graph.source(x), strict=True)]
+            return scale * (graph.aggregate(messages) + loops * x) + self.bias, edges
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
         x = x * scale
         return scale * (graph.neighbors(x) + x) + self.bias, edges

@@ -130,18 +130,19 @@ def _evaluate(
                 if name == MODEL:
                     write(observed.dates, forecast)
     tables = finish(join([statistics.dataset()]), [MODEL], references)  # stage 4, scores
+    described = {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)}
     metrics = {
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
-        **summarise(tables, DEFAULT_REFERENCE),
+        "systems": described,
+        **summarise(tables, DEFAULT_REFERENCE, described),
         **({} if places is None else {"places": json.loads(places.geojson)}),
     }
     if observations is not None:
-        metrics["points"] |= observations.described
+        metrics["points"] |= observations.described(metrics["points"].get("left_out", {}))
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 

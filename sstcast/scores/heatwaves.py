@@ -19,7 +19,7 @@ from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
 from sstcast.ocean.tiles import to_tiles
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.distributions import Mean
+from sstcast.scores.distributions import Mean, sampling_error
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.significance import spacing
 from sstcast.storage.scratch import release, scratch_array
@@ -50,7 +50,19 @@ class BrierScore(Metric):
         return error / (defined * xr.where(defined > 0, 1.0, np.nan))
 
 
-BRIER, DEFINED = BrierScore(), Mean(_DEFINED)
+class FairBrierScore(BrierScore):
+    """The score less the `sampling_error` of the share of members."""
+
+    name = "brier_fair"
+    statistics = (
+        Statistic(
+            name, lambda hot, came: _BRIER.function(hot.mean(0), came) - sampling_error(hot.mean(0), len(hot))
+        ),
+        Statistic("fair_defined", lambda hot, came: _DEFINED.function(hot.mean(0), came)),
+    )
+
+
+BRIER, BRIER_FAIR, DEFINED = BrierScore(), FairBrierScore(), Mean(_DEFINED)
 
 
 class HeatwaveTables:
@@ -96,7 +108,7 @@ class HeatwaveTables:
         self.references = references
         self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(HEATWAVE_KINDS), len(self.methods))
-        self.brier = np.full((*shape, *valid_times.shape), np.nan, np.float32)
+        self.brier, self.brier_fair = (np.full((*shape, *valid_times.shape), np.nan, np.float32) for _ in range(2))
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
@@ -159,8 +171,9 @@ class HeatwaveTables:
                 for daily, hot in zip(cells, past, strict=True)
             ]
             event = np.reshape(probabilities, exceedance.shape)
-        self._count(method, EXCEEDANCE, positions, exceedance)
-        self._count(method, EVENT, positions, event)
+        members = len(margin) if spread is None else 1
+        self._count(method, EXCEEDANCE, positions, exceedance, members)
+        self._count(method, EVENT, positions, event, members)
 
     def add_references(self, dates: slice) -> None:
         """Add the forecasts of the references, if they are scored."""
@@ -186,8 +199,10 @@ class HeatwaveTables:
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
 
-    def _count(self, method: str, kind: str, positions: NDArray[np.intp], probability: Array) -> None:
-        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
+    def _count(
+        self, method: str, kind: str, positions: NDArray[np.intp], probability: Array, members: int = 1
+    ) -> None:
+        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`, a share of `members`.
 
         The histograms count cases by area, in one bin for each step of the probability and each outcome. Cells and
         days on which no event is defined count 0.
@@ -201,6 +216,9 @@ class HeatwaveTables:
         case += (bins * np.arange(np.prod(shape))).reshape(*shape, 1, 1)
         counts = np.bincount(case.ravel(), weights.ravel(), bins * np.prod(shape)).reshape(*shape, STEPS + 1, 2)
         self.brier[index][positions] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
+        if members > 1:
+            excess = (sampling_error(probability, members) * weights).sum((-2, -1))
+            self.brier_fair[index][positions] = self.brier[index][positions] - excess
         self.counts["lead"][index] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][index]):
             total += counts[self.season[positions] == season].sum(0)
@@ -209,7 +227,8 @@ class HeatwaveTables:
         """Return squared errors by date and lead, and histograms of cases by lead and by season.
 
         `heatwave_brier_by_date` is the sum over the cells on which an event is defined, weighted by their share of
-        the area, and `heatwave_defined_by_date` is the sum of these shares.
+        the area, and `heatwave_defined_by_date` is the sum of these shares. `heatwave_brier_fair_by_date` is there
+        if shares of members are scored, NaN on dates of a single member.
         """
         defined = (self.defined * self.data.area).sum((1, 2), dtype=float)[self.day]
         dims = ("kind", "warning")
@@ -227,6 +246,8 @@ class HeatwaveTables:
                 "occurred": [0, 1],
             },
         )
+        if np.isfinite(self.brier_fair).any():
+            tables["heatwave_brier_fair_by_date"] = (*dims, "init_time", "lead"), self.brier_fair
         return tables.rename(season="season_of_day").assign(
             heatwave_brier_by_date=((*dims, "init_time", "lead"), self.brier),
             heatwave_defined_by_date=(("init_time", "lead"), defined),

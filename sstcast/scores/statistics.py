@@ -87,12 +87,15 @@ class Statistics:
             for name, system in systems.items()
             if system.spread is not None
         }
+        self.probabilistic = [name for name, system in systems.items() if system.has_probabilities]
         self.heatwaves = (
-            HeatwaveTables(truth, truth.limits, list(systems), correlations, references) if truth.daily else None
+            HeatwaveTables(truth, truth.limits, self.probabilistic, correlations, references)
+            if truth.daily
+            else None
         )
         self.terciles = None
         if truth.daily and whole_weeks(horizon):
-            self.terciles = TercileTables(truth, list(systems), correlations)
+            self.terciles = TercileTables(truth, self.probabilistic, correlations)
         self.areas = None
         if self.heatwaves is not None and correlations and verifies_areas(truth):
             self.areas = AreaTables(truth, self.heatwaves, list(correlations), places)
@@ -137,9 +140,9 @@ class Statistics:
                 partial(sums.add_errors, members.mean(0), mean, of_part),
                 partial(sums.add_distributions, degrees, mean, spread, present, of_part, state),
             ]
-            if self.heatwaves is not None:
+            if self.heatwaves is not None and name in self.probabilistic:
                 updates.append(partial(self.heatwaves.add, name, dates, degrees - of_part.limit, spread))
-            if self.terciles is not None:
+            if self.terciles is not None and name in self.probabilistic:
                 updates.append(partial(self.terciles.add, name, dates, degrees, spread))
             if self.points is not None:
                 updates.append(partial(self.points.add, name, dates, mean, spread))
@@ -159,13 +162,15 @@ class Statistics:
         """
         truth = self.truth
         names = pd.Index(list(self.sums), name="system")
-        tables = xr.concat([sums.dataset() for sums in self.sums.values()], names, join="outer")
+        by_system = [sums.dataset() for sums in self.sums.values()]
+        # Some systems have members, whose numbers differ. All statistics have the new dimension.
+        tables = xr.concat(by_system, names, join="outer", coords="minimal", compat="equals")
         index = np.stack([means.by_date[TRUTH] for means in self.observed.values()])
         tables = tables.assign(observed_index=(("box", *DATE), index))
         if self.heatwaves is not None:
             tables = tables.merge(self.heatwaves.dataset(), compat="no_conflicts")
         if self.terciles is not None:
-            tables = tables.merge(self.terciles.dataset())
+            tables = tables.merge(self.terciles.dataset().reindex(system=tables["system"]))
         if self.points is not None:
             tables = tables.merge(self.points.dataset())
         if self.areas is not None:

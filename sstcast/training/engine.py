@@ -35,6 +35,7 @@ from sstcast.training.checkpoint import (
     step_checkpoints,
 )
 from sstcast.training.devices import compile_model, peak_memory
+from sstcast.training.long_steps import LayerWatch, StepDropped
 from sstcast.training.task import Task, seed_of
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
@@ -170,10 +171,20 @@ class Trainer:
         if self.fabric.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.fabric.device)
         board = open_board(self.run.folder / "tensorboard", self.state.epoch) if first else None
-        with StopRequest() as stop, TrainingProgress(total, first, board) as progress:
+        plain = module is self.model and self.single and self.captured is None
+        models = [self.model, *([] if self.ema is None else [self.ema.module])] if plain else []
+        with (
+            StopRequest() as stop,
+            TrainingProgress(total, first, board) as progress,
+            LayerWatch(models, stop, f"{self.run.folder}") as watch,
+        ):
             while not self.finished:
-                self._epoch(stop, progress)
-                self._close_epoch()
+                try:
+                    self._epoch(stop, progress, watch)
+                    watch.begin()
+                    self._close_epoch()
+                except StepDropped:
+                    self._save_and_leave(stop.signal or signal.SIGTERM)
                 progress.epoch(self.state.history[-1])
             self._save()
             if number := self._signal(stop):  # so that no further member of an ensemble starts
@@ -196,15 +207,22 @@ class Trainer:
                 loss = self.task.loss(module, batch)
             loss.backward()
 
-    def _epoch(self, stop: StopRequest, progress: TrainingProgress) -> None:
+    def _epoch(self, stop: StopRequest, progress: TrainingProgress, watch: LayerWatch) -> None:
         self.model.train()
         pending: list[tuple[Tensor, Tensor]] = []
         every = STEPS_BETWEEN_READS.get(self.fabric.device.type, 1)
         batches = self.task.order(self.options.seed, self.state.epoch)
         started = time.monotonic()
         for index in batches[self.state.step :]:
-            pending.append((index, self._step(index)))
+            watch.begin()
+            try:
+                pending.append((index, self._step(index)))
+            except StepDropped:
+                watch.dropped()
+                self.stepper.zero_grad()
+                raise
             self.state.step += 1
+            watch.end(self._done, self.steps * self.options.epochs - self._done)
             if self.state.step % 4 == 1:  # every step would cost time
                 trim()
             due = len(pending) >= every or self.state.step == len(batches)
@@ -214,13 +232,10 @@ class Trainer:
             self.state.seconds += time.monotonic() - started
             started = time.monotonic()
             progress.step(self._done, self.state.mean_loss)
-            number = self._signal(stop)
-            if number or self._checkpoint_due():
+            if number := self._signal(stop):
+                self._save_and_leave(number)
+            if self._checkpoint_due():
                 self._save()
-            if number:
-                if not self.run.best.exists():  # in the first epoch, these weights are the best
-                    self._save_best()
-                self._leave(number)
 
     def _step(self, index: Tensor) -> Tensor:
         """Train one step. Return its summed loss and the number of elements in it, still on the device."""
@@ -287,6 +302,12 @@ class Trainer:
         signals = (signal.SIGINT, signal.SIGTERM)
         counts = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
         return next((int(s) for s, count in zip(signals, counts.tolist(), strict=True) if count), None)
+
+    def _save_and_leave(self, number: int) -> NoReturn:
+        self._save()
+        if not self.run.best.exists():  # in the first epoch, these weights are the best
+            self._save_best()
+        self._leave(number)
 
     def _leave(self, number: int) -> NoReturn:
         self.fabric.barrier()  # when a process ends, Fabric kills the first, which may still be saving

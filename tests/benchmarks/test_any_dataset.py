@@ -236,6 +236,10 @@ def test_masks_without_validation_need_a_split() -> None:
         (HeteroData(), "graph 0 is HeteroData, not"),
         (Batch.from_data_list(graphs()), "graph 0 is DataBatch, not"),
         (graphs(1), "a label for each of its 4 nodes, and y has 1"),
+        (
+            [graphs(1, y=lambda d, i: torch.randn(4))[0]] * 60,
+            "each graph has 4 nodes and as many labels: set data",
+        ),
         (graphs(**dict.fromkeys(("y", *MASKS.values()), lambda d, i: d.x[:, 0] > 0)), "nodes of many graphs"),
         (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5: an edge's node is not one of its 6"),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
@@ -274,6 +278,22 @@ def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
 def test_values_that_are_not_as_declared_are_named(changes: Any, overrides: list[str], words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
         load_memory(graphs(**changes), *(f"data.{key}" for key in overrides))
+
+
+@pytest.mark.parametrize(("task", "shape"), [("graph-regression", (60, 4)), ("node-regression", (240, 1))])
+def test_as_many_labels_as_nodes_are_what_the_user_says(task: str, shape: tuple[int, int]) -> None:
+    ours = [graphs(1, y=lambda d, i: torch.randn(4))[0] for _ in range(60)]
+    assert load_memory(ours, f"data.task={task}").graphs.y.shape == shape
+
+
+def test_a_path_names_a_yaml(tmp_path: Path) -> None:
+    torch.save(graphs(), tmp_path / "mine.pt")
+    (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
+    keys = [*SMALL, f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
+    (result,) = sstcast.benchmark(tmp_path / "mine.yaml", "gin", overrides=keys)
+    assert sstcast.benchmark(str(tmp_path / "mine.yaml"), "gin", overrides=keys) == [result]
+    with pytest.raises(SSTCastError, match="or your own YAML file"):
+        sstcast.benchmark(tmp_path / "mine.pt", "gin", overrides=keys)
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])
