@@ -17,6 +17,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import on_cells
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts
@@ -177,6 +178,8 @@ class Results:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
         if not path.exists() or fingerprint(path) != recipe["file"]:
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
-        forecasts = read_forecasts(path, *recipe["read_as"])
-        sst = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
+        forecasts, cells = read_forecasts(path, *recipe["read_as"]), Prepared.of(self.data).open()[1]
+        if forecasts.regridded:
+            forecasts = read_forecasts(path, *recipe["read_as"], regridder=Regridder.to(cells, self.data.box))
+        sst = on_cells(forecasts.sst, cells, self.data.box, path)[0]
         return sst.sel(lead=slice(self.data.horizon))

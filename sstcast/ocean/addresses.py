@@ -13,7 +13,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -29,8 +29,9 @@ from zarr.storage import ObjectStore
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.ocean.bounds import days_of
-from sstcast.ocean.fields import find_field
+from sstcast.ocean.fields import find_field, identified
 from sstcast.ocean.grid import crop
+from sstcast.ocean.positions import is_apart
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs
 
@@ -135,18 +136,26 @@ def day_states(data: DataConfig) -> xr.DataArray:
     """
     path = data.path
     dataset, group, store = _open(path)
-    field = find_field(dataset, path, variable=data.variable, units=data.units)
-    days, _ = days_of(field["time"], dataset, path)
-    cells = crop(field.isel(time=slice(1)), data.box, path)
-    name, axes, array = str(field.name), field.attrs["axes"], group[str(field.name)]
+    dataset, (name, axes) = identified(dataset, path, variable=data.variable, regular=data.grid is None)
+    array, time = group[name], dataset[name][axes["time"]]
+    days, _ = days_of(time, dataset, path)
     lengths = dict(zip(dataset[name].dims, array.shards or array.chunks, strict=True))
     dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
-    needed = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
-    for axis in ("lat", "lon"):
-        stored, of_region = (
-            (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axes[axis]], cells[axis])
-        )
-        needed[dims[axis]] = np.unique(np.flatnonzero(np.isin(stored, of_region)) // lengths[dims[axis]]).tolist()
+    needed: dict[Hashable, Any] = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
+    about = _about(array)
+    if is_apart(dataset, axes):  # any cell may be in the region
+        about += str(data.grid)
+    else:
+        field = find_field(dataset, path, variable=data.variable, units=data.units)
+        cells = crop(field.isel(time=slice(1)), data.box, path)
+        for axis in ("lat", "lon"):
+            stored, of_region = (
+                (degrees.values.astype(float) % 360).round(4) % 360
+                for degrees in (dataset[axes[axis]], cells[axis])
+            )
+            in_region = np.flatnonzero(np.isin(stored, of_region))
+            needed[dims[axis]] = np.unique(in_region // lengths[dims[axis]]).tolist()
+            about += str(cells[axis].values.tolist())
     chunks = list(itertools.product(*needed.values()))
     keys = [f"{name}/{array.metadata.encode_chunk_key(chunk)}" for chunk in chunks]
     with ThreadPoolExecutor(TOGETHER) as pool:
@@ -155,7 +164,6 @@ def day_states(data: DataConfig) -> xr.DataArray:
     of_time: dict[int, list[str]] = {number: [] for number in needed[dims["time"]]}
     for chunk, key, state in zip(chunks, keys, states, strict=True):
         of_time[chunk[along]].append(f"{key} {state}")
-    about = _about(array) + "".join(str(cells[axis].values.tolist()) for axis in ("lat", "lon"))
     length = lengths[dims["time"]]
     return xr.DataArray(
         [_hash(about, str(day_index % length), *of_time[day_index // length]) for day_index in range(len(days))],

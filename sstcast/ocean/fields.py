@@ -5,10 +5,10 @@ longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred, cfgrib
 """
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
-from sstcast.ocean.source_grid import located
+from sstcast.ocean.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart, located, straightened
 from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -61,16 +61,24 @@ COORDINATE_NAME = re.compile(
     rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
 )
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
-CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
-LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
-Regrid = Callable[[xr.Dataset, xr.DataArray, Mapping[str, str], Path], xr.DataArray]
+
+class Regrid(Protocol):
+    """Brings a field whose positions share their dimensions to a regular grid (see `regridding.Regridder`)."""
+
+    true_positions: bool
+
+    def regular(
+        self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
+    ) -> xr.DataArray: ...
+
+
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
 
@@ -116,8 +124,11 @@ def find_field(
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
-    dataset, (name, axes) = identified(dataset, path, dims, variable, layouts, is_sst, regular=regrid is None)
-    field, notes = dataset[name], []
+    true_positions = regrid is not None and regrid.true_positions
+    dataset, (name, axes) = identified(
+        dataset, path, dims, variable, layouts, is_sst, regrid is None, true_positions
+    )
+    field, notes, method = dataset[name], [], ""
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
@@ -127,8 +138,9 @@ def find_field(
             factor, offset = celsius(given, path, name)
             field = (field * np.float32(factor) + np.float32(offset)).assign_attrs(field.attrs, units="degC")
             units = "degC"
-        field = regrid(dataset, field, axes, path)
-        notes.append(field.attrs.pop("method"))
+        field = regrid.regular(dataset, field, axes, path)
+        method = str(field.attrs.pop("method"))
+        notes.append(method)
         axes = axes | {"lat": "lat", "lon": "lon"}
         dataset = xr.Dataset({name: field})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
@@ -171,7 +183,7 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
-    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
+    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes, regridded=method)
 
 
 def identified(
@@ -182,11 +194,12 @@ def identified(
     layouts: dict[Any, Layout] | None = None,
     is_sst: bool = True,
     regular: bool = True,
+    true_positions: bool = False,
 ) -> tuple[xr.Dataset, Layout]:
     """Return a dataset with its positions as coordinates, and the layout of the field in it.
 
-    Unless it must be `regular`, the field may be on no axes of latitude and longitude. Raises SSTCastError like
-    `find_field`.
+    Unless it must be `regular`, the field may be on no axes of latitude and longitude. If it has `true_positions`
+    beside nominal axes, these are preferred where wanted. Raises SSTCastError like `find_field`.
     """
     layouts = {} if layouts is None else layouts
     coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
@@ -199,49 +212,8 @@ def identified(
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
         name = choose(cf_dataset, path, dims, variable, is_sst, regular)
-        layouts[header] = name, _axes(cf_dataset[name], positions=not regular)
+        layouts[header] = name, _axes(cf_dataset[name], true_positions)
     return dataset, layouts[header]
-
-
-def straightened(dataset: xr.Dataset) -> xr.Dataset:
-    """Make axes of positions with two dimensions that vary along one of them, to a tenth of a cell.
-
-    A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and
-    so do those that a file has beside axes.
-    """
-    positions = dataset.cf.coordinates
-    for lat in positions.get("latitude", []):
-        for lon in positions.get("longitude", []):
-            dims = dataset[lat].dims
-            if len(dims) not in (2, 3) or dataset[lon].dims != dims:
-                continue
-            if any(dataset[name].dims == (dim,) for name in dataset.coords for dim in dims[-2:]):
-                continue
-            for rows, cols in (dims[-2:], dims[:-3:-1]):
-                axes = _along(dataset[lat], rows, cols), _along(dataset[lon], cols, rows)
-                if axes[0] is not None and axes[1] is not None:
-                    dataset = dataset.drop_vars([lat, lon]).assign_coords({lat: axes[0], lon: axes[1]})
-                    break
-    return dataset
-
-
-def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.DataArray | None:
-    """Return positions `(..., dim, other_dim)` as an axis along `dim`, or None if they change along the others."""
-    values = positions.transpose(dim, ..., other_dim).values.astype(float).reshape(positions.sizes[dim], -1)
-    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan  # masked on land
-    if len(values) < 2 or np.isnan(values).all(1).any():
-        return None
-    centres = np.nanmedian(values, axis=1)
-    apart = np.nanmax(abs((values - centres[:, None] + 180) % 360 - 180))
-    if not apart <= CENTRE_TOLERANCE * step(centres):
-        return None
-    return xr.DataArray(centres, dims=[dim], attrs=positions.attrs)
-
-
-def is_apart(dataset: xr.Dataset, axes: Mapping[str, str]) -> bool:
-    """Return whether positions share their dimensions, so that they are no axes of latitude and longitude."""
-    lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
-    return lat.ndim > 0 and lat.dims == lon.dims
 
 
 def choose(
@@ -292,10 +264,10 @@ def reason_not_sst(attributes: Mapping[str, Any]) -> str:
     return next(filter(OTHER.search, names), "")
 
 
-def _axes(field: xr.DataArray, positions: bool = False) -> dict[str, str]:
+def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     """Map each axis that can be identified to its coordinate, or to a dimension without coordinate.
 
-    With `positions`, true positions go before nominal axes.
+    `true_positions`, which share their dimensions, go before nominal axes where wanted.
     """
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
     axes: dict[str, str] = {}
@@ -312,7 +284,7 @@ def _axes(field: xr.DataArray, positions: bool = False) -> dict[str, str]:
                 if name != axes.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
             if candidates:
-                is_position = axis != "time" and positions
+                is_position = axis != "time" and true_positions
                 axes[axis] = min(
                     candidates,
                     key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),

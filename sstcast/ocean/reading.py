@@ -28,14 +28,14 @@ from sstcast.ocean.fields import (
     Layout,
     find_field,
     identified,
-    is_apart,
     is_leapless,
 )
 from sstcast.ocean.fill_values import mask_constant_cells
-from sstcast.ocean.grid import WHOLE, coarsen, crop, ocean_cells
+from sstcast.ocean.grid import coarsen, crop, ocean_cells
 from sstcast.ocean.objects import is_object, open_object
+from sstcast.ocean.positions import is_apart
 from sstcast.ocean.raw import is_raw_store, open_days
-from sstcast.ocean.regridding import Regridder
+from sstcast.ocean.regridding import WHOLE, Regridder
 from sstcast.ocean.source_grid import cells_of
 from sstcast.ocean.units import celsius
 from sstcast.ocean.weights import SourceGrid
@@ -138,6 +138,8 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
+    if method := parts[0].field.attrs["regridded"]:
+        title = f"{title}; regridded: {method}"
     kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
     sst = sst.drop_attrs().assign_attrs(title=title, **kept)
     sst.set_close(_closing(parts))

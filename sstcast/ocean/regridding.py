@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError, counted
+from sstcast.geo import Box, evenly_spaced
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
 from sstcast.ocean.source_grid import cells_of
@@ -24,6 +25,7 @@ from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, 
 from sstcast.storage.dataset_files import cached
 
 COARSER = 1.5  # targets of this many source cells' width or more are means of cells
+WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST = 0.5  # of the source's spacing
 SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
 MASK_DAYS = 366  # days of the first file, a few of which tell where the source has ocean
@@ -38,12 +40,14 @@ LAYOUT = 1  # version of the weights' file, part of its recipe
 class Regridder:
     """Brings fields to the regular cells `target`, of which a share `min_ocean` must be ocean.
 
-    `folder` keeps the weights; without it, they are made in each process.
+    Without `target`, these are cells about as wide as the source's own. `folder` keeps the weights; without it,
+    they are made in each process. With `true_positions`, nominal axes do not count.
     """
 
-    target: TargetGrid
-    min_ocean: float
+    target: TargetGrid | None = None
+    min_ocean: float = 0.5
     folder: Path | None = None
+    true_positions: bool = False
     made: dict[str, xr.Dataset] = field(default_factory=dict)
 
     @classmethod
@@ -55,9 +59,20 @@ class Regridder:
         if days.grid is None:
             return None
         folder = getattr(days, "directory", None)
-        return cls(target_of(days), days.box.min_ocean, None if folder is None else Path(folder) / "weights")
+        folder = None if folder is None else Path(folder) / "weights"
+        return cls(target_of(days), days.box.min_ocean, folder, true_positions=True)
 
-    def __call__(
+    @classmethod
+    def to(cls, cells: xr.Dataset, region: Region, folder: Path | None = None) -> "Regridder":
+        """Return how fields are brought to the cells of a run.
+
+        Raises SSTCastError if their rows are unevenly spaced.
+        """
+        if not evenly_spaced(cells["lat"]):
+            raise SSTCastError("data.region: has unevenly spaced rows, to which no other grid can be brought")
+        return cls(TargetGrid(Box.of(cells), cells.sizes["lat"], cells.sizes["lon"]), region.min_ocean, folder)
+
+    def regular(
         self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
     ) -> xr.DataArray:
         """Return `values` in degC, or of any other field, on the axes `lat` and `lon` of the target.
@@ -69,12 +84,17 @@ class Regridder:
         space = lat.dims
         values = values.drop_vars([name for name in values.coords if set(values[name].dims) & {*space}])
         values = values.transpose(..., *space)
+        if self.target is None:
+            spacing, region = proposed(cells_of(dataset, values, axes, path))
+            self.target = grid_of(region, spacing)
         key = _digest(lat.values, lon.values)
         if key not in self.made:  # the first file tells where the ocean is
             make = partial(self._make, dataset, values, axes, path)
             first_day = values[(0,) * (values.ndim - len(space))].notnull().values
             self.made[key] = make() if self.folder is None else self._kept(_digest(key, first_day), make)
-        stored, shape = self.made[key], (self.target.rows, self.target.cols)
+        stored = self.made[key]
+        assert self.target is not None
+        shape = self.target.rows, self.target.cols
         window, inside = _window(stored["cell"].values, dict(lat.sizes))
         values = values.isel(window)
         if not values.chunks:
@@ -103,6 +123,7 @@ class Regridder:
 
     def _kept(self, key: str, make: Any) -> xr.Dataset:
         assert self.folder is not None
+        assert self.target is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         recipe = {"layout": LAYOUT, "source": key, "min_ocean": self.min_ocean, "box": str(self.target.box)}
         recipe |= {"shape": [self.target.rows, self.target.cols]}
@@ -111,6 +132,7 @@ class Regridder:
 
     def _make(self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path) -> xr.Dataset:
         """Compute the weights of cells with values, and the least sum of weights that gives a target a value."""
+        assert self.target is not None
         LOG.info(f"{path}: computing the weights of a regular grid, once")
         source, space = cells_of(dataset, values, axes, path).near(self.target), dataset[axes["lat"]].dims
         if not source.index.size:
@@ -189,11 +211,16 @@ def proposed(source: SourceGrid) -> tuple[float, Region]:
 def target_of(days: FieldSource) -> TargetGrid:
     """Return the cells of `data.grid` degrees in the region. Raises SSTCastError if they do not fill it."""
     assert days.grid is not None
-    box = days.box.bounds
-    rows, cols = ((size / days.grid) for size in (box.north - box.south, box.width))
-    if max(abs(rows - round(rows)), abs(cols - round(cols))) > 0.01 or min(round(rows), round(cols)) < 2:
+    return grid_of(days.box, days.grid)
+
+
+def grid_of(region: Region, spacing: float) -> TargetGrid:
+    """Return the cells of a width in degrees in a region. Raises SSTCastError if they do not fill it."""
+    box = region.bounds
+    rows, cols = (size / spacing for size in (box.north - box.south, box.width))
+    if max(abs(rows - round(rows)), abs(cols - round(cols))) > WHOLE or min(round(rows), round(cols)) < 2:
         raise SSTCastError(
-            f"data.grid: cells of {days.grid:g} degrees do not fill data.region {box.yaml}; change one of the two"
+            f"data.grid: cells of {spacing:g} degrees do not fill data.region {box.yaml}; change one of the two"
         )
     return TargetGrid(box, round(rows), round(cols))
 

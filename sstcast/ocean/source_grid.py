@@ -3,20 +3,19 @@
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 
-import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError
+from sstcast.ocean.positions import LARGEST_DEGREES
 from sstcast.ocean.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
 
 REPEATED = 1e-6  # radians between a cell and one that repeats it
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 SEAM = 1.5  # of a cell, between the last column and the first one across a seam
-MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -60,7 +59,7 @@ def _fold(row: Array) -> Integers | None:
     cols = np.flatnonzero(valid)
     if cols.size < FEWEST_TO_FOLD:
         return None
-    distance, near = cKDTree(row[cols]).query(row[cols], k=8)
+    _, near = cKDTree(row[cols]).query(row[cols], k=8)
     far = abs(near - np.arange(cols.size)[:, None])
     far = (far > 3) & (far < cols.size - 3)
     has_partner = far.any(1)
@@ -149,35 +148,6 @@ def of_nodes(lat: Array, lon: Array, faces: Integers | None) -> SourceGrid:
     return SourceGrid(np.arange(lat.size), centres, centres[triangles], triangles, triangles)
 
 
-def located(dataset: xr.Dataset) -> xr.Dataset:
-    """Add positions with two dimensions to a dataset on a projection or a rotated pole that has none.
-
-    They are computed from its grid mapping (CF conventions, appendix F).
-    """
-    mappings = [name for name, variable in dataset.variables.items() if variable.attrs.keys() & {*MAPPINGS}]
-    axes = {
-        dataset[name].attrs.get("standard_name", ""): str(name)
-        for name in dataset.coords
-        if dataset[name].ndim == 1
-    }
-    pairs = (("projection_x_coordinate", "projection_y_coordinate"), ("grid_longitude", "grid_latitude"))
-    pair = next(((axes[x], axes[y]) for x, y in pairs if x in axes and y in axes), None)
-    if pair is None or len(mappings) != 1 or {"latitude", "longitude"} <= set(dataset.cf.coordinates):
-        return dataset
-    from pyproj import CRS, Transformer  # here, because few sources need it
-
-    x, y = (dataset[name] for name in pair)
-    mapping = CRS.from_cf(dataset[mappings[0]].attrs)
-    scale = 1000.0 if str(x.attrs.get("units", "")).strip().lower() in ("km", "kilometer", "kilometre") else 1.0
-    to_degrees = Transformer.from_crs(mapping, mapping.source_crs or mapping.geodetic_crs, always_xy=True)
-    lon, lat = to_degrees.transform(*(values * scale for values in np.meshgrid(x.values, y.values)))
-    dims = (*y.dims, *x.dims)
-    return dataset.assign_coords(
-        latitude=(dims, lat, {"standard_name": "latitude", "units": "degrees_north"}),
-        longitude=(dims, lon, {"standard_name": "longitude", "units": "degrees_east"}),
-    )
-
-
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> SourceGrid:
     """Return the cells of a field whose positions share one or two dimensions.
 
@@ -199,7 +169,7 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
 
 def _degrees(positions: xr.DataArray) -> Array:
     values = positions.values.astype(float)
-    values[~(abs(values) <= 720)] = np.nan
+    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan
     return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
 
 

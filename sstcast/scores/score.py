@@ -28,6 +28,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.regrid import on_cells
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -135,6 +136,8 @@ def _score(
     observations: PointObservations | None,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
+    if forecasts.regridded:  # now to the cells of the truth
+        forecasts = read_forecasts(path, *recipe["read_as"], regridder=Regridder.to(anomalies, data.box))
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
