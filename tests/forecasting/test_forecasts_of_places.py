@@ -61,7 +61,7 @@ def forecasted(made: Run, file: Path, tmp_path_factory: pytest.TempPathFactory) 
     assert new
     assert lines[-3:] == [
         "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
-        "park: 100% of its area are in 16 ocean cells",
+        "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east",
         f"{path.with_name('f-mine.csv')}: 3 places",
     ]
     return xr.load_dataset(path).assign_attrs(table=str(path.with_name("f-mine.csv")))
