@@ -40,6 +40,7 @@ COLUMNS = {  # of the table; levels are added to the last three
     "place_share_probability": "probability_of_share_",
 }
 ROUNDING_SHARE = 1e-6
+HEADER = "place,kind,lat,lon,init_time,lead,valid_time,"  # the first columns of the table
 TABLE_DECIMALS = 4  # of numbers in the table
 
 
@@ -156,7 +157,7 @@ def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
     absent = rows["sst"].isna()
     rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
     rows = rows[~absent | ~rows["place"].duplicated()]
-    first = ["place", "kind", "lat", "lon", "init_time", "lead", "valid_time"]
+    first = HEADER.strip(",").split(",")
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
     rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
     return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]

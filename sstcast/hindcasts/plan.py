@@ -20,6 +20,7 @@ from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
+from sstcast.storage.artefacts import check_own
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -267,6 +268,8 @@ class Plan:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
+        self.hindcast.check_own()
+        check_own(self.hindcast.csv, "rename it, or name another --out", "system,model,")
         names = [system.name for system in self.scored]
         for system in self.scored:
             if names.count(system.name) > 1:

@@ -91,6 +91,7 @@ def score(
         raise SSTCastError(
             f"--out {scored.folder}: is a file, a run's folder, or inside {path}; name another folder"
         )
+    scored.check_own()
     forecasts = read_forecasts(path, variable, units)
     file_leads = forecasts.sst["lead"].values
     horizons = [int(file_leads[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]

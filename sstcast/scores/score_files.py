@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
+from sstcast.storage.artefacts import RECIPE, as_text, check_intact, check_own, is_up_to_date, write_json
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
@@ -55,6 +55,11 @@ class ScoreFiles:
             metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
             return metrics if metrics.keys() >= METRICS_KEYS else None
         return None
+
+    def check_own(self) -> None:
+        """Raise SSTCastError if the folder holds files of these names that sstcast did not write."""
+        for path in (self.metrics, self.tables, self.report):
+            check_own(path, "rename it, or name another --out")
 
     def read(self) -> dict[str, Any]:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""

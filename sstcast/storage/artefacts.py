@@ -35,6 +35,7 @@ LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the
 DISK_FULL = "no space left on the disk; free some and re-run the command"
 URL = re.compile(r"[a-z][a-z0-9+.-]+://|(https?|s3|gs):/")  # pathlib drops the second slash
 NOTED = (".zarr", ".nc", ".json")
+MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
 # In distributed training, for which WORLD_SIZE is set, only the first process prints.
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
 
@@ -290,6 +291,22 @@ def is_intact(path: Path) -> bool:
         return False
     _write_note(path, _note(path, note[RECIPE]))
     return True
+
+
+def check_own(path: Path, remedy: str, *headers: str) -> None:
+    """Raise SSTCastError, ending in `remedy`, if a file exists that sstcast did not write.
+
+    Its own files have a recipe or a note, and its CSV files a first line that begins with one of the `headers`.
+    """
+    if not path.exists():
+        return
+    if headers:
+        with path.open("rb") as file:
+            own = file.readline(MAX_HEADER_BYTES).startswith(tuple(header.encode() for header in headers))
+    else:
+        own = _read_note(path) is not None or read_recipe(path) is not None
+    if not own:
+        raise SSTCastError(f"{path}: exists and is not a file of sstcast; {remedy}")
 
 
 def check_intact(path: Path, remedy: str) -> None:

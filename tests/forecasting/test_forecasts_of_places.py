@@ -340,6 +340,16 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     fails([f"{path}: park: only ", "ocean cells of the region"], *options, path)
     fails(["--share none: give per cent"], *options, file, "--share", "none")
     fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
+    (own := out.with_name("b-mine.csv")).write_text("station,depth\nA,5\n")
+    fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, file)
+    assert own.read_text() == "station,depth\nA,5\n"
+    fails(
+        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+    )
+    own.write_text("place,lat,lon\nA,5,6\n")
+    fails(
+        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+    )
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
     assert parse_shares("100") == (100,)

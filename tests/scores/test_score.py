@@ -238,6 +238,17 @@ def test_no_forecast_may_be_of_something_else(
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
 
+def test_files_of_others_are_not_replaced(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    path = write(sparse.isel(init_time=slice(10, 14), lead=slice(3)), tmp_path / "own.nc")
+    own = tmp_path / "own.nc-scores" / "scores.nc"
+    own.parent.mkdir()
+    sparse[["lead"]].to_netcdf(own, engine="netcdf4")
+    before = own.read_bytes()
+    with pytest.raises(SSTCastError, match=r"own.nc-scores/scores.nc: exists and is not a file of sstcast"):
+        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"))
+    assert own.read_bytes() == before
+
+
 def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     later = sparse.assign_coords(init_time=sparse["init_time"] + np.timedelta64(3650, "D"))
     path, elsewhere = (
