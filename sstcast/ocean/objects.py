@@ -14,7 +14,7 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.storage.artefacts import Address, fingerprint
+from sstcast.storage.artefacts import Address, change_times, fingerprint
 
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
@@ -37,6 +37,11 @@ def state(path: Path) -> str:
     if is_object(path):
         return tokenize(_held[str(path)]) if is_there(path) else ""
     return fingerprint(path)
+
+
+def changes(path: Path) -> str:
+    """Return the times at which the files of a source changed, "" for a URL or an object (see `change_times`)."""
+    return "" if is_object(path) or isinstance(path, Address) else change_times(path)
 
 
 def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
