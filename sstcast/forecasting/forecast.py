@@ -32,6 +32,7 @@ from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heat_stress import MMM, MonthlyYears
 from sstcast.ocean.heatwave_record import series_of_places
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.ocean.objects import check_by_name
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
@@ -234,6 +235,7 @@ class LoadedRun:
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        check_by_name(predictors)
         of_run = self.data.predictors
         if extra := [name for name in predictors if name not in of_run]:
             raise SSTCastError(

@@ -44,13 +44,16 @@ HEADER = "place,kind,lat,lon,init_time,lead,valid_time,"  # the first columns of
 TABLE_DECIMALS = 4  # of numbers in the table
 
 
-def parse_shares(text: str) -> tuple[float, ...]:
-    """Read shares in per cent, separated by commas. Raises SSTCastError if they are not between 0 and 100."""
+def parse_shares(text: str | float | Sequence[float]) -> tuple[float, ...]:
+    """Read shares in per cent, separated by commas; in Python also numbers.
+
+    Raises SSTCastError if they are not between 0 and 100.
+    """
     try:
-        shares = sorted({float(part) for part in text.split(",")})
+        shares = sorted({float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))})
         if not all(0 < share <= 100 for share in shares):
             raise ValueError
-    except ValueError:
+    except (TypeError, ValueError):
         raise SSTCastError(f"--share {text}: give per cent of an area, for instance 10,25,50") from None
     return tuple(shares)
 

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
@@ -70,6 +72,7 @@ class Protocol:
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
         """Parse years such as `1997:2016`. Raises SSTCastError if they are invalid or fewer than a fold has."""
+        years = years if isinstance(years, str) else ":".join(map(str, np.ravel(years)))  # from Python
         match = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
         first, last = map(int, match.groups()) if match else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:

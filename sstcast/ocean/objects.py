@@ -5,6 +5,7 @@ keys the stores. The object that stands for it may grow or be opened again: as f
 of its days then decide. A process that holds no object, such as a command, goes on from the prepared stores.
 """
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,12 @@ def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
     source = source or f"{OBJECT_PREFIX}{tokenize(data)}"
     _held[source] = data
     return source
+
+
+def check_by_name(predictors: Any) -> None:
+    """Raise SSTCastError unless values of predictors are given by name."""
+    if not isinstance(predictors, Mapping):
+        raise SSTCastError(f"predictors: is a {type(predictors).__name__}; give a mapping from names to values")
 
 
 def name_of(source: Any) -> str:

@@ -52,8 +52,17 @@ def packaged(relative: str) -> Path:
     return in_package if in_package.exists() else PACKAGE.parent / relative
 
 
+def _check_no_nul(path: os.PathLike[str] | str) -> None:
+    if "\0" in os.fspath(path):
+        raise SSTCastError(f"{path}: holds a NUL, which no path can; check it")
+
+
 def expand_user(path: os.PathLike[str] | str) -> Path:
-    """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
+    """Expand a leading `~` or `~user` in a path, unless the user does not exist.
+
+    Raises SSTCastError if the path holds a NUL, which no name of a file can.
+    """
+    _check_no_nul(path)
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
 
@@ -66,7 +75,11 @@ class Address(PosixPath):
 
 
 def path_of(source: str) -> Path:
-    """Return the path of a source of days, which is an `Address` if the source is a URL."""
+    """Return the path of a source of days, which is an `Address` if the source is a URL.
+
+    Raises SSTCastError if it holds a NUL.
+    """
+    _check_no_nul(source)
     return Address(source) if URL.match(source) else Path(source)
 
 

@@ -353,7 +353,9 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
     assert parse_shares("100") == (100,)
-    for wrong in ("0", "101", "", "10;20"):
+    assert parse_shares(10.0) == (10,)
+    assert parse_shares([50, 10]) == (10, 50)
+    for wrong in ("0", "101", "", "10;20", None, 0.0, ["a"]):
         with pytest.raises(SSTCastError, match="--share"):
             parse_shares(wrong)
 
