@@ -178,10 +178,13 @@ def hindcast(
     """
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
+    from sstcast.ocean.objects import check_by_name
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [trainable(config, overrides, source) for config in configs]
+    if predictors:
+        check_by_name(predictors)
     for number, system in enumerate(systems if predictors else ()):
         own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
         systems[number] = as_config(system, predictors=own)

@@ -105,7 +105,7 @@ def outlines(places: Places, box: Box) -> dict[str, list[Any]]:
                 np.array(ring.coords) for polygon in polygons for ring in (polygon.exterior, *polygon.interiors)
             ]
         for ring in rings:
-            middle = ring[:, 0].mean()
+            middle = (ring[:, 0].min() + ring[:, 0].max()) / 2
             shift = box.eastward(middle, near=(360 - box.width) / 2) - middle
             columns["x"].append((ring[:, 0] + shift).round(4).tolist())
             columns["y"].append(ring[:, 1].round(4).tolist())
@@ -118,7 +118,8 @@ def draw_outlines(figure: Figure, metrics: dict[str, Any]) -> None:
         return
     places = Places.from_geojson(json.dumps(metrics[OUTLINES]))
     west, south, east, north = shapely.total_bounds([place.geometry for place in places.places])
-    box = Box(west - 1, east + 1, south - 1, north + 1)
+    margin = min(1, (360 - (east - west)) / 2)
+    box = Box(west - margin, east + margin, south - 1, north + 1)
     drawn = outlines(places, box)
     lines = [
         shapely.LineString(np.column_stack([np.subtract(x, box.centre), y]))

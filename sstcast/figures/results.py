@@ -175,7 +175,7 @@ class Results:
     @cached_property
     def _of_file(self) -> xr.DataArray:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
-        if not path.exists() or fingerprint(path) != recipe["file"]:
+        if not path.exists() or fingerprint(path) != recipe["file"] or not self.scored.are_of(path):
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         forecasts = read_forecasts(path, *recipe["read_as"])
         sst = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]

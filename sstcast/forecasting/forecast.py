@@ -20,7 +20,7 @@ from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
 from sstcast.forecasting.place_events import with_place_events
-from sstcast.forecasting.places import SHARES, with_places, write_table
+from sstcast.forecasting.places import HEADER, SHARES, with_places, write_table
 from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
@@ -32,6 +32,7 @@ from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heat_stress import MMM, MonthlyYears
 from sstcast.ocean.heatwave_record import series_of_places
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.ocean.objects import check_by_name
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
@@ -47,7 +48,7 @@ from sstcast.ocean.terciles import terciles_of
 from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -82,8 +83,9 @@ def forecast(
     file are unusable, or the source lacks days of the history.
     """
     day = read_date(date)
+    asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
-        _check_out(out)
+        _check_out(out, asked)
     run = Run.open(folder)
     days = continued(run, days)
     options = days.given
@@ -104,14 +106,13 @@ def forecast(
             check_source(data)
             update_predictors(data)
         loaded = LoadedRun(run.folder, data)
-        asked = None if places is None else Asked(places, tuple(shares))
         if out is None:
             source = options.get("source")
             name_suffix = "".join(
                 f"-{part}" for part in (source and Path(source).stem, options.get("region")) if part
             )
             out = run.folder / f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-            _check_out(out)
+            _check_out(out, asked)
         if short_period := short_base_period(*data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
         if is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
@@ -139,10 +140,14 @@ class Asked(NamedTuple):
         """What the forecast of the places depends on."""
         return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
 
+    def table(self, forecast: Path) -> Path:
+        """The table of the places beside a forecast's file."""
+        return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
+
 
 def _tabulate(forecast: Path, asked: Asked) -> None:
     """Write the table of the places in a forecast's file beside it."""
-    table = forecast.with_name(f"{forecast.stem}-{asked.places.path.stem}.csv")
+    table = asked.table(forecast)
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
         write_table(opened.load(), table)
     LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
@@ -178,12 +183,17 @@ def read_date(text: str) -> dt.date | None:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
 
 
-def _check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`. Only forecasts may be overwritten."""
+def _check_out(path: Path, asked: Asked | None) -> None:
+    """Raise SSTCastError unless a forecast may be written to `path`, and its table of places beside it.
+
+    Only forecasts and their tables may be overwritten.
+    """
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
+    if asked is not None:
+        check_own(asked.table(path), "rename it, or name another --out", HEADER)
 
 
 class LoadedRun:
@@ -225,6 +235,7 @@ class LoadedRun:
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        check_by_name(predictors)
         of_run = self.data.predictors
         if extra := [name for name in predictors if name not in of_run]:
             raise SSTCastError(

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
@@ -20,6 +22,7 @@ from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
+from sstcast.storage.artefacts import check_own
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -69,6 +72,7 @@ class Protocol:
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
         """Parse years such as `1997:2016`. Raises SSTCastError if they are invalid or fewer than a fold has."""
+        years = years if isinstance(years, str) else ":".join(map(str, np.ravel(years)))  # from Python
         match = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
         first, last = map(int, match.groups()) if match else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:
@@ -267,6 +271,8 @@ class Plan:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
+        self.hindcast.check_own()
+        check_own(self.hindcast.csv, "rename it, or name another --out", "system,model,")
         names = [system.name for system in self.scored]
         for system in self.scored:
             if names.count(system.name) > 1:

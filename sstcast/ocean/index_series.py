@@ -14,6 +14,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, area_weights
 from sstcast.ocean.fields import dates
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
+from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 MISSING_VALUES = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
 GIVE = "give a CSV of dates and values, a table with months in columns, or NetCDF (docs/predictors.md)"
@@ -47,6 +48,8 @@ def by_span(values: pd.Series, config: PredictorConfig, where: str) -> xr.DataAr
     days = pd.DatetimeIndex(values.index)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
+    if (wrong := days[(days.year < FIRST_YEAR) | (days.year > LAST_YEAR)]).size:
+        raise SSTCastError(f"{where}: has a value of the year {wrong[0].year}; mend or leave out this line")
     median_step = float(np.median(np.diff(days.values)) / np.timedelta64(1, "D")) if len(days) > 1 else 31.0
     every = "day" if median_step == MEDIAN_DAY else "month" if SHORTEST_MONTH <= median_step <= 31 else ""
     months = days.to_period("M")

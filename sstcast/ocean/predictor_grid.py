@@ -178,8 +178,9 @@ class GridPredictor(StoredPredictor):
         texts = self.units, self._digest(*self.span(first, last)), str(self.open_statistics().attrs["digest"])
         return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
-    def compare(self) -> tuple[str, bool]:
-        store, span = self.open(), slice(*map(str, self.span(*self.data.splits.whole)))
+    def compare(self, whole: bool = False) -> tuple[str, bool]:
+        store = self.open()
+        span = slice(None) if whole else slice(*map(str, self.span(*self.data.splits.whole)))
         with self._read(store) as values:
             now = digests(values.sel({self.AXIS: span})).compute()
             then = store["digest"].sel({self.AXIS: span})

@@ -76,7 +76,7 @@ class StaticPredictor(GridPredictor):
     def digest(self, first: dt.date, last: dt.date) -> str:
         return hashlib.sha256(f"{self.units}\n{digest_of(self.open()[['value']])}".encode()).hexdigest()
 
-    def compare(self) -> tuple[str, bool]:
+    def compare(self, whole: bool = False) -> tuple[str, bool]:
         store = self.open()
         now = self._field(store)
         return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])

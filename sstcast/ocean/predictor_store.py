@@ -16,8 +16,17 @@ from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.ocean.addresses import Unreachable, metadata_digest
-from sstcast.ocean.objects import is_object, is_there, state
-from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, noted, read_recipe
+from sstcast.ocean.objects import changes, is_object, is_there, state
+from sstcast.storage.artefacts import (
+    Address,
+    as_text,
+    clear_leftovers,
+    is_up_to_date,
+    note_source,
+    noted,
+    noted_source,
+    read_recipe,
+)
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.stores import open_written
@@ -95,9 +104,24 @@ class StoredPredictor(ABC):
         recipe |= {"layout": LAYOUT, "files": self.source_state()} | self.recipe(cube)
         clear_leftovers(self.path)
         absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()
-        if absent or is_up_to_date(self.path, recipe):
+        times = changes(self.config.path)
+        if absent or (is_up_to_date(self.path, recipe) and self._agrees()):
             return False
         self.write(cube, recipe)
+        note_source(self.path, times)
+        return True
+
+    def _agrees(self) -> bool:
+        """Return whether the store holds the values of a source whose files have the size and time that it tells.
+
+        Only if they have changed since, as in a copy, is the source read.
+        """
+        times = changes(self.config.path)
+        if times == noted_source(self.path)[0] or not is_there(self.config.path):
+            return True
+        if self.compare(whole=True) != (self.units, True):
+            return False
+        note_source(self.path, times)
         return True
 
     def source_state(self) -> str:
@@ -125,8 +149,11 @@ class StoredPredictor(ABC):
         """Hash the units and all that the days from `first` to `last` know."""
 
     @abstractmethod
-    def compare(self) -> tuple[str, bool]:
-        """Return the units of the source now, and whether the days of the splits know the same from it."""
+    def compare(self, whole: bool = False) -> tuple[str, bool]:
+        """Return the units of the source now, and whether the days of the splits know the same from it.
+
+        With `whole`, compare all values instead.
+        """
 
     @abstractmethod
     def missing(self, known: xr.DataArray) -> str:
@@ -143,7 +170,7 @@ class StoredPredictor(ABC):
         """
         made, path = read_recipe(self.path) or {}, self.config.path
         try:
-            if not is_there(path) or made.get("files") == self.source_state():
+            if not is_there(path) or (made.get("files") == self.source_state() and self._agrees()):
                 return ""
             units, is_same = self.compare()
         except Unreachable as error:

@@ -29,7 +29,15 @@ from sstcast.ocean.heatwave_events import find_events
 from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.reports.images import write_page
 from sstcast.runs import Run
-from sstcast.storage.artefacts import fingerprint, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import (
+    changed_after,
+    check_intact,
+    fingerprint,
+    is_intact,
+    is_up_to_date,
+    locked,
+    read_recipe,
+)
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 MAX_PAGE_MB = 20.0  # default limit of the size of a page in MB
@@ -112,7 +120,7 @@ def write_forecast_page(
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
     with locked(page):
-        if is_up_to_date(page, recipe):
+        if is_up_to_date(page, recipe) and (is_intact(file, strictly=True) or not changed_after(file, page)):
             return page, False
         if page.exists() and "forecast" not in (read_recipe(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
@@ -129,11 +137,14 @@ def write_forecast_page(
 
 
 def newest_forecast(run: Run) -> Path:
-    """Return the newest forecast file of a run. Raises SSTCastError if there is none."""
+    """Return the newest forecast file of a run. Raises SSTCastError if there is none, or it
+    has changed since it was made.
+    """
     files = forecasts_in(run.folder / "forecasts") | forecasts_in(run.folder)
     if not files:
         raise SSTCastError(f"{run.folder}: no forecast yet; run `sstcast forecast {run.folder}` first")
-    return files[max(files)]
+    check_intact(newest := files[max(files)], "restore it as it was made, or delete it")
+    return newest
 
 
 def forecasts_in(folder: Path) -> dict[dt.date, Path]:

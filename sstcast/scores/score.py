@@ -38,7 +38,7 @@ from sstcast.scores.significance import spacing
 from sstcast.scores.statistics import Statistics, join
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import System, baselines, forecast_block
-from sstcast.storage.artefacts import fingerprint, locked
+from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
 
@@ -95,6 +95,8 @@ def score(
         raise SSTCastError(
             f"--out {scored.folder}: is a file, a run's folder, or inside {path}; name another folder"
         )
+    scored.check_own()
+    times = change_times(path)
     forecasts = read_forecasts(path, variable, units)
     file_leads = forecasts.sst["lead"].values
     horizons = [int(file_leads[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
@@ -120,10 +122,13 @@ def score(
         **({} if observations is None else {"observations": observations.recipe}),
     }
     with locked(scored.folder):
-        if (metrics := scored.known(recipe)) is not None:
+        if (metrics := scored.known(recipe)) is not None and scored.are_of(path):
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
-        return _score(forecasts, data, against, scored, recipe, observations), scored, True
+        content = digest(path)
+        metrics = _score(forecasts, data, against, scored, recipe, observations)
+        note_source(scored.metrics, times, content)
+        return metrics, scored, True
 
 
 def _score(

@@ -10,6 +10,7 @@ adds a checksum of the metadata. So a lost or damaged file raises an error inste
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ CODECS = frozenset(
     ]
 )
 
+MAX_CHUNK_BYTES = 2**32  # decoded
 ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
@@ -99,9 +101,19 @@ def _digest(metadata: Any) -> str:
     return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
 
 
+def chunk_bytes(array: Any) -> int:
+    """Return the decoded size of a chunk or shard of a Zarr array."""
+    return math.prod(array.shards or array.chunks) * int(array.dtype.itemsize)
+
+
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
-    """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`."""
+    """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`.
+
+    Chunks that are empty, or larger than the memory of most computers, are an error as well.
+    """
     for name, array in arrays:
+        if min(sizes := array.shards or array.chunks, default=1) < 1 or chunk_bytes(array) > MAX_CHUNK_BYTES:
+            raise ValueError(f"{name}: chunks of {' x '.join(map(str, sizes))} values are no size to read")
         metadata = array.metadata.to_dict()
         codecs = [metadata.get("compressor"), *(metadata.get("filters") or ()), *metadata.get("codecs", ())]
         while codecs:

@@ -1,6 +1,7 @@
 """What is known of a field on a day, against plain NumPy, and how it comes to the cells of a run."""
 
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,43 @@ def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path
     data["u10"].attrs["units"] = "knots"
     data.to_netcdf(path)
     assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
+
+
+@pytest.mark.parametrize("kind", ["grid", "index", "static"])
+def test_values_in_a_file_of_the_same_size_and_time_are_compared_once(
+    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also those after the days of the splits, which forecasts read."""
+    path, data = tmp_path / "wind.nc", wind(days=pd.date_range("2001-01-01", "2005-01-31"))
+    if kind == "index":
+        data = data.mean(("lat", "lon"), keep_attrs=True)
+    if kind == "static":
+        data = data.isel(time=0, drop=True)
+    data.to_netcdf(path)
+    stored, prepared = predictor(tmp_path, sst_file, path, kind=kind)
+    state, cube = path.stat(), prepared.open_cube()
+    before = stored.open().load()
+    read: list[bool] = []
+    compare = type(stored).compare
+    monkeypatch.setattr(
+        type(stored), "compare", lambda self, whole=False: read.append(whole) or compare(self, whole)
+    )
+
+    def replace(values: xr.Dataset) -> None:
+        values.to_netcdf(path)
+        assert path.stat().st_size == state.st_size
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    replace(data)
+    assert not stored.changed()
+    assert not stored.prepare(cube)
+    assert read == [True]
+    data["u10"][-1] += 1
+    replace(data)
+    assert bool(stored.changed()) == (kind == "static")
+    assert stored.prepare(cube)
+    assert not stored.open().equals(before)
+    assert not stored.prepare(cube)
 
 
 def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:

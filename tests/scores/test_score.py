@@ -1,6 +1,7 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
 import operator
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import complete_forecasts, data_of, score
 
 EVERY = 7
+BOX_TEXT = "170,173,-12,-10"
 REGION = Region(lon=(170, 173), lat=(-12, -10))
 
 
@@ -241,6 +243,40 @@ def test_no_forecast_may_be_of_something_else(
         score(path, FieldSource(source=sst_file, region="170,173,-12,-10"))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
+
+
+def test_other_forecasts_of_the_same_size_and_time_are_scored_again(
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    some, truth = (
+        sparse.isel(init_time=slice(10, 14), lead=slice(3)),
+        FieldSource(source=sst_file, region=BOX_TEXT),
+    )
+    path = write(some, tmp_path / "a.nc")
+    state = path.stat()
+    first, scored, _ = score(path, truth)
+    for change, new in ((0, False), (1, True), (1, False)):
+        write(some + change, path)
+        assert path.stat().st_size == state.st_size
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        if new:
+            with pytest.raises(SSTCastError, match="has changed since it was scored"):
+                _ = Results(scored.folder)._of_file
+        found, _, made = score(path, truth)
+        assert made == new
+        assert (found["scores"]["model"] == first["scores"]["model"]) == (change == 0)
+    assert Results(scored.folder)._of_file.sizes["lead"] == 3
+
+
+def test_files_of_others_are_not_replaced(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    path = write(sparse.isel(init_time=slice(10, 14), lead=slice(3)), tmp_path / "own.nc")
+    own = tmp_path / "own.nc-scores" / "scores.nc"
+    own.parent.mkdir()
+    sparse[["lead"]].to_netcdf(own, engine="netcdf4")
+    before = own.read_bytes()
+    with pytest.raises(SSTCastError, match=r"own.nc-scores/scores.nc: exists and is not a file of sstcast"):
+        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"))
+    assert own.read_bytes() == before
 
 
 def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
