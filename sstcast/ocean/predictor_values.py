@@ -1,0 +1,69 @@
+"""Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
+BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
+NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 8) for decimals in range(digits)]  # 9.99, 999
+MARKS = np.unique(np.array([*NINES, 32767, 32768, 2**31], np.float32))  # missing values, of either sign
+
+Limits = tuple[float, float]
+
+
+def may_be_missing(values: ArrayLike) -> NDArray[np.bool_]:
+    """Return which `values` are numbers that mark missing ones in many files, among others that may be none."""
+    with np.errstate(over="ignore"):
+        size = np.abs(np.asarray(values).astype(np.float32))
+    return (MARKS[np.searchsorted(MARKS, size).clip(max=len(MARKS) - 1)] == size) | (size > BEYOND)
+
+
+def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> NDArray[np.bool_]:
+    """Return which `values` mark missing ones: they may, and lie farther from all others than these differ.
+
+    So 999.9 hPa among 990..1030 is a value. `usual` are the least and the largest of the others, by default those
+    of `values`. Without others, all that may be missing are.
+    """
+    candidates = may_be_missing(values)
+    if not candidates.any():
+        return candidates
+    low, high = usual or extremes(values[None])[0, 2:]
+    width = high - low
+    with np.errstate(invalid="ignore"):  # NaN without others
+        return candidates & ~((values >= low - width) & (values <= high + width))
+
+
+def limits(base: NDArray[np.floating]) -> Limits:
+    """Return the least and the largest plausible value, given those of the base period.
+
+    They are 100 times the 5-95 % range beyond it, or 100 times the whole range if that is 0. A value on at least
+    half of the days, as the 0 of rain, does not count. If all are equal, any value is plausible.
+    """
+    known = base[np.isfinite(base)].astype(float)
+    known = known[~marks_missing(known)]
+    if not known.size or (low := known.min()) == (high := known.max()):
+        return -np.inf, np.inf
+    varied = known[known != np.median(known)]
+    fifth, last = np.percentile(varied, [5, 95])
+    margin = FACTOR * ((last - fifth) or (high - low))
+    return float(fifth - margin), float(last + margin)
+
+
+def extremes(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the least and largest value of each part of `values [n, ...]`, and those without what may be missing.
+
+    The result is `[n, 4]`, NaN for a part without values.
+    """
+    flat = values.reshape(len(values), -1)
+    ends = np.stack([np.fmin.reduce(flat, 1), np.fmax.reduce(flat, 1)], 1).astype(float)
+    usual = ends.copy()
+    for number in np.flatnonzero(may_be_missing(ends).any(1)):
+        others = np.where(may_be_missing(flat[number]), np.nan, flat[number])
+        usual[number] = np.fmin.reduce(others), np.fmax.reduce(others)
+    return np.hstack([ends, usual])
+
+
+def implausible(values: NDArray[np.floating], usual: Limits, plausible: Limits) -> NDArray[np.bool_]:
+    """Return which `values` mark missing ones (see `marks_missing`) or are outside `plausible` (see `limits`)."""
+    with np.errstate(invalid="ignore"):
+        return marks_missing(values, usual) | (values < plausible[0]) | (values > plausible[1])
