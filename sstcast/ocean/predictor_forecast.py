@@ -23,6 +23,7 @@ from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.predictor_grid import DAY, GridPredictor
 from sstcast.ocean.predictor_store import Days, newest_known
 from sstcast.ocean.reading import open_daily
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.artefacts import path_of
 
 AHEAD = "ahead"  # dimension of what is known: the days after the initial date
@@ -38,14 +39,14 @@ class ForecastPredictor(GridPredictor):
         return super().recipe(cube) | {"perfect": self.config.perfect}
 
     @contextmanager
-    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[xr.DataArray]:
+    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
         days = self.config.model_copy(update={"source": source or self.config.source})
         with self.naming_keys():
             if self.config.perfect:
                 with open_daily(days) as field:
                     valid = field["time"].values
                     field = field.rename(time="init_time").assign_coords(init_time=valid - DAY)
-                    yield self.on_cells(field.expand_dims(lead=[1], axis=1), cells)
+                    yield self.on_cells(field.expand_dims(lead=[1], axis=1), cells), read_by(field, cells)
                 return
             try:
                 path = path_of(days.source) if source else days.path
@@ -56,7 +57,7 @@ class ForecastPredictor(GridPredictor):
                 told = "as perfect forecasts, which nobody has, analyses need perfect: true"
                 raise SSTCastError(f"{error}; {told}") from error
             mean = field.mean("member", keep_attrs=True).transpose("init_time", "lead", "lat", "lon")
-            yield self.on_cells(mean, cells)
+            yield self.on_cells(mean, cells), read_by(field.transpose("init_time", ...), cells)
 
     def valid_days(self, values: xr.DataArray) -> Days:
         issues, leads = values["init_time"].values, values["lead"].values.astype("timedelta64[D]")

@@ -1,6 +1,7 @@
 """Predictors of `kind: grid`, a daily field of past values on the cells of a run.
 
-    predictor-NAME-HASH.zarr                             value(time, lat, lon), NaN on land; digest, cells(time)
+    predictor-NAME-HASH.zarr                             value(time, lat, lon), NaN on land; digest, cells(time);
+                                                         extremes(time, extreme) of the source on these cells
     predictor-NAME-HASH.FROM-TO-DELAY.statistics.zarr    terms(term, lat, lon), deviation
 
 The second store is of the base period. It is made from the values that are known at its end.
@@ -10,12 +11,14 @@ import datetime as dt
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
@@ -24,8 +27,9 @@ from sstcast.ocean.by_day import by_day
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.objects import hold, release
 from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, StoredPredictor, newest_known, scale_of
+from sstcast.ocean.predictor_values import Limits, check_values, extremes, limits
 from sstcast.ocean.reading import open_daily
-from sstcast.ocean.regrid import to_cells
+from sstcast.ocean.regrid import read_by, to_cells
 from sstcast.progress import dask_progress
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
@@ -36,6 +40,11 @@ from sstcast.storage.stores import open_written
 MIN_DAYS = 365  # with values in a cell in the base period, for a climatology
 LEAST_SEASON = 1e-3  # smallest eigenvalue of the mean products of harmonics on these days: they cover the seasons
 DAY = np.timedelta64(1, "D")
+EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
+DRAWN, DRAWN_BLOCKS = (
+    1_000_000,
+    8,
+)  # values of the base period that tell what is plausible, and where they are from
 
 
 class GridPredictor(StoredPredictor):
@@ -114,30 +123,63 @@ class GridPredictor(StoredPredictor):
             )
 
     def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
-        with self._read(cube) as values:
+        with self._read(cube) as (values, source):
             cells = values.notnull().sum(("lat", "lon"), dtype="int32")
             dataset = xr.Dataset(
                 {"value": values, "digest": digests(values), "cells": cells, "ocean_mask": cube["ocean_mask"]},
                 attrs={"units": values.attrs["units"], "method": values.attrs["method"]},
-            )
+            ).assign({EXTREMES: _extremes(source)})
             with dask_progress():
-                self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK})
+                self.save(
+                    dataset, self.path, recipe, {self.AXIS: self.CHUNK}, partial(self._check_written, source)
+                )
             trim(0)
             count = counted(values.sizes[self.AXIS], "day" if self.AXIS == "time" else "issue")
             LOG.info(f"{self.path}: {count} of {self.name} written; {values.attrs['method']}")
 
     @contextmanager
-    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[xr.DataArray]:
-        """Open the source, by default the configured one, on `cells`, as `value(time, lat, lon)`, NaN on land."""
+    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
+        """Open the source, by default the configured one, on `cells`, as `value(time, lat, lon)`, NaN on land.
+
+        Also yields the values from which these are made, on the source's own cells.
+        """
         days = self.config.model_copy(update={"source": source or self.config.source})
         with self.naming_keys(), open_daily(days) as field:
-            yield self.on_cells(field, cells)
+            yield self.on_cells(field, cells), read_by(field, cells)
 
     def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
         """Bring a field to the cells of the run, NaN on land."""
         remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
         values = to_cells(field, cells, self.data.box, self.config.path, remedy)
         return values.where(cells["ocean_mask"]).rename("value")
+
+    def _check(
+        self,
+        source: xr.DataArray,
+        found: NDArray[np.float64],
+        plausible: Limits,
+        where: str,
+        others: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Check the values of a source with `check_values`, unless the configuration keeps them all."""
+        if self.config.implausible == "error":
+            check_values(source, found, plausible, where, self.key, others)
+
+    def _check_written(self, source: xr.DataArray, store: Path) -> None:
+        written = open_written(store, REMEDY)
+        self._check(source, written[EXTREMES].values, self._plausible(written), str(self.config.path))
+
+    def _plausible(self, store: xr.Dataset) -> Limits:
+        """Return the limits of plausible values, from a fixed draw of a million values of the base period."""
+        values = store["value"].sel({self.AXIS: slice(*map(str, self._base))})
+        blocks = list(parts(values)) if values.size else []
+        drawn, random = blocks[:: max(1, len(blocks) // DRAWN_BLOCKS)], np.random.default_rng(0)
+        known = [np.zeros(0, np.float32)]
+        for block in drawn:
+            flat = values[block].values.ravel()
+            flat = flat[np.isfinite(flat)]
+            known.append(random.permutation(flat)[: DRAWN // len(drawn)])
+        return limits(np.concatenate(known))
 
     @contextmanager
     def naming_keys(self) -> Iterator[None]:
@@ -180,7 +222,7 @@ class GridPredictor(StoredPredictor):
 
     def compare(self) -> tuple[str, bool]:
         store, span = self.open(), slice(*map(str, self.span(*self.data.splits.whole)))
-        with self._read(store) as values:
+        with self._read(store) as (values, _):
             now = digests(values.sel({self.AXIS: span})).compute()
             then = store["digest"].sel({self.AXIS: span})
             return str(values.attrs["units"]), now.reset_coords(drop=True).equals(then.reset_coords(drop=True))
@@ -203,11 +245,28 @@ class GridPredictor(StoredPredictor):
             )
         source = str(values) if isinstance(values, (str, Path)) else hold(values)
         try:
-            with self._read(self.open(), source) as field:
+            store = self.open()
+            with self._read(store, source) as (field, values):
                 self.check_units(field.attrs["units"])
+                found = extremes(values.load().values)
+                others = store[EXTREMES].values if EXTREMES in store else None
+                self._check(values, found, self._plausible(store), f"predictors: {self.name}", others)
                 return field.load()
         finally:
             release(source)
+
+
+def _extremes(source: xr.DataArray) -> xr.DataArray:
+    """Return the `extremes` of each value on the first axis of a field lazily, `(axis, extreme)`."""
+    return xr.apply_ufunc(
+        extremes,
+        source,
+        input_core_dims=[source.dims[1:]],
+        output_core_dims=[["extreme"]],
+        dask="parallelized",
+        output_dtypes=[float],
+        dask_gufunc_kwargs={"output_sizes": {"extreme": 4}, "allow_rechunk": True},
+    )
 
 
 def fit_harmonics(values: xr.DataArray, valid_days: Days) -> xr.Dataset:

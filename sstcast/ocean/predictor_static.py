@@ -22,7 +22,9 @@ from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.predictor_grid import GridPredictor
 from sstcast.ocean.predictor_store import Days, scale_of
+from sstcast.ocean.predictor_values import extremes, limits
 from sstcast.ocean.reading import read_parts
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.cf import rounded
 
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
@@ -59,6 +61,8 @@ class StaticPredictor(GridPredictor):
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
+            source = read_by(first.drop_vars("time"), cells).load()
+            self._check(source, extremes(source.values), limits(source.values), str(self.config.path))
             return self.on_cells(first.isel(time=0, drop=True), cells).load()
 
     def source_state(self) -> str:

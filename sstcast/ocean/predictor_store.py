@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +155,15 @@ class StoredPredictor(ABC):
         told = f"{path}: tells other values of the predictor {self.name} on the days of the splits"
         return "" if is_same else f"{told} than when its store was made"
 
-    def save(self, dataset: xr.Dataset, path: Path, recipe: dict[str, Any], chunks: dict[str, int]) -> None:
-        """Write a store of the predictor."""
+    def save(
+        self,
+        dataset: xr.Dataset,
+        path: Path,
+        recipe: dict[str, Any],
+        chunks: dict[str, int],
+        check: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        """Write a store of the predictor, unless `check` raises an error for what was written."""
         dataset = describe(
             dataset,
             title=f"A predictor besides SST: {self.config.kind} from {Path(self.config.source).name}",
@@ -165,6 +173,7 @@ class StoredPredictor(ABC):
         )
         with noted(path, recipe) as temporary:
             write_zarr(dataset, temporary, chunks)
+            check(temporary)
 
     def check_units(self, units: str) -> None:
         """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""

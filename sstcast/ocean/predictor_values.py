@@ -1,7 +1,10 @@
 """Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
+
+from sstcast.errors import SSTCastError
 
 FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
@@ -67,3 +70,43 @@ def implausible(values: NDArray[np.floating], usual: Limits, plausible: Limits) 
     """Return which `values` mark missing ones (see `marks_missing`) or are outside `plausible` (see `limits`)."""
     with np.errstate(invalid="ignore"):
         return marks_missing(values, usual) | (values < plausible[0]) | (values > plausible[1])
+
+
+def check_values(
+    source: xr.DataArray,
+    found: NDArray[np.float64],
+    plausible: Limits,
+    where: str,
+    key: str,
+    others: NDArray[np.float64] | None = None,
+) -> None:
+    """Raise SSTCastError for the first value of a field that marks a missing one or is not plausible.
+
+    Args:
+        source: the values `(n, ..., lat, lon)`.
+        found: their `extremes`.
+        plausible: the limits of the base period (see `limits`).
+        where: the file, for messages.
+        key: the key of the predictor, whose `implausible` allows such values.
+        others: extremes of more values of the same field.
+    """
+    ends = found if others is None else np.vstack([found, others])
+    usual = float(np.fmin.reduce(ends[:, 2])), float(np.fmax.reduce(ends[:, 3]))
+    parts = np.flatnonzero(implausible(found[:, :2], usual, plausible).any(1))
+    if not parts.size:
+        return
+    part = source[[parts[0]]].load()
+    value = part[np.unravel_index(np.argmax(implausible(part.values, usual, plausible)), part.shape)]
+    place = " ".join(
+        f"{axis} {np.datetime_as_string(at, unit='D') if at.dtype.kind == 'M' else f'{at:g}'}"
+        for axis, at in ((axis, value[axis].values) for axis in source.dims if axis in value.coords)
+    )
+    fault, remedy = (
+        ("marks a missing value, which the file does not declare", "declare it as its _FillValue")
+        if marks_missing(value.values[None], usual)
+        else (
+            f"is far from the values of the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible)",
+            "correct it",
+        )
+    )
+    raise SSTCastError(f"{where}: {value:g} at {place} {fault}; {remedy}, or keep it with {key}.implausible: keep")
