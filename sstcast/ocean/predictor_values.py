@@ -1,5 +1,7 @@
 """Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
@@ -8,17 +10,19 @@ from sstcast.errors import SSTCastError
 
 FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
-NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 8) for decimals in range(digits)]  # 9.99, 999
-MARKS = np.unique(np.array([*NINES, 32767, 32768, 2**31], np.float32))  # missing values, of either sign
+NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 7) for decimals in range(digits)]  # 9.99, 999
+MARKS = np.unique([*NINES, 32767, 32768, 2**31])  # missing values, of either sign
+PRECISION = 2e-7  # of a number in single precision, perhaps a product with a scale factor
 
 Limits = tuple[float, float]
+Extremes = NDArray[np.float64]
 
 
 def may_be_missing(values: ArrayLike) -> NDArray[np.bool_]:
     """Return which `values` are numbers that mark missing ones in many files, among others that may be none."""
-    with np.errstate(over="ignore"):
-        size = np.abs(np.asarray(values).astype(np.float32))
-    return (MARKS[np.searchsorted(MARKS, size).clip(max=len(MARKS) - 1)] == size) | (size > BEYOND)
+    size = np.abs(np.asarray(values, float))
+    nearest = MARKS[np.searchsorted(MARKS, size * (1 - PRECISION)).clip(max=len(MARKS) - 1)]
+    return (np.abs(nearest - size) <= PRECISION * size) | (size > BEYOND)
 
 
 def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> NDArray[np.bool_]:
@@ -52,7 +56,7 @@ def limits(base: NDArray[np.floating]) -> Limits:
     return float(fifth - margin), float(last + margin)
 
 
-def extremes(values: NDArray[np.floating]) -> NDArray[np.float64]:
+def extremes(values: NDArray[np.floating]) -> Extremes:
     """Return the least and largest value of each part of `values [n, ...]`, and those without what may be missing.
 
     The result is `[n, 4]`, NaN for a part without values.
@@ -73,12 +77,7 @@ def implausible(values: NDArray[np.floating], usual: Limits, plausible: Limits) 
 
 
 def check_values(
-    source: xr.DataArray,
-    found: NDArray[np.float64],
-    plausible: Limits,
-    where: str,
-    key: str,
-    others: NDArray[np.float64] | None = None,
+    source: xr.DataArray, found: Extremes, plausible: Limits, where: str, key: str, more: Any = ()
 ) -> None:
     """Raise SSTCastError for the first value of a field that marks a missing one or is not plausible.
 
@@ -88,25 +87,18 @@ def check_values(
         plausible: the limits of the base period (see `limits`).
         where: the file, for messages.
         key: the key of the predictor, whose `implausible` allows such values.
-        others: extremes of more values of the same field.
+        more: extremes of more values of the same field.
     """
-    ends = found if others is None else np.vstack([found, others])
+    ends = np.array([*found, *more])
     usual = float(np.fmin.reduce(ends[:, 2])), float(np.fmax.reduce(ends[:, 3]))
-    parts = np.flatnonzero(implausible(found[:, :2], usual, plausible).any(1))
-    if not parts.size:
+    suspects = np.flatnonzero(implausible(found[:, :2], usual, plausible).any(1))
+    if not suspects.size:
         return
-    part = source[[parts[0]]].load()
+    part = source[suspects[:1]].load()
     value = part[np.unravel_index(np.argmax(implausible(part.values, usual, plausible)), part.shape)]
-    place = " ".join(
-        f"{axis} {np.datetime_as_string(at, unit='D') if at.dtype.kind == 'M' else f'{at:g}'}"
-        for axis, at in ((axis, value[axis].values) for axis in source.dims if axis in value.coords)
-    )
-    fault, remedy = (
-        ("marks a missing value, which the file does not declare", "declare it as its _FillValue")
-        if marks_missing(value.values[None], usual)
-        else (
-            f"is far from the values of the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible)",
-            "correct it",
-        )
-    )
-    raise SSTCastError(f"{where}: {value:g} at {place} {fault}; {remedy}, or keep it with {key}.implausible: keep")
+    axes = [(axis, value[axis].values) for axis in source.dims if axis in value.coords]
+    place = " ".join(f"{axis} {str(at)[:10] if at.dtype.kind == 'M' else f'{at:g}'}" for axis, at in axes)
+    fault = f"is far from the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible); correct it"
+    if marks_missing(value.values[None], usual):
+        fault = "marks a missing value, which the file does not declare; declare it as its _FillValue"
+    raise SSTCastError(f"{where}: {value:g} at {place} {fault}, or keep it with {key}.implausible: keep")

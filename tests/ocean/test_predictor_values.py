@@ -9,8 +9,9 @@ from sstcast.ocean.predictor_values import extremes, implausible, limits, marks_
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_numbers_that_mark_missing_values(kind: type) -> None:
     marks = [99.9, -99.99, 9.99, 999, -999.9, -9999, 9999.99, 999999, 32767, -32768, 1e20, -9.97e36, np.inf]
-    values = [0, 9.9, -9.9, 99, 0.999, 1000, 990, 99.8, 32766, 1e15, np.nan]
+    values = [0, 9.9, -9.9, 99, 0.999, 1000, 990, 1e5, 1e6, 99.8, 32766, 1e15, np.nan]
     assert may_be_missing(np.array(marks, kind)).all()
+    assert may_be_missing(np.array([-999, 999, -9999], kind) * kind(0.01)).all()  # as of ice with a scale factor
     assert not may_be_missing(np.array(values, kind)).any()
 
 
