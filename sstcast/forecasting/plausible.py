@@ -13,7 +13,7 @@ FARTHEST = 10  # standard deviations of a forecast from the climatology
 SEASON = 15  # days before and after the days forecast, on which a cell's own deviation is computed
 
 
-def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, base: xr.Dataset, where: str) -> None:
+def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, record: xr.Dataset, where: str) -> None:
     """Raise SSTCastError, beginning with `where`, if a forecast from one initial date is not plausible.
 
     The message names the predictor that is farthest from its climatology on that date.
@@ -21,8 +21,8 @@ def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, base: xr.Dataset,
     Args:
         forecast: `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC.
         standard: `scale(dayofyear, lat, lon)` in degC, and what is known of the predictors up to the initial date.
-        base: the standardised `anomaly(time, lat, lon)` and the `scale` of the base period. Where the deviation of
-            the region or the day does not suffice, the cell's own around this time of year does.
+        record: the standardised `anomaly(time, lat, lon)` and the `scale` of the whole record. Where the deviation
+            of the region or the day does not suffice, the cell's own around this time of year does.
     """
     field, days = forecast["sst"][0], forecast["valid_time"].values[0]
     sst, departure = field.values, np.abs(forecast["sst_anomaly"].values[0])
@@ -31,8 +31,8 @@ def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, base: xr.Dataset,
     if (far := departure > limit).any():
         rows, columns = (np.flatnonzero(far.any(axes)) for axes in ((0, 2), (0, 1)))
         first, last = pd.DatetimeIndex(days[[0, -1]]).day_of_year
-        is_near = (base["time"].dt.dayofyear - first + SEASON) % 366 <= (last - first) % 366 + 2 * SEASON
-        around = base.isel(time=is_near.values, lat=rows, lon=columns)
+        is_near = (record["time"].dt.dayofyear - first + SEASON) % 366 <= (last - first) % 366 + 2 * SEASON
+        around = record.isel(time=is_near.values, lat=rows, lon=columns)
         own = (around["anomaly"] * on_days(around["scale"], around["time"])).fillna(0).std("time").values
         far[:, rows[:, None], columns] &= departure[:, rows[:, None], columns] > FARTHEST * own
     if not (wrong := far | (sst < COLDEST) | (sst > WARMEST)).any():
