@@ -278,7 +278,9 @@ class GridPredictor(StoredPredictor):
                 self.check(values, found, self._plausible(store), f"predictors: {self.name}", more)
                 field = field.load().assign_coords(lat=store["lat"], lon=store["lon"])
                 others = store["value"].isel({self.AXIS: ~store[self.AXIS].isin(field[self.AXIS]).values})
-                return xr.concat([others, field], self.AXIS).sortby(self.AXIS) if others.size else field
+                return (
+                    xr.concat([others, field], self.AXIS, join="outer").sortby(self.AXIS) if others.size else field
+                )
         finally:
             release(source)
 
