@@ -32,12 +32,13 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.ocean.bounds import days_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.grid import crop
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs, chunk_bytes
 
@@ -195,23 +196,25 @@ def open_address(path: Path) -> xr.Dataset:
     return _open(path)[0]
 
 
-def day_states(data: DataConfig) -> xr.DataArray:
-    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region.
+def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
+    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region of SST.
 
-    A day whose hash is the same has the same values. Raises SSTCastError like `open_address`.
+    If `cells` are given, the data are another field that is brought to these. A day whose hash is the same has the
+    same values. Raises SSTCastError like `open_address`.
     """
     path = data.path
     dataset, group, store = _open(path)
-    field = find_field(dataset, path, variable=data.variable, units=data.units)
+    field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=cells is None)
     days, _ = days_of(field["time"], dataset, path)
-    cells = crop(field.isel(time=slice(1)), data.box, path)
+    first = field.isel(time=slice(1))
+    used = crop(first, data.box, path) if isinstance(data, DataConfig) else read_by(first, cells)
     name, axes, array = str(field.name), field.attrs["axes"], group[str(field.name)]
     lengths = dict(zip(dataset[name].dims, array.shards or array.chunks, strict=True))
     dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
     needed = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
     for axis in ("lat", "lon"):
         stored, of_region = (
-            (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axes[axis]], cells[axis])
+            (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axes[axis]], used[axis])
         )
         needed[dims[axis]] = np.unique(np.flatnonzero(np.isin(stored, of_region)) // lengths[dims[axis]]).tolist()
     chunks = list(itertools.product(*needed.values()))
@@ -222,7 +225,7 @@ def day_states(data: DataConfig) -> xr.DataArray:
     of_time: dict[int, list[str]] = {number: [] for number in needed[dims["time"]]}
     for chunk, key, state in zip(chunks, keys, states, strict=True):
         of_time[chunk[along]].append(f"{key} {state}")
-    about = _about(array) + "".join(str(cells[axis].values.tolist()) for axis in ("lat", "lon"))
+    about = _about(array) + "".join(str(used[axis].values.tolist()) for axis in ("lat", "lon"))
     length = lengths[dims["time"]]
     return xr.DataArray(
         [_hash(about, str(day_index % length), *of_time[day_index // length]) for day_index in range(len(days))],

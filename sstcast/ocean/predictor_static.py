@@ -21,8 +21,10 @@ from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_store import Days, scale_of
+from sstcast.ocean.predictor_store import Days, Shares, scale_of
+from sstcast.ocean.predictor_values import extremes, limits
 from sstcast.ocean.reading import read_parts
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.cf import rounded
 
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
@@ -59,10 +61,12 @@ class StaticPredictor(GridPredictor):
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
+            source = read_by(first.drop_vars("time"), cells).load()
+            self.check(source, extremes(source.values), limits(source.values), self.config.path)
             return self.on_cells(first.isel(time=0, drop=True), cells).load()
 
-    def source_state(self) -> str:
-        return "" if self.config.source == COAST_DISTANCE else super().source_state()
+    def source_state(self, cells: xr.Dataset) -> str:
+        return "" if self.config.source == COAST_DISTANCE else super().source_state(cells)
 
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
         """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
@@ -81,8 +85,11 @@ class StaticPredictor(GridPredictor):
         now = self._field(store)
         return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])
 
-    def missing(self, known: xr.DataArray) -> str:
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
         return ""
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        return {}
 
     def given(self, values: Any) -> xr.DataArray:
         raise SSTCastError(f"predictors: {self.name} does not change; leave it out")

@@ -72,6 +72,22 @@ def to_cells(
     return interpolated.assign_attrs(field.attrs, method=f"interpolated linearly from {size}")
 
 
+def read_by(field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
+    """Return the values of `field(..., lat, lon)` from which `to_cells` makes those of the ocean cells, lazily.
+
+    Others are NaN. A cell is read if it overlaps with an ocean cell, or is its neighbour in an interpolation.
+    """
+    near = {}
+    for axis in ("lat", "lon"):
+        own, wanted = step(field[axis].values), step(cells[axis].values)
+        apart = abs(field[axis].values[:, None] - cells[axis].values) % 360
+        near[axis] = np.minimum(apart, 360 - apart) < FINER * max(own, (own + wanted) / 2)
+    is_read = near["lat"] @ cells["ocean_mask"].values @ near["lon"].T
+    rows, columns = is_read.any(1), is_read.any(0)
+    mask = xr.DataArray(is_read[np.ix_(rows, columns)], dims=("lat", "lon"))
+    return field.isel(lat=rows, lon=columns).where(mask)
+
+
 def _height(field: Grid, cells: Grid) -> float:
     """Return the largest height of the rows of `field` in the box of `cells`, or of all rows if none is there."""
     heights = np.ptp(bounds(field["lat"]), axis=1)

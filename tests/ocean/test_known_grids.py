@@ -350,4 +350,10 @@ def test_a_url_is_read_again_when_its_store_has_grown(
         stored, prepared = predictor(tmp_path, sst_file, source, delay=2)
         assert stored.open().sizes["time"] == 1461
         assert prepared.open_anomalies()["predictor_wind"][-1].notnull().any()
+        server.seen.clear()
+        assert not stored.changed()
+        assert not server.asked("u10/")
+        data["u10"][700] += 1  # in place, so that no metadata change
+        data[["u10"]].drop_vars(["lat", "lon"]).to_zarr(served / "wind.zarr", region="auto", mode="r+")
+        assert "other values of the predictor wind" in stored.changed()
     assert not stored.changed()
