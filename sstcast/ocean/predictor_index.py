@@ -17,6 +17,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.index_series import by_span, read_index, read_series
 from sstcast.ocean.predictor_store import Days, StoredPredictor, newest_known, scale_of
+from sstcast.ocean.predictor_values import limits
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary
@@ -39,7 +40,7 @@ def known_index(
     `values`, else of the `reference`. The summaries are the newest value and the mean of three months or, for a
     daily index, the means of 30 and 90 days.
 
-    Raises SSTCastError if the base period has too few values for a climatology.
+    Raises SSTCastError if the base period has too few values for a climatology, or a value is implausible.
     """
     every = str(values.attrs["every"])
     first, last = values["time"].values[0], max(values["time"].values[-1], days[-1])
@@ -58,6 +59,14 @@ def known_index(
             f"data.predictors.{name}: {config.source} has {counted(int(known_in_base.sum()), 'value')} in "
             f"{base[0]}..{base[1]}, but a climatology needs {MIN_YEARS} of each calendar month; give more"
         )
+    if config.implausible == "error":
+        low, high = limits(of_base[known_in_base].to_numpy())
+        for end, value in series[(series < low) | (series > high)].items():
+            line = f"line {int(values['line'].sel(time=end))} has " if "line" in values.coords else ""
+            raise SSTCastError(
+                f"{config.source}: {line}{value:g} up to {end:%Y-%m-%d} is far from those of the base period "
+                f"({low:.3g}..{high:.3g} plausible); correct it, or set data.predictors.{name}.implausible: keep"
+            )
     climatology = by_month.mean().reindex(months).to_numpy()
     deviation = float((of_base - climatology)[known_in_base].std(ddof=0))
     standard = (series - climatology) / scale_of(deviation, float(of_base.abs().max()))
@@ -76,7 +85,12 @@ class IndexPredictor(StoredPredictor):
     def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
         values, days = read_index(self.config, self.name), cube["time"].values
         known = self._known(days, values)
-        self.save(values.to_dataset().assign_attrs(values.attrs), self.path, recipe, {})
+        self.save(
+            values.drop_vars("line", errors="ignore").to_dataset().assign_attrs(values.attrs),
+            self.path,
+            recipe,
+            {},
+        )
         LOG.info(f"{self.path}: {counted(values.size, 'value')} of {self.name} written")
         if lacking := int(known.isnull().any(SUMMARY).sum()):
             told = f"{lacking} of {len(days)} days, which read its climatology"
@@ -120,7 +134,8 @@ class IndexPredictor(StoredPredictor):
             units = str(values.attrs.get("units", ""))
             values = values.to_series()
         if isinstance(values, (str, Path)):
-            values, units = read_series(Path(values), self.config.variable)
+            table, units = read_series(Path(values), self.config.variable, self.config.span)
+            values = table["value"]
         if not isinstance(values, pd.Series):
             raise SSTCastError(
                 f"{where} is a {type(values).__name__}; give a pandas Series or a DataArray by date"
