@@ -68,7 +68,7 @@ class IndexPredictor(StoredPredictor):
     def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
         values, days = read_index(self.config, self.name), cube["time"].values
         known = self.known(days, values)
-        self.save(values.to_dataset().assign_attrs(values.attrs), self.path, recipe, {})
+        self.save(values.drop_vars("line").to_dataset().assign_attrs(values.attrs), self.path, recipe, {})
         LOG.info(f"{self.path}: {counted(values.size, 'value')} of {self.name} written")
         if lacking := int(known.isnull().any(SUMMARY).sum()):
             told = f"{lacking} of {len(days)} days, which read its climatology"
@@ -107,7 +107,8 @@ class IndexPredictor(StoredPredictor):
             units = str(values.attrs.get("units", ""))
             values = values.to_series()
         if isinstance(values, (str, Path)):
-            values, units = read_series(Path(values), self.config.variable)
+            table, units = read_series(Path(values), self.config.variable, self.config.span)
+            values = table["value"]
         if not isinstance(values, pd.Series):
             raise SSTCastError(
                 f"{where} is a {type(values).__name__}; give a pandas Series or a DataArray by date"
