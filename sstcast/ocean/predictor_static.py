@@ -21,7 +21,7 @@ from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_store import Days, scale_of
+from sstcast.ocean.predictor_store import Days, Shares, scale_of
 from sstcast.ocean.predictor_values import extremes, limits
 from sstcast.ocean.reading import read_parts
 from sstcast.ocean.regrid import read_by
@@ -62,7 +62,7 @@ class StaticPredictor(GridPredictor):
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
             source = read_by(first.drop_vars("time"), cells).load()
-            self._check(source, extremes(source.values), limits(source.values), str(self.config.path))
+            self.check(source, extremes(source.values), limits(source.values), self.config.path)
             return self.on_cells(first.isel(time=0, drop=True), cells).load()
 
     def source_state(self) -> str:
@@ -85,8 +85,11 @@ class StaticPredictor(GridPredictor):
         now = self._field(store)
         return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])
 
-    def missing(self, known: xr.DataArray) -> str:
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
         return ""
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        return {}
 
     def given(self, values: Any) -> xr.DataArray:
         raise SSTCastError(f"predictors: {self.name} does not change; leave it out")
