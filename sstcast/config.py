@@ -187,6 +187,7 @@ class PredictorConfig(FieldSource):
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
       unless `missing` is `climatology`.
+    - A number that marks a missing value, or is far from all others, is an error, unless `implausible` is `keep`.
     """
 
     kind: Literal["index", "grid", "forecast", "static"]
@@ -196,6 +197,7 @@ class PredictorConfig(FieldSource):
     span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
     missing: Literal["error", "climatology"] = added("error")
     perfect: bool = added(False)
+    implausible: Literal["error", "keep"] = added("error")
 
     @property
     def path(self) -> Path:
@@ -412,9 +414,10 @@ class RunConfig(Strict):
         """Return the keys that determine the result, without the run's folder, device and checkpoint settings.
 
         Data may be `moved`: their digests tell whether they are the same, so their paths are left out as well.
-        Whether a predictor may be missing is always left out.
+        Whether a predictor may be missing or implausible is always left out.
         """
-        paths: Any = {"predictors": {"__all__": {"missing", "source"} if moved else {"missing"}}}
+        allowed = {"missing", "implausible"}
+        paths: Any = {"predictors": {"__all__": {*allowed, "source"} if moved else allowed}}
         paths |= {"source": True, "directory": True} if moved else {}
         exclusions: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
         exclusions |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}

@@ -21,6 +21,7 @@ from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
 from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import SHARES, with_places, write_table
+from sstcast.forecasting.plausible import check_forecast
 from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
@@ -233,13 +234,15 @@ class LoadedRun:
         stored = stored_predictors(self.data, self._folder)
         return {name: stored[name].given(values) for name, values in predictors.items()}
 
-    def _check_predictors(self, standard: xr.Dataset) -> str:
-        """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
-        absent = [
-            f"{name} {reason}, its climatology is read"
-            for name, reason in check_known(standard, self.data, self._folder).items()
-        ]
-        return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
+    def _check_predictors(self, day: np.datetime64, given: Mapping[str, xr.DataArray]) -> dict[str, str]:
+        """Describe the predictors and what is known of them on an initial date, as attributes.
+
+        Raises SSTCastError if one may not be missing.
+        """
+        absent, known = check_known(day, days_read(self.run, self.data), self.data, self._folder, given)
+        missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
+        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
 
     def recipe(
         self,
@@ -317,10 +320,12 @@ class LoadedRun:
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": description} if (description := self._check_predictors(all_standard)) else {}
+        read = self._check_predictors(all_standard["time"].values[-1], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         anomalies = self.predictor.predict(with_earlier(standard, all_standard))
+        base = Prepared.of(self.data).open_anomalies().sel(time=slice(*map(str, self.data.splits.base)))
+        check_forecast(in_degrees(anomalies, standard), standard, base, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")

@@ -10,6 +10,7 @@ import pandas as pd
 
 from sstcast.config import DataConfig
 from sstcast.dask_schedulers import cluster
+from sstcast.errors import SSTCastError
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -25,6 +26,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
+from sstcast.ocean.predictor_grid import ShortRecord
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
@@ -78,7 +80,15 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
         needed += [ocean] if ocean not in needed else []
     with cluster(scheduler):
         for ocean in needed:
-            prepare(ocean)
+            try:
+                prepare(ocean)
+            except ShortRecord as error:
+                served = [
+                    str(later.splits.test[0].year) for later in needed if later.splits.base[1] >= error.needed
+                ]
+                raise SSTCastError(
+                    f"{error}; the first fold that it serves begins in {[*served, 'no year'][0]}"
+                ) from None
     if plan.places is not None:
         tell_weights(plan.places, needed[0])
     tasks: list[Task] = []

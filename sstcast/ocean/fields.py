@@ -59,6 +59,8 @@ VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
+QUALITY, BEST = "quality_level", 5  # of GHRSST, if the file does not say which is the best
+GOOD = re.compile("(best|good)(_quality|_data)?", re.I)  # the meaning of a flag
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
@@ -159,7 +161,43 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
+    if dims == OBSERVED and not _is_flag(dataset[name]):
+        field = _unflagged(field, dataset, path, layouts, notes)
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
+
+
+def _is_flag(stored: xr.DataArray) -> bool:
+    return str(stored.name).lower() == QUALITY or "flag_meanings" in stored.attrs
+
+
+def _unflagged(
+    field: xr.DataArray, dataset: xr.Dataset, path: Path, layouts: dict[Any, Any], notes: list[str]
+) -> xr.DataArray:
+    """Return `field(time, lat, lon)` without what variables beside it call land or not of the best quality.
+
+    Adds to `notes` which of them are used and which are not.
+    """
+    for flag in filter(_is_flag, dataset.data_vars.values()):
+        if flag.ndim < 2:  # of days
+            continue
+        meanings = str(flag.attrs.get("flag_meanings", "")).split()
+        bits, values = (np.atleast_1d(flag.attrs.get(key, [])) for key in ("flag_masks", "flag_values"))
+        codes = bits if bits.size else values
+        code = dict(zip(meanings, codes.tolist(), strict=False)) if codes.dtype.kind in "iuf" else {}
+        best = [number for meaning, number in code.items() if GOOD.fullmatch(meaning) and not bits.size]
+        best = best or [BEST] * (str(flag.name).lower() == QUALITY)
+        if flag.dims != dataset[field.name].dims or not (best or "land" in code):
+            notes.append(f"without regard to the flags in {flag.name}")
+            continue
+        flags = find_field(dataset, path, OBSERVED, str(flag.name), "", layouts.setdefault(flag.name, {}), False)
+        if best:
+            notes.append(f"where {flag.name} is {', '.join(map(str, best))}, the best, alone")
+            field = field.where(flags.isin(best))
+        else:
+            notes.append(f"without land of {flag.name}, whose other flags are not used")
+            is_land = flags.fillna(0).astype(int) & code["land"] if bits.size else flags == code["land"]
+            field = field.where(is_land == 0)
+    return field
 
 
 def choose(

@@ -8,13 +8,16 @@ import xarray as xr
 
 from sstcast.config import FieldSource, PredictorConfig, parse_box
 from sstcast.errors import SSTCastError, reading
-from sstcast.geo import NINO, area_weights
+from sstcast.geo import NINO, Box, area_weights, spans_globe, step
 from sstcast.ocean.fields import dates
+from sstcast.ocean.grid import around, check_places, ocean_cells
 from sstcast.ocean.index_texts import GIVE, read_text
 from sstcast.ocean.predictor_values import marks_missing
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
+
+LEAST_AREA = 0.75  # of the sea in a box that must have values on a day
 
 
 def read_index(config: PredictorConfig, name: str) -> xr.DataArray:
@@ -33,10 +36,10 @@ def read_index(config: PredictorConfig, name: str) -> xr.DataArray:
 def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: str) -> xr.DataArray:
     """Return labelled values, or a table of `read_series`, as `value(time)` by the last day of their spans.
 
-    The coordinate `line(time)` is the line of a text, or 0. Numbers that mark missing values are left out.
+    The coordinate `line(time)` holds the lines of a text. Numbers that mark missing values are left out.
     Raises SSTCastError, naming `where`, if there is not one value a day or a month.
     """
-    table = values if isinstance(values, pd.DataFrame) else values.to_frame("value").assign(line=0)
+    table = values if isinstance(values, pd.DataFrame) else values.to_frame("value")
     table = table[~table.index.isna()].sort_index()
     known = table["value"].to_numpy(float)
     table = table[np.isfinite(known) & ~marks_missing(known)]
@@ -58,15 +61,15 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     if every == "day" and config.span != 1:
         raise SSTCastError(f"{where}: is daily, but data.predictors gives it a span of months; leave out span")
     ends = (spans + (config.span - 1)).end_time.normalize().as_unit("ns").values
-    coordinates = {"time": ends, "line": ("time", table["line"].to_numpy())}
-    attributes = {"units": "", "every": every}
-    return xr.DataArray(table["value"].to_numpy(float), coordinates, ("time",), "value", attributes)
+    table = table.set_axis(pd.DatetimeIndex(ends, name="time"))
+    array = table.to_xarray().set_coords(set(table) - {"value"})["value"].astype(float)
+    return array.assign_attrs(units="", every=every)
 
 
 def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple[pd.DataFrame, str]:
     """Read a series as `read_text` does, and its units, or "" if it states none.
 
-    `line` is 0 in a file that is no text. Raises SSTCastError if the series cannot be read.
+    A file that is no text has no lines. Raises SSTCastError if the series cannot be read.
     """
     if path.suffix.lower() in (*NETCDF_SUFFIXES, ".zarr"):
         with open_dataset(path) as dataset:
@@ -78,7 +81,7 @@ def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple
                 )
             field = series[variable or next(iter(series))].load()
             times = dates(field[field.dims[0]], path)
-            return pd.DataFrame({"value": field.values, "line": 0}, times), str(field.attrs.get("units", ""))
+            return pd.DataFrame({"value": field.values}, times), str(field.attrs.get("units", ""))
     with reading(path, GIVE):
         return read_text(path, variable, span), ""
 
@@ -95,6 +98,24 @@ def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
         inside = box.contains(sst["lat"], sst["lon"])
         if not inside.any():
             raise SSTCastError(f"{key}: {config.path} has no cell in {config.region}; choose another")
+        if not _reaches(sst, box):
+            covered = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)})
+            raise SSTCastError(
+                f"{key}: {config.path} covers {covered.yaml}, not all of {config.region}; choose another"
+            )
         cells = sst.isel(lat=inside.any("lon").values, lon=inside.any("lat").values)
-        means = cells.weighted(area_weights(cells["lat"])).mean(("lat", "lon")).compute()
+        cells, ocean = check_places(cells, f"{key}: {config.path}"), ocean_cells(cells)
+        area = area_weights(cells["lat"])
+        means, known = (
+            values.weighted(area).mean(("lat", "lon")) for values in (cells, cells.notnull().where(ocean))
+        )
+        means = means.where(known >= LEAST_AREA).compute()
         return pd.Series(means.values, means.indexes["time"]), "degC"
+
+
+def _reaches(sst: xr.DataArray, box: Box) -> bool:
+    """Return whether the outer edges of the cells of a source lie outside `box`, or at most half a cell inside."""
+    lon = around(sst["lon"].values)
+    source, (high, wide) = Box.of({"lat": sst["lat"], "lon": lon}), (step(sst["lat"].values) / 2, step(lon) / 2)
+    in_lat = source.south <= max(box.south, -90) + high and source.north >= min(box.north, 90) - high
+    return in_lat and (spans_globe(lon) or source.eastward(box.west, wide) + box.width <= source.east + wide)

@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sstcast.ocean.objects import is_object, is_there, state
 from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, noted, read_recipe
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import write_zarr
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import open_intact
 
 LAYOUT = 1
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
@@ -28,6 +29,8 @@ READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how 
 ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 
 Days = NDArray[np.datetime64]
+Shares = dict[str, NDArray[np.float64]]
+Check = Callable[[Path], None]
 
 
 def scale_of(deviation: float, size: float) -> float:
@@ -82,8 +85,8 @@ class StoredPredictor(ABC):
         return str(self.open().attrs["units"])
 
     def open(self) -> xr.Dataset:
-        """Open the store. Raises SSTCastError if it is absent or damaged."""
-        return open_written(self.path, REMEDY)
+        """Open the store. Raises SSTCastError if it is absent, damaged or not what was written."""
+        return open_intact(self.path, REMEDY)
 
     def prepare(self, cube: xr.Dataset) -> bool:
         """Bring the stores up to date with the source, for the cells and days of a cube. Returns whether any was
@@ -129,12 +132,22 @@ class StoredPredictor(ABC):
         """Return the units of the source now, and whether the days of the splits know the same from it."""
 
     @abstractmethod
-    def missing(self, known: xr.DataArray) -> str:
-        """Return what the last day of `known` lacks, as the end of a sentence, or "" if nothing."""
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
+        """Return what is not known at all on a day, as the end of a sentence, or "" if something is."""
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        """Return which shares are known on each of consecutive `days`, by what they are shares of.
+
+        The days of which a forecast reads values are the last `read` up to its initial date.
+        """
+        return {}
 
     @abstractmethod
     def given(self, values: Any) -> xr.DataArray:
-        """Convert values that Python gives. Raises SSTCastError if they are of another type."""
+        """Convert values that Python gives, and add those of the store on other days.
+
+        Raises SSTCastError if they are of another type.
+        """
 
     def changed(self) -> str:
         """Return how the source differs from the store, as a sentence, or "" if it does not.
@@ -154,8 +167,15 @@ class StoredPredictor(ABC):
         told = f"{path}: tells other values of the predictor {self.name} on the days of the splits"
         return "" if is_same else f"{told} than when its store was made"
 
-    def save(self, dataset: xr.Dataset, path: Path, recipe: dict[str, Any], chunks: dict[str, int]) -> None:
-        """Write a store of the predictor."""
+    def save(
+        self,
+        dataset: xr.Dataset,
+        path: Path,
+        recipe: dict[str, Any],
+        chunks: dict[str, int],
+        check: Check | None = None,
+    ) -> None:
+        """Write a store of the predictor, unless `check` raises an error for what was written."""
         dataset = describe(
             dataset,
             title=f"A predictor besides SST: {self.config.kind} from {Path(self.config.source).name}",
@@ -165,6 +185,8 @@ class StoredPredictor(ABC):
         )
         with noted(path, recipe) as temporary:
             write_zarr(dataset, temporary, chunks)
+            if check is not None:
+                check(temporary)
 
     def check_units(self, units: str) -> None:
         """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""

@@ -1,7 +1,12 @@
 """Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
 
+from typing import Any
+
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
+
+from sstcast.errors import SSTCastError
 
 FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
@@ -9,6 +14,7 @@ NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 8) for decimals 
 MARKS = np.unique(np.array([*NINES, 32767, 32768, 2**31], np.float32))  # missing values, of either sign
 
 Limits = tuple[float, float]
+Extremes = NDArray[np.float64]
 
 
 def may_be_missing(values: ArrayLike) -> NDArray[np.bool_]:
@@ -49,7 +55,7 @@ def limits(base: NDArray[np.floating]) -> Limits:
     return float(fifth - margin), float(last + margin)
 
 
-def extremes(values: NDArray[np.floating]) -> NDArray[np.float64]:
+def extremes(values: NDArray[np.floating]) -> Extremes:
     """Return the least and largest value of each part of `values [n, ...]`, and those without what may be missing.
 
     The result is `[n, 4]`, NaN for a part without values.
@@ -67,3 +73,31 @@ def implausible(values: NDArray[np.floating], usual: Limits, plausible: Limits) 
     """Return which `values` mark missing ones (see `marks_missing`) or are outside `plausible` (see `limits`)."""
     with np.errstate(invalid="ignore"):
         return marks_missing(values, usual) | (values < plausible[0]) | (values > plausible[1])
+
+
+def check_values(
+    source: xr.DataArray, found: Extremes, plausible: Limits, where: str, key: str, more: Any = ()
+) -> None:
+    """Raise SSTCastError for the first value of a field that marks a missing one or is not plausible.
+
+    Args:
+        source: the values `(n, ..., lat, lon)`.
+        found: their `extremes`.
+        plausible: the limits of the base period (see `limits`).
+        where: the file, for messages.
+        key: the key of the predictor, whose `implausible` allows such values.
+        more: extremes of more values of the same field.
+    """
+    ends = np.array([*found, *more])
+    usual = float(np.fmin.reduce(ends[:, 2])), float(np.fmax.reduce(ends[:, 3]))
+    suspects = np.flatnonzero(implausible(found[:, :2], usual, plausible).any(1))
+    if not suspects.size:
+        return
+    part = source[suspects[:1]].load()
+    value = part[np.unravel_index(np.argmax(implausible(part.values, usual, plausible)), part.shape)]
+    axes = [axis for axis in source.dims if axis in value.coords]
+    place = " ".join(f"{axis} {value[axis].values}".removesuffix("T00:00:00.000000000") for axis in axes)
+    fault = f"is far from the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible); correct it"
+    if marks_missing(value.values[None], usual):
+        fault = "marks a missing value, which the file does not declare; declare it as its _FillValue"
+    raise SSTCastError(f"{where}: {value:g} at {place} {fault}, or keep it with {key}.implausible: keep")

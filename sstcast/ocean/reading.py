@@ -129,6 +129,8 @@ def open_daily(days: FieldSource) -> xr.DataArray:
             f"{differing[0].path}: is in {differing[0].field.attrs['units']!r}, but {parts[0].path} in "
             f"{units[0]!r}; convert it, or set data.units if both are the same"
         )
+    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
+        warn_once(f"{days.path}: {note}")
     field = field.drop_attrs().assign_attrs(units=units[0])
     field.set_close(_closing(parts))
     return field

@@ -34,12 +34,33 @@ def to_cells(field: xr.DataArray, cells: xr.Dataset, region: Region, path: Path,
     field = field.drop_vars(MISPLACED, errors="ignore")
     if (exact := at_cells(field, cells)) is not None:
         return exact.assign_attrs(field.attrs, method="its cells are those of the run")
-    widths = {axis: (step(field[axis].values), step(cells[axis].values)) for axis in ("lat", "lon")}
-    if all(own < FINER * wanted for own, wanted in widths.values()):
-        text = f"means of its cells of {widths['lat'][0]:.4g} x {widths['lon'][0]:.4g} degrees, weighted by area"
+    if is_finer(field, cells):
+        height, width = step(field["lat"].values), step(field["lon"].values)
+        text = f"means of its cells of {height:.4g} x {width:.4g} degrees, weighted by area"
         return area_mean(field, cells, path, remedy).assign_attrs(field.attrs, method=text)
     regridded, text = on_cells(field, cells, region, path, remedy)
     return regridded.assign_attrs(field.attrs, method=text.replace("of the file", "of the source"))
+
+
+def is_finer(field: xr.DataArray, cells: xr.Dataset) -> bool:
+    """Return whether the cells of a field are smaller than those of a run, in both directions."""
+    return all(step(field[axis].values) < FINER * step(cells[axis].values) for axis in ("lat", "lon"))
+
+
+def read_by(field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
+    """Return the values of `field(..., lat, lon)` from which `to_cells` makes those of the ocean cells, lazily.
+
+    Others are NaN. A cell is read if it overlaps with an ocean cell, or is its neighbour in an interpolation.
+    """
+    near = {}
+    for axis in ("lat", "lon"):
+        own, wanted = step(field[axis].values), step(cells[axis].values)
+        apart = abs(field[axis].values[:, None] - cells[axis].values) % 360
+        near[axis] = np.minimum(apart, 360 - apart) < FINER * max(own, (own + wanted) / 2)
+    is_read = near["lat"] @ cells["ocean_mask"].values @ near["lon"].T
+    rows, columns = is_read.any(1), is_read.any(0)
+    mask = xr.DataArray(is_read[np.ix_(rows, columns)], dims=("lat", "lon"))
+    return field.isel(lat=rows, lon=columns).where(mask)
 
 
 def area_mean(field: xr.DataArray, cells: xr.Dataset, path: Path, remedy: str) -> xr.DataArray:

@@ -15,6 +15,7 @@ from sstcast.log import LOG
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.predictors import count_lacking
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
@@ -112,12 +113,15 @@ def _evaluate(
 ) -> dict[str, Any]:
     """Evaluate a run in five stages, the first three with one block of initial dates in memory at a time."""
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
+    from sstcast.forecasting.predictor import days_read
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.statistics import Statistics, join
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
     from sstcast.scores.systems import describe_run, forecast_block, forecast_file, systems_of
 
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
+    stores = Prepared.of(config).cube.parent
+    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, stores)
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
     statistics = Statistics(truth, systems, True, places, observations, "events" in recipe)
@@ -136,6 +140,7 @@ def _evaluate(
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
+        **({"predictors_lacking": lacking} if lacking else {}),
         "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
         **summarise(tables, DEFAULT_REFERENCE),
         **({} if places is None else {"places": json.loads(places.geojson)}),

@@ -85,7 +85,7 @@ def test_thirds_are_those_of_a_table_as_it_is_published(tmp_path: Path) -> None:
     assert thirds(scores, str(tmp_path / "index.data")).values.tolist() == [
         *("middle", "lower", "upper", "lower", "middle", "upper")
     ]
-    with refused("--index", "index.data: has no value for 2001-07-31"):
+    with refused("--index", "index.data: has no value for 2001-07-01"):
         thirds(
             scores.assign_coords(init_time=pd.date_range("2001-07-01", periods=6)), str(tmp_path / "index.data")
         )
