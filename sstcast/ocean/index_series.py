@@ -47,15 +47,10 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     days = pd.DatetimeIndex(table.index)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
-<<<<<<< ours
     if (wrong := days[(days.year < FIRST_YEAR) | (days.year > LAST_YEAR)]).size:
         raise SSTCastError(f"{where}: has a value of the year {wrong[0].year}; mend or leave out this line")
-    median_step = float(np.median(np.diff(days.values)) / np.timedelta64(1, "D")) if len(days) > 1 else 31.0
-=======
-    median_step = (
-        float(np.median(np.diff(days.unique().values)) / np.timedelta64(1, "D")) if days.nunique() > 1 else 31.0
-    )
->>>>>>> theirs
+    steps = np.diff(days.unique().values) / np.timedelta64(1, "D")
+    median_step = float(np.median(steps)) if len(steps) else 31.0
     every = "day" if median_step == MEDIAN_DAY else "month" if SHORTEST_MONTH <= median_step <= 31 else ""
     months = days.to_period("M")
     if not every:

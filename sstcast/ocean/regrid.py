@@ -61,7 +61,6 @@ def to_cells(
     check_places(nearby, f"{path}: its grid")
     field = field.drop_vars(MISPLACED, errors="ignore")
     if (exact := at_cells(field, cells)) is not None:
-<<<<<<< ours
         return exact.assign_attrs(field.attrs, method="cells as in the file")
     widths = np.array([_height(field, cells), step(field["lon"].values)])
     ratios = widths / (step(cells["lat"].values), step(cells["lon"].values))
@@ -71,15 +70,6 @@ def to_cells(
         return mean.assign_attrs(field.attrs, method=f"means of {size}, weighted by area")
     interpolated = _interpolated(field, cells, path, remedy)
     return interpolated.assign_attrs(field.attrs, method=f"interpolated linearly from {size}")
-=======
-        return exact.assign_attrs(field.attrs, method="its cells are those of the run")
-    if is_finer(field, cells):
-        height, width = step(field["lat"].values), step(field["lon"].values)
-        text = f"means of its cells of {height:.4g} x {width:.4g} degrees, weighted by area"
-        return area_mean(field, cells, path, remedy).assign_attrs(field.attrs, method=text)
-    regridded, text = on_cells(field, cells, region, path, remedy)
-    return regridded.assign_attrs(field.attrs, method=text.replace("of the file", "of the source"))
->>>>>>> theirs
 
 
 def is_finer(field: xr.DataArray, cells: xr.Dataset) -> bool:
