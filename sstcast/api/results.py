@@ -84,7 +84,8 @@ def evaluate(
     from sstcast.forecasting.transfer import continued, transferred_run
     from sstcast.names import BASELINES, MODEL
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import compare_runs, evaluate
+    from sstcast.scores.asked import Asked
+    from sstcast.scores.evaluate import compare_runs, evaluate, kept
 
     reference, run = _reference(against), Run.open(expand_user(run))
     if isinstance(reference, Run) and reference.folder.name in (MODEL, *BASELINES):
@@ -93,7 +94,8 @@ def evaluate(
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    metrics, new = evaluate(run, read_places(places), points, events)
+    asked = Asked(read_places(places), points, events)
+    metrics, new = evaluate(run, asked.or_else(kept(run), run.folder))
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -178,6 +180,7 @@ def hindcast(
     """
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
+    from sstcast.scores.asked import Asked
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
@@ -186,10 +189,9 @@ def hindcast(
         own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
         systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
-    areas = read_places(places)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    numbers = seeds_of(seeds) or []
-    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points, events)
+    numbers, asked = seeds_of(seeds) or [], Asked(read_places(places), points, events)
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, asked)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
@@ -247,13 +249,22 @@ def score(
         True
     """
     from sstcast.runs import Run
+    from sstcast.scores.asked import Asked
     from sstcast.scores.score import score
 
     runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
     days = field_source(truth, region=region)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
     metrics, scored, new = score(
-        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias, points
+        expand_user(file),
+        days,
+        runs,
+        expand_path(out),
+        variable,
+        units,
+        leads,
+        remove_bias,
+        Asked(observations=points),
     )
     return Result(_again(scored.folder, metrics, index), scored.metrics, new)
 

@@ -23,20 +23,22 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.objects import is_object, is_there
-from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
+from sstcast.scores.joining import join_folds
+from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
-from sstcast.scores.statistics import Statistics, join
 from sstcast.scores.summary import finish, metadata, summarise
-from sstcast.scores.systems import System, baselines, forecast_block
+from sstcast.scores.systems import System, baselines
+from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import fingerprint, locked
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
@@ -60,7 +62,7 @@ def score(
     units: str | None = None,
     leads: int | None = None,
     remove_bias: bool = False,
-    observations: PointObservations | None = None,
+    asked: Asked = NOTHING,
 ) -> tuple[dict[str, Any], ScoreFiles, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
@@ -74,7 +76,7 @@ def score(
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
         remove_bias: also score all systems minus their mean errors in other years (see `scores.bias`).
-        observations: observations at points, against which all systems are also scored.
+        asked: observations at points, against which all systems are also scored.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -112,13 +114,13 @@ def score(
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
         **({"remove_bias": True} if remove_bias else {}),
-        **({} if observations is None else {"observations": observations.recipe}),
+        **asked.recipe,
     }
     with locked(scored.folder):
         if (metrics := scored.known(recipe)) is not None:
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
-        return _score(forecasts, data, against, scored, recipe, observations), scored, True
+        return _score(forecasts, data, against, scored, recipe, asked), scored, True
 
 
 def _score(
@@ -127,7 +129,7 @@ def _score(
     against: Sequence[Run],
     scored: ScoreFiles,
     recipe: dict[str, Any],
-    observations: PointObservations | None,
+    asked: Asked,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
@@ -187,12 +189,8 @@ def _score(
     if corrected:
         notes.append(note_of(truth))
         LOG.info(f"{path}: {notes[-1]}")
-    statistics = Statistics(truth, systems, observations=observations)
-    for observed in truth.observe(max(system.members for system in systems.values()), path.name):
-        statistics.add_observed(observed)
-        for name, forecast in forecast_block(systems, truth, observed.dates):
-            statistics.add(name, forecast, observed)
-    tables = finish(join([statistics.dataset()]), [MODEL], [name for name in systems if name != MODEL])
+    verified = verify(Scene(truth, systems, asked), path.name)
+    tables = finish(join_folds([verified]), [MODEL], [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     heading = metadata(data, tables)
     for note in heading["notes"]:
@@ -210,8 +208,7 @@ def _score(
         "systems": {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
         **summarise(tables, DEFAULT_REFERENCE),
     }
-    if observations is not None:
-        metrics["points"] |= observations.described
+    asked.describe(metrics)
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]

@@ -26,15 +26,15 @@ from sstcast.names import (
 from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.predictors import describe_predictors
 from sstcast.ocean.windows import week_starts
-from sstcast.scores import areas, events, heatwaves, terciles
 from sstcast.scores.comparisons import LossComparison, dates_by_fold, groups, json_numbers, lengths, shares
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
+from sstcast.scores.kinds import KINDS, areas, events, heatwaves, terciles
+from sstcast.scores.kinds.kind import FOLD
+from sstcast.scores.kinds.points import summarise_points
 from sstcast.scores.metrics import METRICS, Metric, statistics
-from sstcast.scores.points import summarise_points
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import compare_cells, spacing
-from sstcast.scores.statistics import FOLD
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
@@ -80,10 +80,12 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     """Return the contents of `scores.nc`: the statistics, metrics by cell, and the significance of differences.
 
     Args:
-        tables: the statistics from `join`.
+        tables: the statistics from `join_folds`.
         compared: the systems whose squared errors are tested cell by cell.
         references: the systems against which each of `compared` is tested.
     """
+    for kind in KINDS:
+        tables = kind.finish(tables, compared, references)
     cell_metrics = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
     cells = {name: tables[f"{name}_by_cell"] for name in statistics(cell_metrics)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])

@@ -11,6 +11,7 @@ from small_hindcast import metrics, plan, system, write_ocean
 
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.scores.asked import Asked
 
 DAYS = pd.date_range("2005-02-01", "2008-11-30", freq="7D")
 
@@ -29,7 +30,7 @@ def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     table.to_csv("points.csv", index=False)
     planned = replace(
         plan(system("wide", "multiscale-ridge", options={}), every=20, fold=2),
-        observations=PointObservations.read(Path("points.csv")),
+        asked=Asked(observations=PointObservations.read(Path("points.csv"))),
     )
     assert hindcast(planned)[1]
     found = metrics()["points"]

@@ -5,8 +5,8 @@ are averaged first. Errors are summed over observations by date and lead, and by
 which a two-way bootstrap draws platforms and blocks.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,36 +20,31 @@ from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.point_observations import PointObservations
-from sstcast.scores.analysis import Analysis
+from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.kinds.kind import BLOCK, Joined, Kind, Scores
+from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
 PLATFORMS_AT_ONCE = 10_000
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
-BLOCK = "date_block"  # dimension of blocks of initial dates
 BY_PLATFORM = ("platform", BLOCK)
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
-Scores = dict[str, Any]
 
 
-class PointTables:
+class Points(Kind):
     """Accumulates the errors of systems at points."""
 
-    def __init__(self, truth: Analysis, observations: PointObservations, systems: Sequence[str]) -> None:
-        """Find the cell and day of each observation, and prepare empty tables.
-
-        Args:
-            truth: the initial dates and the analysis.
-            observations: those of any days and places.
-            systems: the names of the systems.
-
-        Logs how many observations are left out, and why.
-        """
-        self.truth, self.error, self.systems = truth, observations.error, list(systems)
+    def __init__(self, scene: Scene) -> None:
+        """Find the cell and day of each observation. Logs how many observations are left out, and why."""
+        super().__init__(scene)
+        truth, observations, systems = self.truth, scene.asked.points, list(scene.systems)
+        assert observations is not None
+        self.error, self.systems = observations.error, systems
         starts, leads = truth.windows.starts, len(truth.leads)
         self.first_day = truth.windows.days[0].astype("datetime64[D]")
         self.platforms = np.unique(observations.table["platform"].to_numpy(str))
@@ -65,6 +60,22 @@ class PointTables:
         self.platform_count = np.zeros(shape, np.float32)
         self.by_platform = np.zeros((len(systems), *shape), np.float32)
         self.of_analysis = self._analysis_sums()
+
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if observations were given."""
+        return None if scene.asked.points is None else cls(scene)
+
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {
+            **{f"point_{name}_by_date": Joined("dates") for name in SUMS},
+            "point_count_by_date": Joined("dates", systems=""),
+            "point_count_by_platform": Joined("blocks", systems=""),
+            "point_squared_error_by_platform": Joined("blocks"),
+            **{f"point_{name}_of_analysis": Joined("sum", systems="") for name in ("count", *SUMS[:3])},
+        }
 
     def _matched(self, observations: PointObservations) -> pd.DataFrame:
         """Return the mean of each platform, cell and day: `day`, `node`, `platform`, `anomaly` and `analysis`."""
@@ -123,8 +134,9 @@ class PointTables:
         row = np.arange(len(pair)) + np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         return pair, row
 
-    def begin(self, dates: slice) -> None:
+    def begin(self, observed: Observed) -> None:
         """Select the observations ahead of the initial dates, which all systems share."""
+        dates = observed.dates
         self.first, (self.pair, self.row) = dates.start, self._pairs(dates)
         shape = (dates.stop - dates.start, len(self.truth.leads))
         self.count[dates] = np.bincount(self.pair, minlength=shape[0] * shape[1]).reshape(shape)
@@ -138,16 +150,10 @@ class PointTables:
         groups: NDArray[np.intp] = self.platform[self.row] * self.platform_count.shape[1] + block
         return groups
 
-    def add(self, system: str, dates: slice, mean: Array, spread: Array | None) -> None:
-        """Add the forecasts of a system from initial dates among those of `begin`.
-
-        Args:
-            system: its name.
-            dates: the positions of the initial dates.
-            mean: anomalies in degC, `[starts, lead, tile, N]`.
-            spread: standard deviation in degC, of the same shape, or None.
-        """
-        place, leads = self.systems.index(system), len(self.truth.leads)
+    def add(self, block: Block) -> None:
+        """Add the errors of the ensemble mean, and of the Gaussian if there is one."""
+        dates, mean, spread = block.dates, block.mean, block.spread
+        place, leads = self.systems.index(block.system), len(self.truth.leads)
         low, high = (np.searchsorted(self.pair, (end - self.first) * leads) for end in (dates.start, dates.stop))
         pair, row = self.pair[low:high] - (dates.start - self.first) * leads, self.row[low:high]
         shape = (dates.stop - dates.start, leads)

@@ -5,14 +5,14 @@ area is computed from a histogram of probabilities in steps of 1/100, and reliab
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
+from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.terciles import (
@@ -23,9 +23,11 @@ from sstcast.ocean.terciles import (
     weekly_spread,
     whole_weeks,
 )
-from sstcast.scores.analysis import Analysis
-from sstcast.scores.heatwaves import roc_area
+from sstcast.scores.analysis import Observed
+from sstcast.scores.kinds.heatwaves import roc_area
+from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.scene import Block, Scene
 
 STEPS = 100  # of a probability, in the histogram
 RELIABILITY_BINS = 10
@@ -69,23 +71,15 @@ class RankedProbabilityScore(Metric):
 RPS: dict[str, Metric] = {"rps": RankedProbabilityScore()}
 
 
-class TercileTables:
-    """Accumulates the scores of systems for the thirds of weekly means."""
+class Terciles(Kind):
+    """Accumulates the scores of systems for the thirds of weekly means.
 
-    def __init__(
-        self,
-        truth: Analysis,
-        systems: Sequence[str],
-        correlations: Mapping[str, Array],
-    ) -> None:
-        """Prepare empty tables.
+    The base period of the `base` of the analysis defines the thirds.
+    """
 
-        Args:
-            truth: the days to verify. The base period of its `base` defines the thirds.
-            systems: the names of the systems.
-            correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
-        """
-        self.truth, self.systems, self.correlations = truth, list(systems), correlations
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        truth, self.systems = self.truth, list(scene.systems)
         self.weeks = whole_weeks(truth.windows.horizon)
         self.bounds = terciles_of(truth.base)
         self.moved = None
@@ -99,11 +93,25 @@ class TercileTables:
         shape = (len(self.systems), self.weeks, len(THIRDS), STEPS, 2)
         self.cases, self.sums = np.zeros(shape), np.zeros(shape)
 
-    def begin(self, dates: slice, anomaly: Array) -> None:
-        """Compute what all systems share on the initial dates: bounds, weights and the thirds that came.
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if every day up to the horizon is verified, and it has a whole week."""
+        return cls(scene) if scene.truth.daily and whole_weeks(scene.horizon) else None
 
-        `anomaly` is observed, in degC, `[starts, lead, tile, N]`.
-        """
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {
+            "tercile_rps_by_date": Joined("dates"),
+            "tercile_defined_by_date": Joined("dates", systems=""),
+            "tercile_observed_by_date": Joined("dates", systems=""),
+            "tercile_cases": Joined("sum"),
+            "tercile_probability": Joined("sum"),
+        }
+
+    def begin(self, observed: Observed) -> None:
+        """Compute what all systems share on the initial dates: bounds, weights and the thirds that came."""
+        dates, anomaly = observed.dates, observed.anomaly[DEGREES]
         truth, middle = self.truth, middle_of_weeks(self.truth.windows.horizon)
         days = truth.windows.init_times[dates, None] + (1 + middle) * DAY
         time = xr.DataArray(days, dims=("init_time", "lead"))
@@ -119,25 +127,18 @@ class TercileTables:
         for number, came in enumerate(_thirds(self.came)):
             self.observed[number, dates] = (weights * came).sum((-2, -1))
 
-    def add(self, system: str, dates: slice, members: Array, spread: Array | None) -> None:
-        """Add the forecasts of a system from initial dates among those of `begin`.
-
-        Args:
-            system: its name.
-            dates: the positions of the initial dates.
-            members: anomalies in degC, `[member, starts, lead, tile, N]`.
-            spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
-                If None, probabilities are shares of the members.
-        """
+    def add(self, block: Block) -> None:
+        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
+        system, dates, spread = block.system, block.dates, block.spread
         place, part = self.systems.index(system), slice(dates.start - self.first, dates.stop - self.first)
         limits, weights = [limit[part] for limit in self.limits], self.weights[part]
         came = [above[part] for above in self.came]
         above: list[Array]
         if spread is None:
-            weekly = weekly_means(members, 2)
+            weekly = weekly_means(block.members, 2)
             above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
         else:
-            mean, width = weekly_means(members.mean(0), 1), weekly_spread(spread, self.correlations[system])
+            mean, width = weekly_means(block.mean, 1), weekly_spread(spread, self.scene.correlations[system])
             above = [probability(mean - limit, width) for limit in limits]
         above = [np.where(weights > 0, chance, 0) for chance in above]
         self.rps[place, dates] = (weights * rps(above, came)).sum((-2, -1))
