@@ -287,7 +287,7 @@ def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] =
     from sstcast.figures.event_scores import events
     from sstcast.figures.places import areas
     from sstcast.figures.points import points
-    from sstcast.figures.tables import print_scores, print_sheets
+    from sstcast.figures.printing import print_scores, print_sheets
 
     print_scores(result.value, label, against)
     if "places" in result.value:
@@ -353,7 +353,7 @@ def _hindcast(result: Result[dict[str, Any]], _: Arguments) -> None:
 
 @verb("combine", "Train", "runs")
 def _weights(run: Run, _: Arguments) -> None:
-    from sstcast.figures.tables import print_sheets
+    from sstcast.figures.printing import print_sheets
     from sstcast.figures.weights import weights
 
     print_sheets([weights(run)])
@@ -416,7 +416,7 @@ verb("benchmark", "Papers", "dataset")(print_nothing)
 def _table5(result: Result[Any], arguments: Arguments) -> None:
     if arguments["dry_run"]:
         return
-    from sstcast.figures.tables import print_sheets
+    from sstcast.figures.printing import print_sheets
     from sstcast.reports.table5 import table5_sheets
 
     print_sheets(table5_sheets(result.value, [int(day) for day in arguments["horizons"].split(",")]))

@@ -8,8 +8,8 @@ import xarray as xr
 from scored_runs import configure
 from small_ocean import make_sst
 
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.reports import report

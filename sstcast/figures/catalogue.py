@@ -23,6 +23,7 @@ from sstcast.names import (
     EVENT,
     LEVELS,
     LINEAR_BASE,
+    MODEL,
     SEASONS,
     STATE,
     THIRDS,
@@ -98,18 +99,20 @@ def error_by_lead(results: Results) -> Iterator[Chart]:
 def skill_by_lead(results: Results) -> Iterator[Chart]:
     """Draw the skill by lead of the model, or of each system of a hindcast, over the reference.
 
-    That of a network is also drawn over its linear base.
+    That of a network is also drawn over its linear base. If mean errors were removed, corrected forecasts are
+    compared.
     """
     ratios = results.metrics["ratios"].get("mse", {})
     if results.metrics["kind"] == "hindcast":
         against = {name: ratios[name][results.reference] for name in results.models}
         about = f"Skill of each system over {results.reference} by lead. Above 0 the system is better."
     else:
-        bases = [name for name in (results.reference, LINEAR_BASE) if name in ratios.get(results.system, {})]
-        against = {f"over {name}": ratios[results.system][name] for name in bases}
+        of_model = ratios.get(results.corrected(results.system), {})
+        bases = [name for name in map(results.corrected, (results.reference, LINEAR_BASE)) if name in of_model]
+        against = {f"over {name}": of_model[name] for name in bases}
         about = (
-            f"Skill of {_with_article(results)} by lead, over {' and over its own '.join(bases)}. Above 0 it is "
-            "better."
+            f"Skill of the {results.corrected(results.system)} by lead, over {' and over its own '.join(bases)}. "
+            "Above 0 it is better."
         )
     if against:
         figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
@@ -141,7 +144,11 @@ def indices(results: Results) -> Iterator[Chart]:
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
         tables = results.tables.sel(box=box).isel(lead=-1)
-        series = {TRUTH: tables["observed_index"], **{name: tables["index"].sel(system=name) for name in names}}
+        index, observed = tables["index"], tables["observed_index"]
+        if "system" in observed.dims:  # show all as anomalies from the climatology of the first
+            own = observed.sel(system=results.system)
+            index, observed = index - observed + own, own
+        series = {TRUTH: observed, **{name: index.sel(system=name) for name in names}}
         days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
         curves = {name: index.values for name, index in series.items()}
         caption = f"{BOXES[box]}: observed (truth) and forecast anomaly at the longest lead."
@@ -157,10 +164,11 @@ def crps_skill(results: Results) -> Iterator[Chart]:
     against = {name: ratios[name][climate] for name in results.shown if climate in ratios.get(name, {})}
     against.pop(climate, None)
     if against:
+        own = "that of the file is its own, " if results.metrics["kind"] == "file" and MODEL in against else ""
         caption = (
             f"Reduction of the continuous ranked probability score (CRPS) relative to {climate}. All systems "
-            "forecast Gaussians. Their spread is estimated on the validation days, that of the climatology in the "
-            f"base period. {_about_bands(results)}"
+            f"forecast Gaussians. Their spread is estimated on the validation days, {own}that of the climatology "
+            f"in the base period. {_about_bands(results)}"
         )
         yield Chart(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
 
@@ -298,7 +306,7 @@ def weekly_maps(results: Results, shown: str) -> Iterator[Map]:
 def skill_maps(results: Results) -> Iterator[Map]:
     """Make maps of each model's skill over the reference by lead week, hatched where it is not significant."""
     for system in results.models:
-        yield _skill_map(results, system, results.reference)
+        yield _skill_map(results, *map(results.corrected, (system, results.reference)))
 
 
 def added_maps(results: Results) -> Iterator[Map]:
@@ -405,7 +413,8 @@ def describe_case(results: Results, name: str) -> str:
 
 def _with_article(results: Results, system: str | None = None) -> str:
     """Return the name of a system as it is used in sentences."""
-    return (system or results.system) if results.metrics["kind"] == "hindcast" else "the model"
+    name = system or results.system
+    return name if results.metrics["kind"] == "hindcast" else f"the {name}"
 
 
 def _skill_curves(

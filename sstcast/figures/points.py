@@ -32,9 +32,10 @@ def points(metrics: dict[str, Any], label: str) -> list[Sheet]:
             [number(analysis["rmse"]), "", number(analysis["bias"]), *blank],
         )
     )
+    lacking = "".join(f"; {words}" for words in found.get("without_interval", []))
     title = (
         f"Against {found['observations']:,} observations of {found['platforms']:,} platforms, °C; ratio to "
-        f"{metrics['reference']}; an observation has an error of {found['error']:g} °C; RMSE by lead"
+        f"{metrics['reference']}; an observation has an error of {found['error']:g} °C; RMSE by lead{lacking}"
     )
     return [Sheet(title, header, rows)]
 

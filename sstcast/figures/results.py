@@ -12,7 +12,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
-from sstcast.names import DEGREES, LINEAR_BASE
+from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.grid import on_cells
@@ -92,6 +92,11 @@ class Results:
         return [
             name for name, system in self.metrics["systems"].items() if system["model"] and name != self.reference
         ]
+
+    def corrected(self, system: str) -> str:
+        """Return the name of a system minus its mean error if it was scored so, else `system`."""
+        name = f"{system}{BIAS_REMOVED}"
+        return name if name in self.metrics["systems"] else system
 
     def weekly(self, system: str, reference: str | None = None) -> xr.Dataset:
         """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill` over a reference, and `hatched`.

@@ -1,13 +1,8 @@
-"""Tables of scores for the terminal and for reports of runs, scored files and hindcasts."""
+"""Tables of scores of runs, scored files and hindcasts, which `printing` and the reports show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sstcast.errors import counted, printable
 from sstcast.names import (
@@ -26,7 +21,7 @@ from sstcast.names import (
 )
 from sstcast.scores.metrics import columns
 from sstcast.scores.score_files import part_of, skill_of
-from sstcast.scores.significance import p_text
+from sstcast.scores.significance import decimals, p_text
 
 Scores = dict[str, Any]
 
@@ -64,91 +59,6 @@ class Sheet:
     def note(self) -> str:
         """The meaning of the asterisk, if the table has one."""
         return ASTERISK if any("*" in cell for _, cells in self.rows for cell in cells) else ""
-
-
-def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
-    """Print the scores of a run, a scored file or a hindcast called `label`.
-
-    `against` names the systems with which the first system is compared by lead. By default, it is the reference.
-    """
-    system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
-    name = system if hindcast else label
-    sheets = [
-        *errors(metrics, label),
-        *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
-        *(ratios(metrics, label) if hindcast else []),
-        *by_index(metrics, label),
-        *probabilities(metrics, label),
-        *heatwaves(metrics, label),
-        *terciles(metrics, label),
-        *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
-        *ensembles(metrics, label),
-    ]
-    print_sheets(
-        sheets,
-        f"{printable(label)}: {summary(metrics)}",
-        name,
-        "\n".join(filter(None, [added(metrics), *gains(metrics)])),
-    )
-    for note in (NOTE, VARY):
-        _print_once(note)
-
-
-@cache
-def _print_once(note: str) -> None:
-    """Print a note, unless a table of the same command had it."""
-    print(note)
-
-
-def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
-    """Print tables between a `heading` and a `note`, with the rows called `bold` in bold type.
-
-    The tables are as wide as the terminal, or 140 columns if standard output is not a terminal.
-    """
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 140
-    if heading:
-        console.print(heading, soft_wrap=True)
-    for sheet in sheets:
-        title = printable(sheet.title)
-        for part in _parts_that_fit(sheet, console.width):
-            table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-            table.add_column("", no_wrap=True)
-            for column, width in part.items():
-                table.add_column(sheet.header[column], justify="right", overflow="fold", width=width)
-            for name, cells in sheet.rows:
-                row = [cells[column] for column in part]
-                table.add_row(printable(name), *row, style="bold" if name == bold else None)
-            console.print(table)
-            title = ""
-    if note:
-        console.print(note, soft_wrap=True)
-
-
-def _parts_that_fit(sheet: Sheet, width: int) -> list[dict[int, int]]:
-    """Divide a table into parts at most `width` characters wide, each with the widths of its columns by number.
-
-    No number or word is broken, and a header stays on one line if there is room. The widths are not left to Rich,
-    which cuts numbers off at the right edge if the table is a little too wide for its headers.
-    """
-    space = width - 3 - max((len(printable(name)) for name, _ in sheet.rows), default=0)
-    parts: list[dict[int, int]] = [{}]
-    room = space
-    for column, header in enumerate(sheet.header):
-        words = [*header.split(), *(cells[column] for _, cells in sheet.rows)]
-        least = max(map(len, words), default=1)
-        if parts[-1] and 2 + least > room:
-            parts.append({})
-            room = space
-        parts[-1][column] = least
-        room -= 2 + least
-    for part in parts:
-        room = space - sum(2 + least for least in part.values())
-        for column, least in part.items():
-            part[column] += max(0, min(len(sheet.header[column]) - least, room))
-            room -= part[column] - least
-    return parts
 
 
 def summary(metrics: Scores) -> str:
@@ -359,12 +269,14 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
             base = metrics["ratios"][kind][name].get(BASE_RATE, {})
+            brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
             skills = [_skill(base), *(_skill(part_of(base, "by_lead", day)) for day in leads.values())]
             numbers = [number(score["roc_area"]), number(score["sedi"])]
-            return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
+            return [*brier, *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
-        header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         first = next(iter(scores.values()))
+        header = ["Brier", *["fair Brier"] * ("brier_fair" in first)]
+        header += ["ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
         if short := metrics["short_base_period"]:
             where += f", base period of only {short}"
@@ -388,9 +300,18 @@ def terciles(metrics: Scores, label: str) -> list[Sheet]:
         weeks = base["by_week"]["ratio"][:count] if base else [None] * count
         areas = [number(score.get(third, {}).get("roc_area")) for third in THIRDS]
         skills = [_skill(base or {}), *("-" if ratio is None else percent(1 - ratio) for ratio in weeks)]
-        return [number(score["rps"], 4), *_ratio(metrics, "rps", name)[:2], *areas, *skills]
+        rps = [number(score[key], 4) for key in ("rps", "rps_fair") if key in score]
+        return [*rps, *_ratio(metrics, "rps", name)[:2], *areas, *skills]
 
-    header = ["RPS", "ratio", "95 %", *(f"ROC area, {third}" for third in THIRDS), "skill"]
+    is_fair = "rps_fair" in next(iter(metrics["terciles"]["scores"].values()))
+    header = [
+        "RPS",
+        *["fair RPS"] * is_fair,
+        "ratio",
+        "95 %",
+        *(f"ROC area, {third}" for third in THIRDS),
+        "skill",
+    ]
     header += [f"week {week + 1}" for week in range(count)]
     came = ", ".join(percent(observed[third]) for third in THIRDS)
     title = f"Thirds of weekly means, {came} observed: ranked probability score, skill over these frequencies"
@@ -488,12 +409,16 @@ def _marked(compared: Scores) -> str:
         return "-"
     low, high = compared["interval"]
     significant = low is not None and (low > 1 or high < 1)
-    return f"{compared['ratio']:.3f}{'*' if significant else ' '}"
+    digits = decimals(compared["ratio"]) if significant else 3
+    return f"{compared['ratio']:.{digits}f}{'*' if significant else ' '}"
 
 
 def _interval(ends: Sequence[float | None]) -> str:
     low, high = ends
-    return "-" if low is None or high is None else f"{low:.3f}..{high:.3f}"
+    if low is None or high is None:
+        return "-"
+    digits = decimals(low if low > 1 else high) if low > 1 or high < 1 else 3
+    return f"{low:.{digits}f}..{high:.{digits}f}"
 
 
 def _skill(compared: Scores | None) -> str:

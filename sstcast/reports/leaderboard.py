@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.figures.tables import VARY, Sheet, errors, print_sheets, summary
+from sstcast.figures.printing import print_sheets
+from sstcast.figures.tables import VARY, Sheet, errors, summary
 from sstcast.log import LOG
 from sstcast.names import STANDARDISED
 from sstcast.reports.images import write_page

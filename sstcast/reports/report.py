@@ -243,10 +243,11 @@ def _findings(results: Results) -> list[str]:
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
         climate = SCORED_YEARS if loss == "rps" else climate
         pairs = [*((name, results.reference) for name in results.models), (system, climate)]
+        pairs = [(results.corrected(model), results.corrected(base)) for model, base in pairs]
         if loss != "mse_standardised":
             comparisons = (ratios.get(model, {}).get(base, {}) for model, base in pairs if model != base)
             findings += [compared["sentence"] for compared in comparisons if compared]
-    findings = [f"The {text}" if text.startswith(f"{MODEL} ") else text for text in findings]
+    findings = [f"The {text}" if text.startswith((f"{MODEL} ", f"{MODEL},")) else text for text in findings]
     detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
     if None not in detail:
         name = "the model" if system == MODEL else system

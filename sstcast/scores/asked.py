@@ -88,7 +88,7 @@ class Asked:
         """Add the places and the source of the observations to the contents of `metrics.json`."""
         metrics |= self._outlines
         if self.points is not None:
-            metrics["points"] |= self.points.described
+            metrics["points"] |= self.points.described(metrics["points"].get("left_out", {}))
 
     @property
     def words(self) -> str:

@@ -136,6 +136,16 @@ def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
     return score
 
 
+def sampling_error(share: Array, members: int) -> Array:
+    """Return by how much the squared error of a `share` of members exceeds that of their probability, on average.
+
+    Fair scores of probabilities subtract it, so that their expected value does not depend on the number of members
+    (Ferro 2014, QJRMS 140). They need at least two.
+    """
+    excess: Array = share * (1 - share) / (members - 1)
+    return excess
+
+
 class Mean(Metric):
     """The mean of a statistic, or the square root of the mean."""
 

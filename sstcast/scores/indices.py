@@ -69,7 +69,8 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
     Raises SSTCastError if the CSV file cannot be read, or has no value for a date.
     """
     if index in tables["box"]:
-        values = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0).values
+        observed = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0)
+        values = observed.mean({"system"} & {*observed.dims}).values  # systems may have different climatologies
     elif index in NINO:
         raise SSTCastError(f"--index {index}: the scored cells do not cover this box; give a CSV of its values")
     else:

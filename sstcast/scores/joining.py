@@ -21,12 +21,21 @@ def declared() -> dict[str, Joined]:
 
 def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
     """Join the tables of different systems from the same initial dates."""
+    # Anomalies are from the climatology of each system's own training days, which may be the same for all.
+    box_means = [table["observed_index"] for table in tables]
+    if not all(means.equals(box_means[0]) for means in box_means):
+        tables = [
+            table.assign(observed_index=means.expand_dims(system=table["system"]))
+            for table, means in zip(tables, box_means, strict=True)
+        ]
     if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
         tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
     kinds, options = declared(), CONCAT_OPTIONS | {"join": "outer"}
 
     def of(table: xr.Dataset, dim: str) -> xr.Dataset:
-        return table[[name for name in table.data_vars if name in kinds and kinds[str(name)].systems == dim]]
+        systems = {name: kinds[name].systems for name in map(str, table.data_vars) if name in kinds}
+        systems |= {"observed_index": "system" if "system" in table["observed_index"].dims else ""}
+        return table[[name for name, of_name in systems.items() if of_name == dim]]
 
     parts = [
         xr.concat([of(table, dim) for table in tables], dim, data_vars="minimal", **options)

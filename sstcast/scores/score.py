@@ -190,7 +190,8 @@ def _score(
         notes.append(note_of(truth))
         LOG.info(f"{path}: {notes[-1]}")
     verified = verify(Scene(truth, systems, asked), path.name)
-    tables = finish(join_folds([verified]), [MODEL], [name for name in systems if name != MODEL])
+    compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
+    tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     heading = metadata(data, tables)
     for note in heading["notes"]:

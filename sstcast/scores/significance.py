@@ -192,24 +192,32 @@ def p_text(value: float | None) -> str:
     return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def decimals(ratio: float) -> int:
+    """Return how many decimals tell a ratio from 1, of 3 to 6."""
+    return next((count for count in range(3, 6) if round(ratio, count) != 1), 6)
+
+
 def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str) -> str:
     """Describe a comparison in a sentence.
 
     A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
-    over folds must exclude 1 as well.
+    over folds must exclude 1 as well. Numbers have as many digits as tell them from 1.
     """
     if compared["ratio"] is None:
         return f"{name} and {reference} cannot be compared by {loss}."
-    text = f"{compared['ratio']:.3f} times the {loss}"
     low, high = compared["interval"]
     if low is None:
-        return f"{name} has {text} of {reference}; there are too few dates for an interval."
-    ends, folds = [(low, high)], compared["over_folds"]
-    text += f" (95 % interval {low:.3f} to {high:.3f} over dates"
-    if folds is not None:
-        low, high = folds["interval"]
-        ends.append((low, high))
-        text += f", {low:.3f} to {high:.3f} over folds, p = {p_text(folds['p_value'])}"
+        return (
+            f"{name} has {compared['ratio']:.3f} times the {loss} of {reference}; there are too few dates for an "
+            "interval."
+        )
+    folds = compared["over_folds"]
+    ends = [(low, high)] if folds is None else [(low, high), tuple(folds["interval"])]
     better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
+    digits = max(decimals(end[better]) for end in ends) if better or worse else 3
+    ranges = [f"{first:.{digits}f} to {last:.{digits}f} over" for first, last in ends]
+    text = f"{compared['ratio']:.{digits}f} times the {loss} (95 % interval {ranges[0]} dates"
+    if folds is not None:
+        text += f", {ranges[1]} folds, p = {p_text(folds['p_value'])}"
     verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
     return f"{name} {verdict} {reference}: {text})."

@@ -279,7 +279,13 @@ def _warnings(tables: xr.Dataset) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").transpose("warning", ...)
     defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
-    scores = _parts({"brier": brier, "defined": defined}, {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED})
+    fields: dict[str, xr.DataArray] = {"brier": brier, "defined": defined}
+    metrics: dict[str, Metric] = {"brier": heatwaves.BRIER, "defined": heatwaves.DEFINED}
+    if "heatwave_brier_fair_by_date" in tables:
+        fair = tables["heatwave_brier_fair_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).transpose(*brier.dims)
+        fields |= {"brier_fair": fair, "fair_defined": defined.where(fair.notnull())}
+        metrics["brier_fair"] = heatwaves.BRIER_FAIR
+    scores = _parts(fields, metrics)
     scores.pop("by_week")
     cases = tables["heatwave_cases_by_lead"].transpose("warning", "lead", ...)
     scores["by_lead"] |= _arrays(heatwaves.scores(cases))
@@ -302,7 +308,7 @@ def _terciles(tables: xr.Dataset) -> Scores:
     if terciles.WHOLE_WEEK not in tables.dims:
         return {}
     by_date = terciles.by_date(tables)
-    scores = _parts(by_date, terciles.RPS)
+    scores = _parts(by_date, {name: metric for name, metric in terciles.RPS.items() if name in by_date})
     scores.pop("by_lead")
     by_system = {str(name): _numbers(scores, index) for index, name in enumerate(by_date["rps"]["system"].values)}
     by_third = {name: field.transpose("system", "tercile", ...) for name, field in terciles.scores(tables).items()}
@@ -364,22 +370,27 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
-    """Compare each system with the reference, climatologies and base rate, and the model with every system."""
+    """Compare each system with the reference, climatologies and base rate, and the model with every system.
+
+    Probabilities that are shares of members are compared by their fair scores.
+    """
     losses = {
         "mse": _degrees(tables, "mse"),
         "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
     }
+    fair: dict[str, list[str]] = {}  # by loss, the systems that have fair scores
     if "gaussian_crps_by_date" in tables:
         losses["crps"] = tables["gaussian_crps_by_date"].astype(float)
     if "kind" in tables.dims:
-        brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
-        losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
+        tested = ("heatwave_brier_by_date", "heatwave_brier_fair_by_date")
+        briers = [tables[name].astype(float).rename(warning="system") for name in tested if name in tables]
+        for kind in HEATWAVE_KINDS:
+            losses[kind], fair[kind] = _fair(*(brier.sel(kind=kind, drop=True) for brier in briers))
     if terciles.WHOLE_WEEK in tables.dims:
-        losses["rps"] = (
-            terciles.by_date(tables)["rps"]
-            .reindex(lead=tables["lead"])
-            .assign_coords({name: tables[name] for name in ("valid_time", "season")})
-        )
+        by_date = terciles.by_date(tables)
+        rps, fair["rps"] = _fair(by_date["rps"], by_date.get("rps_fair"))
+        days = {name: tables[name] for name in ("valid_time", "season")}
+        losses["rps"] = rps.reindex(lead=tables["lead"]).assign_coords(days)
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
@@ -391,14 +402,19 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
-                by_reference[base] = loss_comparison.compare(
-                    values[name], values[base], (name, base, LOSSES[loss])
-                )
+                title = f"fair {LOSSES[loss]}" if name in fair.get(loss, []) else LOSSES[loss]
+                by_reference[base] = loss_comparison.compare(values[name], values[base], (name, base, title))
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))
                     by_reference[base]["over_seeds"] = _over_seeds(tables, name, field.sel(system=base))
     return comparisons
+
+
+def _fair(scores: xr.DataArray, fair: xr.DataArray | None = None) -> tuple[xr.DataArray, list[str]]:
+    """Replace scores by the `fair` scores of the systems that have them, whose names are returned as well."""
+    names = _known(fair)
+    return scores if fair is None else scores.where(~scores["system"].isin(names), fair), names
 
 
 def _over_seeds(tables: xr.Dataset, name: str, reference_error: xr.DataArray) -> list[float] | None:

@@ -17,7 +17,7 @@ from chrome import DESK, PHONE, Chrome
 from PIL import Image
 from rich.console import Console
 
-from sstcast.figures import tables
+from sstcast.figures import printing, tables
 from sstcast.figures.results import Results
 from sstcast.reports import report
 from sstcast.reports.images import minus
@@ -232,9 +232,9 @@ def test_it_prints(chrome: Chrome, report_file: Path) -> None:
 def test_no_number_is_broken_at_a_hundred_columns(
     evaluated: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "Console", partial(Console, width=100, force_terminal=True, color_system=None))
+    monkeypatch.setattr(printing, "Console", partial(Console, width=100, force_terminal=True, color_system=None))
     sheets = tables.errors(json.loads(evaluated.metrics.read_text()), "small")
-    tables.print_sheets(sheets)
+    printing.print_sheets(sheets)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
     for sheet in sheets:
@@ -250,10 +250,10 @@ def test_what_rounds_to_zero_has_no_sign() -> None:
 def test_the_tables_of_several_runs_explain_the_asterisk_once(
     evaluated: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables._print_once.cache_clear()
+    printing._print_once.cache_clear()
     metrics = json.loads(evaluated.metrics.read_text())
     for label in ("first", "second"):
-        tables.print_scores(metrics, label)
+        printing.print_scores(metrics, label)
     said = capsys.readouterr().out
     assert said.count("All leads, °C") == 2
     assert said.count(tables.ASTERISK) == said.count(tables.VARY) == 1

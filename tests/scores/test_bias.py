@@ -13,10 +13,13 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.errors import SSTCastError
+from sstcast.figures.catalogue import skill_by_lead, skill_maps
+from sstcast.figures.results import Results
 from sstcast.forecasting.predictor import FIELD, Predictor, axes
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepare import prepare
+from sstcast.reports.report import _findings
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.bias import BiasRemoved, shares_of_errors
 
@@ -117,7 +120,7 @@ def test_too_few_years_are_refused(truth: Analysis) -> None:
 def test_rows_before_and_after(
     ocean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """A file that is 1 degC too warm is as good as without its bias, and every baseline is corrected like it."""
+    """Members that are 1 degC too warm are as good as without it, and every baseline is corrected like them."""
     monkeypatch.chdir(tmp_path)
     with xr.open_dataset(ocean) as opened:
         sst = opened["sst"].load()
@@ -125,7 +128,7 @@ def test_rows_before_and_after(
     lead = np.arange(1, 4)
     valid = xr.DataArray(dates.values[:, None] + lead * np.timedelta64(1, "D"), dims=("init_time", "lead"))
     noise = np.random.default_rng(1).normal(0, 0.3, (len(dates), 3, 8, 12))
-    warm = sst.sel(time=valid).drop_vars("time") + noise + 1
+    warm = sst.sel(time=valid).drop_vars("time") + noise + 1 + xr.DataArray([-0.2, 0.2], dims="member")
     file = tmp_path / "warm.nc"
     warm.assign_coords(init_time=dates, lead=lead).to_dataset(name="sst").to_netcdf(file, engine="netcdf4")
     code, said, err = command("score", file, "--truth", ocean, "--remove-bias", "--out", tmp_path / "out")
@@ -141,4 +144,14 @@ def test_rows_before_and_after(
     for words in ("later years included", "with 4 years it is uncertain", f"{DEFAULT_REFERENCE}{BIAS_REMOVED}:"):
         assert any(words in note for note in metrics["notes"])
         assert words in said
+    for name, bias in (("model", 1), (f"model{BIAS_REMOVED}", 0)):
+        members = metrics["ensemble"][name]
+        assert members["spread"] == pytest.approx(0.2 * 2**0.5, rel=1e-3)
+        near, far = (abs(noise + bias + side) for side in (-0.2, 0.2))
+        assert members["crps"] == pytest.approx(((near + far) / 2 - 0.1).mean(), abs=0.01)
+    results = Results(tmp_path / "out")
+    names = [f"{name}{BIAS_REMOVED}" for name in ("model", DEFAULT_REFERENCE)]
+    assert f"Skill of the {names[0]} by lead, over {names[1]}. " in next(skill_by_lead(results)).caption
+    assert f"Skill of the {names[0]} over {names[1]} by lead week" in next(skill_maps(results)).caption
+    assert any(text.startswith(f"The {names[0]} is better than {names[1]}: 0.") for text in _findings(results))
     assert metrics["climate"] in bases

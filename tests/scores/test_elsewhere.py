@@ -15,8 +15,8 @@ import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.figures import catalogue
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.transfer import transferred_run

@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 from scenes import block, observation, scene
 from scipy.ndimage import label
+from scipy.stats import t
 from scored_runs import configure, make_run
 
 import sstcast
@@ -201,6 +202,37 @@ def test_scores_are_ratios_of_sums_with_blocks_of_60_days() -> None:
             assert of[name]["value"] == pytest.approx(float(value), abs=1e-6)
             assert of[name]["interval"] == pytest.approx(interval.tolist(), abs=1e-6)
     assert found["onset_error"]["interval"][1] > 1
+
+
+def test_all_or_none_of_few_events_is_no_certainty() -> None:
+    """With all of 4 blocks hit, a hit rate of .05 ** (1 / 4) has a chance of 5 %. Of 2 blocks, nothing is said."""
+    random, zero = np.random.default_rng(1), np.zeros(72)
+    block = np.arange(72) // 12
+    of_blocks = [np.isin(block, blocks).astype(float) for blocks in ([0, 2, 3, 5], [1, 4], [0, 1, 2])]
+    some = of_blocks[2] * random.uniform(1, 9, 72)
+    hits, misses = np.stack([of_blocks[0], of_blocks[1], some]), np.stack([zero, zero, of_blocks[2]])
+    tables = xr.Dataset(
+        {name: (("warning", "init_time"), [zero + 1]) for name in BY_DATE}
+        | {"event_false_alarms_by_date": (("warning", "init_time"), [zero])}
+        | {
+            "event_hits_by_date": (("warning", "severity", "init_time"), [hits]),
+            "event_misses_by_date": (("warning", "severity", "init_time"), [misses]),
+        },
+        {"warning": ["some"], "severity": list("abc"), "fold": ("init_time", [1] * 72)}
+        | {"init_time": np.datetime64("2001-01-01") + 5 * np.arange(72)},
+    )
+    found = scores(tables)["some"]
+    assert found["by_category"]["a"] == {"value": 1, "interval": pytest.approx([0.05 ** (1 / 4), 1], abs=1e-6)}
+    assert 1 - found["by_category"]["a"]["interval"][0] ** 4 == pytest.approx(0.95, abs=1e-5)
+    assert found["by_category"]["b"] == {"value": 1, "interval": None}
+    assert found["false_alarm_ratio"] == {
+        "value": 0,
+        "interval": pytest.approx([0, 1 - 0.05 ** (1 / 6)], abs=1e-6),
+    }
+    wide = found["by_category"]["c"]["interval"]
+    value, narrow = ratio(some, some + misses[2], 12, (72,))  # as if all six blocks held events
+    growth = t.ppf(0.975, 2) * np.sqrt(3 / 2) / (t.ppf(0.975, 5) * np.sqrt(6 / 5))
+    assert np.log(wide[0] / float(value)) == pytest.approx(growth * np.log(narrow[0] / float(value)), rel=1e-4)
 
 
 def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[str], command) -> None:

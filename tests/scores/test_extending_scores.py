@@ -11,8 +11,8 @@ from documentation import blocks
 
 from sstcast.figures import catalogue
 from sstcast.figures.curves import Chart, draw_curves
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.base import LinearSystem

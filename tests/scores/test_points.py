@@ -16,7 +16,7 @@ from scipy.stats import norm, t
 from scored_runs import metrics_of
 
 from sstcast.figures.points import points
-from sstcast.ocean import point_observations
+from sstcast.ocean import point_files
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -181,6 +181,12 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     found = metrics["points"]
     assert found["scores"].keys() == metrics["systems"].keys()
     assert found["platforms"] == 60
+    assert found["left_out"] == [
+        "1 observations left out: on other days",
+        "1 observations left out: outside the region",
+        "1 observations left out: on land or in cells that are not scored",
+        "2 observations left out: more than 8 °C from the climatology",
+    ]
     model = found["scores"]["model"]
     assert model["mse"] == pytest.approx(model["rmse"] ** 2, abs=2e-6)
     assert model["interval"][0] < model["mse"] < model["interval"][1]
@@ -246,7 +252,7 @@ def test_netcdf_and_files_that_are_refused(tmp_path: Path, monkeypatch: pytest.M
     sst.to_netcdf(file := tmp_path / "skin.nc", engine="netcdf4")
     with refused("skin.nc", "skin temperature", "measured in the water"):
         PointObservations.read(file)
-    monkeypatch.setattr(point_observations, "find_spec", lambda _: None)
+    monkeypatch.setattr(point_files, "find_spec", lambda _: None)
     with refused("points.parquet: reading it needs pyarrow; run: pip install 'sstcast[parquet]'"):
         PointObservations.read(tmp_path / "points.parquet")
     (tmp_path / "none.csv").write_text("time,lat,lon\n2004-01-01,1,2\n")
@@ -271,13 +277,10 @@ def test_replicates_have_the_sum_as_their_mean(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(two_way_sums(sums, 4000).mean(-1), sums.sum((1, 2)), rtol=0.02)
 
 
-def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_counts() -> None:
-    random = np.random.default_rng(0)
-    squares, counts = random.uniform(1, 9, (2, 20, 5)), random.integers(1, 9, (20, 5)).astype(float)
-    squares[1] *= 3
-    squares[:, 2], counts[2] = 0, 0  # a platform without an observation in these days
-    dims = ("system", "init_time", "lead")
-    tables = xr.Dataset(
+def point_tables(squares: np.ndarray, counts: np.ndarray) -> xr.Dataset:
+    """Tables of sums `squares [system, platform, block]` and `counts [platform, block]`; the rest is made up."""
+    dims, random = ("system", "init_time", "lead"), np.random.default_rng(1)
+    return xr.Dataset(
         {f"point_{name}_by_date": (dims, random.uniform(1, 9, (2, 3, 2))) for name in SUMS}
         | {f"point_{name}_of_analysis": ((), 1.0) for name in ("count", *SUMS[:3])}
         | {
@@ -287,19 +290,64 @@ def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_counts
         },
         {"system": ["model", "base"]},
     )
-    found = summarise_points(tables, "base")["points"]
+
+
+def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_numbers() -> None:
+    random = np.random.default_rng(0)
+    squares, counts = random.uniform(1, 9, (2, 20, 5)), random.integers(1, 9, (20, 5)).astype(float)
+    squares[1] *= 3
+    squares[:, 2], counts[2] = 0, 0  # a platform without an observation in these days
+    found = summarise_points(point_tables(squares, counts), "base")["points"]
     assert found["platforms"] == 19
+    assert "without_interval" not in found
     replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, counts.any(1)])
     model, base, count = np.log(replicates)
+    number = 1 / np.square(counts.sum(0) / counts.sum()).sum()  # a little below 5 blocks
     for name, key, logarithms in (
         ("model", "interval", model - count),
         ("base", "interval", base - count),
         ("model", "ratio_interval", model - base),
     ):
-        ends = t.interval(0.95, 5 - 1, logarithms.mean(), logarithms.std())
+        ends = t.interval(0.95, number - 1, logarithms.mean(), logarithms.std())
         assert found["scores"][name][key] == pytest.approx(np.exp(ends).tolist(), abs=2e-6)
     assert found["scores"]["model"]["ratio"] == pytest.approx(squares[0].sum() / squares[1].sum(), abs=1e-6)
     assert found["scores"]["base"]["ratio_interval"] == [None, None]
+
+
+@pytest.mark.parametrize(("held", "share"), [(3, 1.0), (6, 1.0), (12, 1.0), (12, 30.0)])
+def test_intervals_cover_the_error_if_few_blocks_hold_observations(held: int, share: float) -> None:
+    """Of 12 blocks, in which the errors of all platforms are alike. One may hold most observations."""
+    random, covered, cases = np.random.default_rng(held), 0, 100
+    for _ in range(cases):
+        counts, variance = np.zeros((30, 12)), np.exp(random.normal(-0.08, 0.4, 12))  # 1 on average
+        counts[:, :held] = random.poisson(5, (30, held))
+        counts[:, 0] *= share
+        squares = variance * random.gamma(np.maximum(counts, 1e-9) / 2, 2)
+        found = summarise_points(point_tables(np.stack([squares] * 2), counts), "base")["points"]
+        low, high = found["scores"]["model"]["interval"]
+        covered += low < 1 < high
+    assert covered / cases > 0.9
+
+
+def test_two_blocks_or_one_platform_give_no_interval() -> None:
+    random = np.random.default_rng(0)
+    squares, counts = random.uniform(1, 9, (2, 20, 12)), np.zeros((20, 12))
+    counts[:, 3:5] = 7
+    squares[..., counts[0] == 0] = 0
+    found = summarise_points(point_tables(squares, counts), "base")["points"]
+    assert found["scores"]["model"]["interval"] == found["scores"]["model"]["ratio_interval"] == [None, None]
+    assert found["without_interval"] == ["too few dates for an interval"]
+    assert found["scores"]["model"]["ratio"] == pytest.approx(squares[0].sum() / squares[1].sum(), abs=1e-6)
+    counts[:, 7] = 1
+    assert (
+        None
+        not in summarise_points(point_tables(squares + counts, counts), "base")["points"]["scores"]["model"][
+            "interval"
+        ]
+    )
+    one = summarise_points(point_tables(squares[:, :1] + counts[:1], counts[:1]), "base")["points"]
+    assert one["without_interval"] == ["one platform"]
+    assert one["scores"]["model"]["interval"] == [None, None]
 
 
 def test_the_analysis_is_that_of_the_cell_and_day(truth: Analysis, read: PointObservations) -> None:

@@ -1,5 +1,7 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
+import operator
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,15 @@ import xarray as xr
 import yaml
 from logged import logged
 from other_conventions import climpred
-from scores.probability import crps_for_ensemble
+from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
+from whole_fields import forecast_of
 
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
+from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import read_forecasts
@@ -25,6 +29,7 @@ from sstcast.ocean.heatwaves import limits_of
 from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import complete_forecasts, data_of, score
 
@@ -280,7 +285,7 @@ def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_fil
 
 
 def test_each_date_is_scored_by_the_members_that_it_has(
-    sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Hindcasts with two members, joined with forecasts of five, by `scores` and NumPy."""
     offsets = xr.DataArray([0.3, -0.1, 0.8, -0.5, 0.2], dims="member", coords={"member": np.arange(5)})
@@ -317,6 +322,26 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     assert brier == pytest.approx(
         mean((above - case) ** 2), rel=5e-4
     )  # rounding may move one value over a threshold
+    limits = on_days(threshold["heatwave_threshold"], valid).transpose(*truth.dims)
+    fair = brier_score_for_ensemble(
+        members - limits, truth - limits, "member", 0, preserve_dims="all", event_threshold_operator=operator.gt
+    )
+    scores = found["heatwaves"]["exceedance"]
+    assert scores["model"]["brier_fair"] == pytest.approx(mean(fair.where(truth.notnull())), rel=2e-3)
+    assert scores["persistence"]["brier_fair"] is None
+    compared = found["ratios"]["exceedance"]["model"]["base rate"]
+    assert compared["ratio"] == pytest.approx(
+        scores["model"]["brier_fair"] / scores["base rate"]["brier"], rel=1e-4
+    )
+    assert "the fair Brier score (exceedance)" in compared["sentence"]
+    thirds = found["terciles"]["scores"]
+    assert thirds["model"]["rps_fair"] < thirds["model"]["rps"]
+    compared = found["ratios"]["rps"]["model"]["a third each"]
+    assert compared["ratio"] == pytest.approx(
+        thirds["model"]["rps_fair"] / thirds["a third each"]["rps"], rel=1e-4
+    )
+    print_scores(found, "joined")
+    assert {"fair RPS", "fair Brier"} <= {*re.findall("fair [A-Z]\\w+", capsys.readouterr().out)}
     tables = saved.open()
     own = tables["member_mse_by_date"].sel(system="model")
     expected = ((members - truth) ** 2).weighted(area).mean(("lat", "lon"))
@@ -337,3 +362,40 @@ def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
     assert members.tolist() == [1] * 48
     assert not known[6, 5]
     assert int(known.sum()) == int(ocean.sum()) - 1
+
+
+def test_an_ensemble_beside_another_of_another_size(
+    ensemble: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    """Three members in a file and two of a run, with systems of one member between them, by NumPy."""
+    offsets = xr.DataArray([0.3, -0.1, 0.8], dims="member")
+    sst = (sparse["sst"] + offsets).transpose("member", ...).isel(init_time=slice(20))
+    path = write(xr.Dataset({"sst": sst.assign_attrs(units="degC")}), tmp_path / "three.nc")
+    found, saved, _ = score(path, against=[ensemble])
+    data = Analysis.of(ensemble)
+    parts = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
+    dates = sst["init_time"].values
+    of_run = xr.concat([part.sel(init_time=dates) for part in parts], "member")
+    truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"]
+    truth = truth.sel(time=sst["init_time"] + sst["lead"] * np.timedelta64(1, "D")).drop_vars("time")
+    area = np.broadcast_to(area_weights(truth["lat"]).values[:, None], truth.shape)[
+        ocean := truth.notnull().values
+    ]
+    for name, members in (("model", sst), (ensemble.folder.name, of_run)):
+        values = members.transpose("member", *truth.dims).values.astype(float)[:, ocean]
+        distance = abs(values - truth.values[ocean]).mean(0)
+        pairs = abs(values[:, None] - values).sum((0, 1)) / 2
+        scores, count = found["ensemble"][name], len(values)
+        for key, divisor in (("crps", count**2), ("crps_fair", count * (count - 1))):
+            expected = np.average(distance - pairs / divisor, weights=area)
+            assert scores[key] == pytest.approx(expected, rel=1e-3), (name, key)
+        assert scores["spread"] == pytest.approx(np.average(values.var(0, ddof=1), weights=area) ** 0.5, rel=1e-3)
+        rank = np.bincount((values < truth.values[ocean]).sum(0), area, count + 1) / area.sum()
+        np.testing.assert_allclose(scores["rank_histogram"], rank, atol=2e-3)
+        seeds = found["ratios"]["mse"]["model"]["persistence"]["over_seeds"]
+        if name == "model":
+            persistence = found["scores"]["persistence"]["degC"]["mse"]
+            squares = [np.average((member - truth.values[ocean]) ** 2, weights=area) for member in values]
+            assert seeds == pytest.approx([mse / persistence for mse in squares], rel=1e-3)
+    assert found["ensemble"].keys() == {"model", ensemble.folder.name}
+    assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()

@@ -10,8 +10,10 @@ from sstcast.scores.significance import (
     adjust,
     block_counts,
     correlated_days,
+    decimals,
     diebold_mariano,
     ratio,
+    sentence,
 )
 
 
@@ -133,3 +135,16 @@ def test_neither_blocks_nor_lags_reach_from_one_part_into_the_next() -> None:
     np.testing.assert_array_equal(
         ratio(difference**2, deviation**2, 5, (40,))[1], ratio(difference**2, deviation**2, 5)[1]
     )
+
+
+def test_a_verdict_has_digits_that_tell() -> None:
+    """Better by a hair: neither the ratio nor the end of an interval is written as 1."""
+    compared = {"ratio": 0.99966, "interval": [0.99935, 0.99998], "over_folds": None}
+    text = sentence(compared, "a", "b", "error")
+    assert text == "a is better than b: 0.99966 times the error (95 % interval 0.99935 to 0.99998 over dates)."
+    folds = {"interval": [0.99912, 0.999998], "p_value": 0.04}
+    assert "0.999660 times" in sentence(compared | {"over_folds": folds}, "a", "b", "error")
+    assert "0.999120 to 0.999998 over folds" in sentence(compared | {"over_folds": folds}, "a", "b", "error")
+    same = compared | {"interval": [0.9993, 1.0]}
+    assert sentence(same, "a", "b", "error").startswith("a is not distinguishable from b: 1.000 times")
+    assert [decimals(of) for of in (1.2, 0.9994, 1.0004, 1.00004, 0.999998)] == [3, 3, 4, 5, 6]

@@ -77,6 +77,14 @@ def test_scores_equal_plain_numpy(scored: Run) -> None:
             / dataset["tercile_defined_by_date"][:stop, 0]
         )
         np.testing.assert_allclose(rows, expected, atol=2e-6)
+        if (
+            name == "members"
+        ):  # three, whose variance about their probability is estimated with two in place of three
+            sampled = sum(below * (1 - below) for below in (below_low, below_high)) / 2
+            fair = dataset["tercile_rps_fair_by_date"].sel(system=name)[:stop, 0]
+            fair = fair / dataset["tercile_defined_by_date"][:stop, 0]
+            expected = ((score - sampled) * weights).sum(1) / weights.sum(1)
+            np.testing.assert_allclose(fair, expected, atol=2e-6)
         by_third = below_low, below_high - below_low, 1 - below_high
         for number, chance in enumerate(by_third):
             got = {key: of.sel(system=name, tercile=THIRDS[number]) for key, of in found.items()}
@@ -174,3 +182,25 @@ def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
         bound = truth.on_tiles(on_days(terciles_of(base)[name], middle))
         sure = truth.ocean & (abs(weekly - bound) > 1e-4)
         np.testing.assert_array_equal(above[sure], (weekly > bound)[sure])
+
+
+def test_fair_scores_of_a_reliable_ensemble_do_not_depend_on_its_size(scored: Run) -> None:
+    """Truth and members are drawn from one Gaussian, whose own probabilities have the score of the fair ones."""
+    truth, random, dates = Analysis.of(scored), np.random.default_rng(0), slice(0, 120)
+    daily = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
+    centre = (0 * daily + random.normal(0, 0.7, (len(daily), 1, *daily.shape[2:]))).astype(np.float32)
+    members = centre + random.normal(0, 0.5, (17, len(daily), 1, *daily.shape[2:])).astype(np.float32)  # all week
+    sizes = {"1": None, "2": None, "16": None}
+    tables = Terciles(scene(truth, gaussian=np.ones((8, 8)), **sizes))
+    seen = observation(dates, members[0])
+    tables.begin(seen)
+    tables.add(block("gaussian", seen, centre[None], np.full_like(centre, 0.5)))
+    for count in (1, 2, 16):
+        tables.add(block(str(count), seen, members[1 : 1 + count]))
+    dataset = tables.dataset().sel(whole_week=1).isel(init_time=dates).sum("init_time", skipna=False)
+    plain, fair = (dataset[f"tercile_{name}_by_date"].astype(float) for name in ("rps", "rps_fair"))
+    best = float(plain.sel(system="gaussian"))
+    assert fair.sel(system=["gaussian", "1"]).isnull().all()
+    for count in (2, 16):
+        assert float(fair.sel(system=str(count))) == pytest.approx(best, rel=0.03)
+    assert float(plain.sel(system="2")) > 1.4 * best

@@ -62,7 +62,9 @@ class Distributions(Kind):
     def dataset(self) -> xr.Dataset:
         """Return means by date, and the histograms of ranks and of probability integral transforms."""
         names = pd.Index(list(self.members), name="system")
-        return xr.concat([self._of_system(name) for name in names], names, join="outer")
+        by_system = [self._of_system(name) for name in names]
+        # Some systems have members, whose numbers differ. All statistics have the new dimension.
+        return xr.concat(by_system, names, join="outer", coords="minimal", compat="equals")
 
     def _of_system(self, name: str) -> xr.Dataset:
         size, variables = self.members[name], dict[str, Any]()

@@ -19,10 +19,11 @@ from sstcast.ocean.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.scores.analysis import Observed
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.significance import ratio, spacing
+from sstcast.scores.significance import Bootstrap, spacing
 
 WARNING = 0.5  # probability from which on a system warns
 BLOCK_DAYS = 60
+FEWEST_BLOCKS = 3  # that hold events, for an interval
 ERRORS = ("onset_error", "end_error")  # scores in days; all others are shares
 BY_SEVERITY = ("event_hits_by_date", "event_misses_by_date")
 BY_DATE = (  # sums of areas and, of errors, of area times days
@@ -191,7 +192,18 @@ def scores(tables: xr.Dataset) -> dict[str, Any]:
 
 
 def _number(part: Array, whole: Array, block: int, parts: Sequence[int], is_share: bool = True) -> dict[str, Any]:
-    value, ends = ratio(part, whole, block, tuple(parts))
+    """Return the ratio of two sums over dates, and its interval from the blocks in which `whole` is not 0.
+
+    Fewer than three give none. If all or none came in each of n blocks, the interval ends at the share that would
+    have left this a chance of 5 %, .05^(1/n) from the other end.
+    """
+    n = len(np.unique(np.flatnonzero(whole) // block))
+    errors, cases = (Bootstrap.of(of, block, tuple(parts)) for of in (part, whole))
+    value, ends = errors._replace(blocks=min(float(n), errors.blocks)).ratio(cases)
+    if n < FEWEST_BLOCKS:
+        ends = np.full(2, np.nan)
+    elif is_share and value in (0, 1):
+        ends = np.array([0, 1 - 0.05 ** (1 / n)] if value == 0 else [0.05 ** (1 / n), 1])
     ends = np.minimum(ends, 1) if is_share else ends
     interval = [round(float(end), 6) for end in ends] if np.isfinite(ends).all() else None
     return {"value": round(float(value), 6) if np.isfinite(value) else None, "interval": interval}

@@ -19,7 +19,7 @@ from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.ocean.tiles import to_tiles
 from sstcast.scores.analysis import Observed
-from sstcast.scores.distributions import Mean
+from sstcast.scores.distributions import Mean, sampling_error
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.scene import STEPS, Block, Scene
@@ -48,7 +48,19 @@ class BrierScore(Metric):
         return error / (defined * xr.where(defined > 0, 1.0, np.nan))
 
 
-BRIER, DEFINED = BrierScore(), Mean(_DEFINED)
+class FairBrierScore(BrierScore):
+    """The score less the `sampling_error` of the share of members."""
+
+    name = "brier_fair"
+    statistics = (
+        Statistic(
+            name, lambda hot, came: _BRIER.function(hot.mean(0), came) - sampling_error(hot.mean(0), len(hot))
+        ),
+        Statistic("fair_defined", lambda hot, came: _DEFINED.function(hot.mean(0), came)),
+    )
+
+
+BRIER, BRIER_FAIR, DEFINED = BrierScore(), FairBrierScore(), Mean(_DEFINED)
 
 
 class Heatwaves(Kind):
@@ -73,7 +85,7 @@ class Heatwaves(Kind):
         for day, threshold in enumerate(data.limits["heatwave_threshold"].values):
             self.defined[day] = to_tiles(np.isfinite(threshold), data.index) & data.ocean
         shape = (len(HEATWAVE_KINDS), len(scene.warnings))
-        self.brier = np.full((*shape, *valid_times.shape), np.nan, np.float32)
+        self.brier, self.brier_fair = (np.full((*shape, *valid_times.shape), np.nan, np.float32) for _ in range(2))
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
@@ -87,6 +99,7 @@ class Heatwaves(Kind):
         """Return how each table is joined."""
         return {
             "heatwave_brier_by_date": Joined("dates", systems="warning"),
+            "heatwave_brier_fair_by_date": Joined("dates", systems="warning"),
             "heatwave_defined_by_date": Joined("dates", systems=""),
             "heatwave_cases_by_lead": Joined("sum", systems="warning", by_fold=True),
             "heatwave_cases_by_season": Joined("sum", systems="warning"),
@@ -116,8 +129,9 @@ class Heatwaves(Kind):
                 for daily, hot in zip(cells, past, strict=True)
             ]
             event = np.reshape(probabilities, exceedance.shape)
-        self._count(method, EXCEEDANCE, positions, exceedance)
-        self._count(method, EVENT, positions, event)
+        members = len(margin) if spread is None else 1
+        self._count(method, EXCEEDANCE, positions, exceedance, members)
+        self._count(method, EVENT, positions, event, members)
 
     def begin(self, observed: Observed) -> None:
         """Add the forecasts of the references, if they are scored."""
@@ -131,8 +145,10 @@ class Heatwaves(Kind):
             self._count(STATE, kind, positions, np.broadcast_to(state.astype(np.float32), shape))
             self._count(BASE_RATE, kind, positions, np.broadcast_to(self.rates[kind], shape))
 
-    def _count(self, method: str, kind: str, positions: NDArray[np.intp], probability: Array) -> None:
-        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
+    def _count(
+        self, method: str, kind: str, positions: NDArray[np.intp], probability: Array, members: int = 1
+    ) -> None:
+        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`, a share of `members`.
 
         The histograms count cases by area, in one bin for each step of the probability and each outcome. Cells and
         days on which no event is defined count 0.
@@ -147,6 +163,9 @@ class Heatwaves(Kind):
         case += (bins * np.arange(np.prod(shape))).reshape(*shape, 1, 1)
         counts = np.bincount(case.ravel(), weights.ravel(), bins * np.prod(shape)).reshape(*shape, STEPS + 1, 2)
         self.brier[index][positions] = (np.square(probability - occurred) * weights).sum(-1).sum(-1)
+        if members > 1:
+            excess = (sampling_error(probability, members) * weights).sum((-2, -1))
+            self.brier_fair[index][positions] = self.brier[index][positions] - excess
         self.counts["lead"][index] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][index]):
             total += counts[self.season[positions] == season].sum(0)
@@ -155,7 +174,8 @@ class Heatwaves(Kind):
         """Return squared errors by date and lead, and histograms of cases by lead and by season.
 
         `heatwave_brier_by_date` is the sum over the cells on which an event is defined, weighted by their share of
-        the area, and `heatwave_defined_by_date` is the sum of these shares.
+        the area, and `heatwave_defined_by_date` is the sum of these shares. `heatwave_brier_fair_by_date` is there
+        if shares of members are scored, NaN on dates of a single member.
         """
         defined = (self.defined * self.truth.area).sum((1, 2), dtype=float)[self.day]
         dims = ("kind", "warning")
@@ -173,6 +193,8 @@ class Heatwaves(Kind):
                 "occurred": [0, 1],
             },
         )
+        if np.isfinite(self.brier_fair).any():
+            tables["heatwave_brier_fair_by_date"] = (*dims, "init_time", "lead"), self.brier_fair
         return tables.rename(season="season_of_day").assign(
             heatwave_brier_by_date=((*dims, "init_time", "lead"), self.brier),
             heatwave_defined_by_date=(("init_time", "lead"), defined),

@@ -2,7 +2,7 @@
 
 An observation is compared with the cell that contains it, on its day. Values of one platform in one cell and day
 are averaged first. Errors are summed over observations by date and lead, and by platform and block of dates, from
-which a two-way bootstrap draws platforms and blocks.
+which a two-way bootstrap draws platforms and blocks. Blocks without observations tell nothing and are not drawn.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.prepared import Prepared
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.kinds.kind import BLOCK, Joined, Kind, Scores
@@ -29,8 +30,10 @@ from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
 PLATFORMS_AT_ONCE = 10_000
+FEWEST_BLOCKS = 3  # of dates that hold observations, for an interval
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
 BY_PLATFORM = ("platform", BLOCK)
+ON_DAYS = "on the days of the forecasts"  # in `point_left_out`, beside the reasons to leave some of these out
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
@@ -47,6 +50,7 @@ class Points(Kind):
         self.error, self.systems = observations.error, systems
         starts, leads = truth.windows.starts, len(truth.leads)
         self.first_day = truth.windows.days[0].astype("datetime64[D]")
+        self.left_out: dict[str, int] = {}  # of the observations on the days of the forecasts
         self.platforms = np.unique(observations.table["platform"].to_numpy(str))
         found = self._matched(observations)
         self.value, self.node, self.platform = (found[key].to_numpy() for key in ("anomaly", "node", "platform"))
@@ -74,6 +78,7 @@ class Points(Kind):
             "point_count_by_date": Joined("dates", systems=""),
             "point_count_by_platform": Joined("blocks", systems=""),
             "point_squared_error_by_platform": Joined("blocks"),
+            "point_left_out": Joined("sum", systems=""),
             **{f"point_{name}_of_analysis": Joined("sum", systems="") for name in ("count", *SUMS[:3])},
         }
 
@@ -94,6 +99,7 @@ class Points(Kind):
         within = (day >= 0) & (day < len(truth.windows.days))
         matched = inside & within & (node >= 0)
         self._tell(observations, "on other days", ~within)
+        self.left_out = {ON_DAYS: int(within.sum())}
         self._tell(observations, "outside the region", within & ~inside)
         self._tell(observations, "on land or in cells that are not scored", within & inside & (node < 0))
         codes = np.searchsorted(self.platforms, table["platform"].to_numpy(str)[matched])
@@ -106,23 +112,28 @@ class Points(Kind):
             }
         )
         found = found.groupby(["day", "node", "platform"], as_index=False)["sst"].mean()
-        analysis, climatology = np.empty(len(found)), np.empty(len(found))
+        analysis, climatology, base_climatology = (np.empty(len(found)) for _ in range(3))
         stops = np.searchsorted(found["day"].to_numpy(), np.arange(len(truth.windows.days) + 1))
-        clim = truth.statistics["climatology"]
+        # All systems of a hindcast have the same base period, so all are scored on the same observations.
+        fields = [truth.statistics["climatology"]] * 2
+        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
+            fields[1] = Prepared.of(truth.base).open_anomalies()["climatology"].load()
         for number, time in enumerate(truth.windows.days):
             rows = slice(stops[number], stops[number + 1])
             if rows.start < rows.stop:
                 nodes = found["node"].to_numpy()[rows]
-                of_day = truth.on_tiles(on_days(clim, xr.DataArray([time], dims="time")))[0]
-                climatology[rows], analysis[rows] = of_day.ravel()[nodes], truth.sst[number].ravel()[nodes]
+                day = xr.DataArray([time], dims="time")
+                of_day = (truth.on_tiles(on_days(field, day))[0].ravel()[nodes] for field in fields)
+                climatology[rows], base_climatology[rows] = of_day
+                analysis[rows] = truth.sst[number].ravel()[nodes]
         found = found.assign(anomaly=found["sst"] - climatology, analysis=analysis - climatology)
-        outlier = (found["anomaly"].abs() > FARTHEST).to_numpy()
+        outlier = (found["sst"] - base_climatology).abs().to_numpy() > FARTHEST
         self._tell(observations, f"more than {FARTHEST:g} °C from the climatology", outlier)
         return found[~outlier]
 
-    @staticmethod
-    def _tell(observations: PointObservations, words: str, left_out: NDArray[np.bool_]) -> None:
-        if count := int(left_out.sum()):
+    def _tell(self, observations: PointObservations, words: str, left_out: NDArray[np.bool_]) -> None:
+        self.left_out[words] = count = int(left_out.sum())
+        if count:
             LOG.info(f"{observations.path}: {count:,} observations left out: {words}")
 
     def _pairs(self, dates: slice) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -199,9 +210,10 @@ class Points(Kind):
                 "point_count_by_date": ((INIT_TIME, "lead"), self.count),
                 "point_count_by_platform": (BY_PLATFORM, self.platform_count),
                 "point_squared_error_by_platform": (("system", *BY_PLATFORM), self.by_platform),
+                "point_left_out": ("reason", np.array([*self.left_out.values()], float)),
             }
             | {f"point_{name}_of_analysis": ((), value) for name, value in self.of_analysis.items()},
-            {"system": self.systems, "platform": self.platforms},
+            {"system": self.systems, "platform": self.platforms, "reason": list(self.left_out)},
         )
 
 
@@ -212,10 +224,14 @@ def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
     count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
     squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
     counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
-    measured = counts.any(1)
+    measured, held = counts.any(1), counts.any(0)
     names = [str(name) for name in tables["system"].values]
-    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured])
-    independent = min(int(measured.sum()), counts.shape[1])
+    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
+    independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
+    enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
+    lacking = [words for words, is_enough in enough.items() if not is_enough]
+    if lacking:
+        replicates[:] = np.nan
     base, scores = names.index(reference), {}
     for place, name in enumerate(names):
         by_lead = {
@@ -237,8 +253,24 @@ def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
             "platforms": int(measured.sum()),
             "scores": scores,
             "analysis": _of_sums(of_analysis, seen),
+            **({"without_interval": lacking} if lacking else {}),
+            **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
         }
     }
+
+
+def _left_out(tables: xr.Dataset) -> dict[str, int]:
+    counts = tables["point_left_out"]
+    return {str(reason): int(count) for reason, count in zip(counts["reason"].values, counts.values, strict=True)}
+
+
+def _effective_number(counts: Array) -> float:
+    """Return how many equal parts would leave a mean as uncertain as parts of these sizes do.
+
+    It is the squared sum divided by the sum of squares (Kish 1965, Survey Sampling), so a platform or block of
+    dates that holds nearly all observations counts as one.
+    """
+    return float(counts.sum() ** 2 / max((counts**2).sum(), 1))
 
 
 def _of_sums(sums: Mapping[str, Any], count: Any) -> Scores:
@@ -268,17 +300,18 @@ def two_way_sums(sums: Array, replicates: int = REPLICATES, seed: int = 0) -> Ar
     return total
 
 
-def _interval(sums: Array, other_sums: Array, independent: int) -> Array:
+def _interval(sums: Array, other_sums: Array, independent: float) -> Array:
     """Return the 95 % interval of the ratio of two sums, from replicates of both.
 
-    The logarithm of the ratio has Student's distribution, with one degree of freedom less than the smaller number
-    of platforms and of blocks.
+    The logarithm of the ratio has Student's distribution, with one degree of freedom less than the smaller
+    effective number of platforms and of blocks. Without a finite replicate or end, it is NaN.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.log(sums / other_sums)
     logarithms = logarithms[np.isfinite(logarithms)]  # of few platforms, a replicate may draw none
-    if independent < 2 or not logarithms.size:
+    if independent <= 1 or not logarithms.size:
         return np.full(2, np.nan)
     width = stdtrit(independent - 1, (1 + CONFIDENCE) / 2) * logarithms.std()
-    ends: Array = np.exp(logarithms.mean() + np.array([-width, width]))
-    return ends
+    with np.errstate(over="ignore"):
+        ends: Array = np.exp(logarithms.mean() + np.array([-width, width]))
+    return ends if np.isfinite(ends).all() else np.full(2, np.nan)

@@ -24,6 +24,7 @@ from sstcast.ocean.terciles import (
     whole_weeks,
 )
 from sstcast.scores.analysis import Observed
+from sstcast.scores.distributions import sampling_error
 from sstcast.scores.kinds.heatwaves import roc_area
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
@@ -68,7 +69,19 @@ class RankedProbabilityScore(Metric):
         return score / (defined * xr.where(defined > 0, 1.0, np.nan))
 
 
-RPS: dict[str, Metric] = {"rps": RankedProbabilityScore()}
+class FairRankedProbabilityScore(RankedProbabilityScore):
+    """The score less the `sampling_error` of the shares of members above both bounds."""
+
+    name = "rps_fair"
+    statistics = (
+        Statistic(
+            name, lambda above, came: rps(above, came) - sum(sampling_error(a.mean(0), len(a)) for a in above)
+        ),
+        Statistic("fair_defined", lambda above, came: 1 + 0 * above[0].mean(0)),
+    )
+
+
+RPS: dict[str, Metric] = {"rps": RankedProbabilityScore(), "rps_fair": FairRankedProbabilityScore()}
 
 
 class Terciles(Kind):
@@ -87,7 +100,9 @@ class Terciles(Kind):
             climatology = Prepared.of(truth.base).open_anomalies()["climatology"].load()
             self.moved = climatology - truth.statistics["climatology"]
         starts = truth.windows.starts
-        self.rps = np.full((len(self.systems), starts, self.weeks), np.nan, np.float32)
+        self.rps, self.rps_fair = (
+            np.full((len(self.systems), starts, self.weeks), np.nan, np.float32) for _ in range(2)
+        )
         self.defined = np.full((starts, self.weeks), np.nan)
         self.observed = np.full((len(THIRDS), starts, self.weeks), np.nan)
         shape = (len(self.systems), self.weeks, len(THIRDS), STEPS, 2)
@@ -102,7 +117,7 @@ class Terciles(Kind):
     def tables(cls) -> Mapping[str, Joined]:
         """Return how each table is joined."""
         return {
-            "tercile_rps_by_date": Joined("dates"),
+            **dict.fromkeys(("tercile_rps_by_date", "tercile_rps_fair_by_date"), Joined("dates")),
             "tercile_defined_by_date": Joined("dates", systems=""),
             "tercile_observed_by_date": Joined("dates", systems=""),
             "tercile_cases": Joined("sum"),
@@ -142,6 +157,9 @@ class Terciles(Kind):
             above = [probability(mean - limit, width) for limit in limits]
         above = [np.where(weights > 0, chance, 0) for chance in above]
         self.rps[place, dates] = (weights * rps(above, came)).sum((-2, -1))
+        if spread is None and (size := len(block.members)) > 1:
+            excess = sum((weights * sampling_error(chance, size)).sum((-2, -1)) for chance in above)
+            self.rps_fair[place, dates] = self.rps[place, dates] - excess
         chances = (1 - above[0], above[0] - above[1], above[1])
         week = np.arange(self.weeks)[:, None, None]
         for third, (chance, occurred) in enumerate(zip(chances, _thirds(came), strict=True)):
@@ -156,11 +174,14 @@ class Terciles(Kind):
 
         Scores and frequencies by date are sums over the cells whose bounds do not coincide, weighted by their
         share of the area, and `tercile_defined_by_date` is the sum of these shares. `tercile_cases` are weights of
-        cases, and `tercile_probability` the sums of their probabilities.
+        cases, and `tercile_probability` the sums of their probabilities. `tercile_rps_fair_by_date` is there if
+        shares of members are scored, NaN on dates of a single member.
         """
         dims = ("system", WHOLE_WEEK, "tercile", "tercile_step", "occurred")
+        fair = {"tercile_rps_fair_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps_fair)}
         return xr.Dataset(
-            {
+            (fair if np.isfinite(self.rps_fair).any() else {})
+            | {
                 "tercile_rps_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps),
                 "tercile_defined_by_date": ((INIT_TIME, WHOLE_WEEK), self.defined),
                 "tercile_observed_by_date": (("tercile", INIT_TIME, WHOLE_WEEK), self.observed),
@@ -180,8 +201,9 @@ def _thirds(above: Sequence[Mask]) -> tuple[Mask, Mask, Mask]:
 def by_date(tables: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return `rps (system, init_time, lead)`, also of the references, and `defined (init_time, lead)`.
 
-    They are by the middle day of each week. The references give each third the same probability on all dates: a
-    third, or its frequency in that week of all scored forecasts, which no forecaster knows.
+    With ensembles, also `rps_fair` and `fair_defined`, both `(system, init_time, lead)`. All are by the middle day
+    of each week. The references give each third the same probability on all dates: a third, or its frequency in
+    that week of all scored forecasts, which no forecaster knows.
     """
     score, defined = (_by_lead(tables, f"tercile_{name}_by_date") for name in ("rps", "defined"))
     observed = _by_lead(tables, "tercile_observed_by_date").transpose("tercile", ...)
@@ -195,7 +217,11 @@ def by_date(tables: xr.Dataset) -> dict[str, xr.DataArray]:
     names = [*map(str, score["system"].values), *chances]
     values = np.concatenate([score.transpose("system", INIT_TIME, "lead").values, constant])
     systems = xr.DataArray(values, {**defined.coords, "system": names}, ("system", INIT_TIME, "lead"))
-    return {"rps": systems, "defined": defined}
+    scores = {"rps": systems, "defined": defined}
+    if "tercile_rps_fair_by_date" in tables:
+        scores["rps_fair"] = _by_lead(tables, "tercile_rps_fair_by_date").reindex(system=names)
+        scores["fair_defined"] = defined.where(scores["rps_fair"].notnull()).transpose("system", ...)
+    return scores
 
 
 def _by_lead(tables: xr.Dataset, name: str) -> xr.DataArray:
