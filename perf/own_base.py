@@ -1,8 +1,9 @@
 """Compare the linear base of networks with the same system run alone: `python perf/own_base.py [REGION...]`.
 
-Both are local ridges with memory and stencil, fitted to the same years before each fold. The base does not choose
-the penalty of its local correction. Prints the ratio of their squared errors on the folds of docs/results.md, for
-the whole ocean that ships or for regions of it, such as `tasman-north-west`.
+Both are local ridges with memory and stencil, fitted to the same years before each fold: the base to one span, the
+system to training and validation years, without the windows that cross their border. Prints the ratio of their
+squared errors on the folds of docs/results.md, for the whole ocean that ships or for regions of it, such as
+`tasman-north-west`.
 """
 
 import sys

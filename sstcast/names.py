@@ -14,6 +14,7 @@ BASELINES = {  # name: `model.name`
     "ridge": "ridge",
     DEFAULT_REFERENCE: "multiscale-ridge",
 }
+CLIMATOLOGIES = ("climatology", "trend-climatology", "recent-climatology")  # `model.name`
 LINEAR_BASE = "linear base"  # of the run's network: the linear system whose forecast the network changes
 PERFECT = "perfect: analyses of days that nobody knows yet"  # of a predictor; scores with it are not of forecasts
 WITHOUT_PREDICTOR = "without "  # before a predictor's name: the linear system of the run that does not read it

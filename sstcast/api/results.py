@@ -82,13 +82,13 @@ def evaluate(
         True
     """
     from sstcast.forecasting.transfer import continued, transferred_run
-    from sstcast.names import BASELINES, MODEL
+    from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
     from sstcast.scores.asked import Asked
     from sstcast.scores.evaluate import compare_runs, evaluate, kept
 
     reference, run = _reference(against), Run.open(expand_user(run))
-    if isinstance(reference, Run) and reference.folder.name in (MODEL, *BASELINES):
+    if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
         raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:

@@ -17,7 +17,7 @@ from sstcast.figures.results import Results
 from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
 from sstcast.names import (
     BASE_RATE,
-    CLIMATE,
+    BIAS_REMOVED,
     COVERED,
     DEGREES,
     EVENT,
@@ -30,6 +30,7 @@ from sstcast.names import (
     TRUTH,
 )
 from sstcast.scores.metrics import METRICS
+from sstcast.scores.score_files import climatologies
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.run_list import read_history, read_losses
 
@@ -122,10 +123,11 @@ def skill_by_lead(results: Results) -> Iterator[Chart]:
 def ratio_by_lead(results: Results) -> Iterator[Chart]:
     """Draw the ratios of mean squared errors by lead, each in a panel."""
     # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
+    climates = climatologies(results.metrics["systems"])
     ratios = {
         name: comparison["by_lead"]
         for name, comparison in comparisons(results.metrics).items()
-        if CLIMATE not in name
+        if name.removesuffix(BIAS_REMOVED) not in climates
     }
     if not ratios:
         return

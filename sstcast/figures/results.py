@@ -15,8 +15,8 @@ from sstcast.figures.maps import select_region
 from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, read_forecasts
-from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.regrid import on_cells
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, kept, open_forecasts

@@ -126,15 +126,16 @@ def _score(plan: Plan) -> Scores:
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = best_linear(tables, linear)
     tables = finish(tables, names, [reference])
-    summary = summarise(tables, reference)
+    systems = {
+        name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
+        for name in names
+    }
+    summary = summarise(tables, reference, systems)
     best_first = sorted(names, key=lambda name: summary["scores"][name][DEGREES]["mse"])
     first, last = (plan.protocol.folds[end] for end in (0, -1))
     metrics = {
         "kind": "hindcast",
-        "systems": {
-            name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
-            for name in best_first
-        },
+        "systems": {name: systems[name] for name in best_first},
         "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
         **metadata(plan.systems[0].data, tables),

@@ -3,6 +3,8 @@
 A daily mean may be labelled at the start, middle or end of its day. Bounds (CF conventions, section 7.1) tell.
 """
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,10 @@ AVERAGES = (
     "max",
     "min",
 )  # values of GRIB_stepType of fields over a period, which ends at the label
+AVERAGE = re.compile("mean|averag|aggregat", re.IGNORECASE)
+LONGER = re.compile(r"week|pentad|dekad|fortnight|month|\bmon\b", re.IGNORECASE)  # than a day
+COUNTED = re.compile(r"(\d+(?:\.\d+)?)[ -]*(d|days?|h|hrs?|hours?)\b", re.IGNORECASE)
+HOURS = dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 24)  # in a day
 IGNORED = "bounds are ignored, because they do not span one day"
 MOVED = "days are those of the time bounds, not of the labels"
 
@@ -45,21 +51,59 @@ def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.Dat
     return days, [] if days.equals(labels) else [MOVED]
 
 
+def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset, name: str) -> str:
+    """Return what tells that forecasts are means over more than a day, as text, or "" if nothing does.
+
+    These are the bounds, attributes or units of the `lead`, which the file calls `name`, the `attributes` of the
+    field, a frequency of the file, or steps of GRIB averages that are days apart.
+    """
+    texts = [f"{key} {text!r} of {name}" for key, text in lead.attrs.items()]
+    texts += [f"{key} {attributes.get(key, '')!r}" for key in ("cell_methods", "long_name")]
+    found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]
+    for axis in (lead, dataset.get("valid_time", lead)):
+        if (spans := _spans(axis, dataset)) is not None:
+            found.append(f"bounds of {axis.name} over {float(max(abs(spans)) / DAY):.3g} days")
+    found.append(f"frequency {dataset.attrs.get('frequency', '')!r}")
+    steps, units = np.diff(np.sort(lead.values)), str(lead.attrs.get("units", ""))
+    if lead.dtype.kind == "m":
+        steps, units = steps / DAY, "days"
+    else:
+        found.append(f"units {units!r} of {name}" if units else f"{name} {lead.attrs.get('long_name', '')!r}")
+    if (kind := str(attributes.get("GRIB_stepType", ""))) in AVERAGES:
+        found.append(f"GRIB_stepType {kind}, steps {min(steps, default=0):g} {units} apart")
+        ends = re.findall(r"\d+", str(attributes.get("GRIB_stepRange", "")))
+        found.append(f"GRIB_stepRange of {np.ptp(np.array([*ends, '0', '0'][:2], int))} hours")
+    return next((text for text in found if _is_longer(text)), "")
+
+
+def _is_longer(text: str) -> bool:
+    """Return whether a text names a period of more than a day, by a word or by a number of days or hours."""
+    counts = (float(number) / HOURS.get(unit.lower(), 1) for number, unit in COUNTED.findall(text))
+    return bool(LONGER.search(text)) or any(count > 1 for count in counts)
+
+
 def middles(axis: xr.DataArray, dataset: xr.Dataset) -> tuple[NDArray[Any] | None, list[str]]:
     """Return the middles `[value]` of the bounds of a time axis, or None if these do not span a day, and notes.
 
     The dataset holds the bounds under the name in the axis's attribute `bounds`.
     """
-    bounds = dataset.variables.get(axis.attrs.get("bounds"))
+    bounds, spans = dataset.variables.get(axis.attrs.get("bounds")), _spans(axis, dataset)
     if bounds is None:
         return None, []
-    if bounds.size != 2 * axis.size or bounds.dtype.kind not in "mMO":
+    if spans is None or (abs(spans - DAY) > ROUNDING_TIME).any():
         return None, [IGNORED]
     starts, ends = bounds.values.reshape(-1, 2).T
-    width = np.asarray(ends - starts, "timedelta64[us]")
-    if (np.isnat(width) | (abs(width - DAY) > ROUNDING_TIME)).any():
-        return None, [IGNORED]
     return starts + (ends - starts) / 2, []
+
+
+def _spans(axis: xr.DataArray, dataset: xr.Dataset) -> NDArray[np.timedelta64] | None:
+    """Return the widths `[value]` of the bounds of a time axis, or None if these are not known times."""
+    bounds = dataset.variables.get(axis.attrs.get("bounds"))
+    if bounds is None or bounds.size != 2 * axis.size or bounds.dtype.kind not in "mMO":
+        return None
+    starts, ends = bounds.values.reshape(-1, 2).T
+    spans = np.asarray(ends - starts, "timedelta64[us]")
+    return None if np.isnat(spans).any() else spans
 
 
 def averages(field: xr.DataArray) -> str:

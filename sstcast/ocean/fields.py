@@ -41,8 +41,16 @@ COMMON_NAMES = (
 # Words in the long name of a field other than SST.
 OTHER = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 # The CF standard name of each axis, then its other names.
+REFORECAST = "hdate"  # the initial time of a reforecast, beside that of the forecast with the same model version
 AXIS_NAMES = {
-    "init_time": ("forecast_reference_time", "init_time", "init", "first_day_datetime", "reference_time"),
+    "init_time": (
+        "forecast_reference_time",
+        REFORECAST,
+        "init_time",
+        "init",
+        "first_day_datetime",
+        "reference_time",
+    ),
     "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
     "member": ("realization", "member", "number", "ensemble"),
     "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
@@ -125,7 +133,10 @@ def find_field(
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
         time = field[axes["time"]]
         bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
-        field = field.assign_coords(lead=(axes["time"], time.values - field[axes["init_time"]].values, bounds))
+        days, first = time.values, field[axes["init_time"]].values
+        if days.dtype != first.dtype:  # of different calendars
+            days, first = dates(time, path).values, dates(field[axes["init_time"]], path).values
+        field = field.assign_coords(lead=(axes["time"], np.asarray(days - first, "timedelta64[ns]"), bounds))
         axes = axes | {"lead": "lead"}
     misplaced = _misplaced(field, axes)
     lon = field[axes["lon"]]
@@ -210,7 +221,7 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
     axes: dict[str, str] = {}
     for axis, names in AXIS_NAMES.items():
-        for name, coord in coords.items():
+        for name, coord in sorted(coords.items(), key=lambda item: item[0].lower() != REFORECAST):
             if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
                 axes.setdefault(axis, name)
     kinds, letters = field.cf.coordinates, field.cf.axes
@@ -266,6 +277,11 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
     axes = _axes(field)
+    if dims == FORECAST and (years := [name for name in field.dims if "year" in str(name).lower()]):
+        return (
+            f"has the years of initial times on a dimension, {years[0]}; join it and the day of the year: "
+            f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
+        )
     for axis in ("lat", "lon"):
         if axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
@@ -291,7 +307,8 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
     )
     if dims == OBSERVED and not is_observed:
         return "looks like forecasts; score them with `sstcast score`, or give observations"
-    used_dims = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
+    used_axes = (*dims, "depth", "lead" if "lead" in axes else "time")
+    used_dims = {dim for axis in used_axes if axis in axes for dim in field[axes[axis]].dims}
     if extra_dims := [
         f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used_dims and size != 1
     ]:
@@ -337,6 +354,8 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
     if is_leapless(time):
         values = np.array([day.isoformat() for day in values], "datetime64[ns]")
+    if values.dtype.kind in "iuUO" and all(re.fullmatch(r"\d{4}-?\d\d-?\d\d", str(day)) for day in values):
+        values = pd.to_datetime([str(day) for day in values], format="ISO8601", errors="coerce").values
     if values.dtype.kind != "M":
         if calendar := getattr(values.flat[0], "calendar", ""):
             raise SSTCastError(

@@ -2,14 +2,19 @@
 
 They follow the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
 
-A forecast is valid on the day of initial time + lead. It may be of an earlier day, if the lead has bounds that
-span a day, or if the attribute `GRIB_stepType` marks an average over the 24 hours before that time. OceanBench's
-`lead_day_index` counts days from `first_day_datetime`, which is the first day forecast.
+A forecast is valid on the day of initial time + lead, or of its `valid_time`. It may be of an earlier day, if the
+lead has bounds that span a day, or if attributes mark an average over the 24 hours before that time. Means over
+more than a day are refused. OceanBench's `lead_day_index` counts days from `first_day_datetime`, the first day
+forecast.
 """
 
+import datetime as dt
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,15 +22,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.bounds import AVERAGES, middles
-from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
+from sstcast.ocean.bounds import AVERAGES, longer_means, middles
+from sstcast.ocean.fields import FORECAST, REFORECAST, dates, find_field, options_for_keys
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
 from sstcast.ocean.units import celsius
 
-DAY = np.timedelta64(1, "D")
+DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
 ROUNDING_DAYS = 1e-6  # days
+MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 REMEDY = "write it again"
 
 
@@ -71,6 +77,11 @@ def read_forecasts(
         path, partial(_forecasts, variable=variable, units=units, is_sst=is_sst)
     )
     for part in other_parts:
+        if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
+            raise SSTCastError(
+                f"{first.path} and {part.path}: both hold {first.sst.indexes['init_time'][0]:%Y-%m-%d}; remove "
+                'one, or join their members: xr.concat([xr.open_dataset(A), xr.open_dataset(B)], "number")'
+            )
         if part.note != first.note:
             raise SSTCastError(f"{part.path}: holds {part.note}, not the {first.note} of {first.path.name}")
         if (part.spread is None) != (first.spread is None):
@@ -90,8 +101,28 @@ def _forecasts(
 ) -> Forecasts:
     """Return the forecasts in one dataset."""
     field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst)
-    lead_days, period_notes = _middles(field["init_time"], field["lead"], dataset, str(field.name), path)
-    days, leads, day_notes = _days(field["init_time"], field["lead"], lead_days, path)
+    init, lead, attributes = field["init_time"], field["lead"], dataset[field.name].attrs
+    dataset = _with_bounds_as_times(dataset, lead, path)
+    if found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"]):
+        raise SSTCastError(f"{path}: holds means over more than a day ({found}); give daily means or values")
+    times, lead_days = _initial_times(init, path), _in_days(lead, path)
+    hours = ((times - times.normalize()) / DAY).values[:, None]
+    from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
+    label, middle = hours + lead_days, hours + from_init
+    valid = _valid_times(dataset, field, hours, label)
+    if (_whole(valid) != _whole(label)).any():
+        period_notes = ["its leads contradict its valid times, which decide"]
+        label = middle = valid
+    days, leads, day_notes = _days(times.normalize(), lead_days, label, middle, path)
+    if leads.size > 1 and np.diff(np.sort(leads)).min() > 1:
+        listed = ", ".join(map(str, leads[:4]))
+        day_notes.append(f"its leads {listed} are read as single days, not as means of the days between them")
+    takes = _leads_of_days(init, leads, days)
+    if takes is not None:
+        day_notes.append(
+            f"its leads count days of its calendar, {init.values.flat[0].calendar}; forecasts across days that it "
+            "or the standard calendar lacks are incomplete"
+        )
     notes = [
         f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
         *field.attrs["notes"],
@@ -99,8 +130,9 @@ def _forecasts(
         *day_notes,
     ]
 
-    def ordered(forecast_field: xr.DataArray) -> xr.DataArray:
-        return forecast_field.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
+    def ordered(values: xr.DataArray) -> xr.DataArray:
+        values = values.drop_attrs().assign_coords(init_time=days, lead=leads)
+        return (values if takes is None else _taken(values, takes)).sortby("lead")
 
     spread_name, spread = f"{field.name}_spread", None
     if is_sst and spread_name in dataset.data_vars:
@@ -112,50 +144,137 @@ def _forecasts(
     return Forecasts(path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes))
 
 
+def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -> xr.Dataset:
+    """Convert the bounds of the lead to time differences, if they are numbers."""
+    name = lead.attrs.get("bounds")
+    bounds = dataset.variables.get(name)
+    if bounds is None or bounds.dtype.kind not in "iuf":
+        return dataset
+    units = {"units": lead.encoding.get("units", "days")} | lead.attrs | bounds.attrs
+    days = _in_days(xr.DataArray(bounds.values.ravel(), dims="bound", attrs=units), path)
+    nanoseconds = np.round(days.reshape(bounds.shape) * (DAY / np.timedelta64(1, "ns")))
+    return dataset.assign({name: (bounds.dims, nanoseconds.astype("timedelta64[ns]"))})
+
+
 def _middles(
-    init: xr.DataArray, lead: xr.DataArray, dataset: xr.Dataset, name: str, path: Path
+    init: xr.DataArray,
+    hours: NDArray[np.float64],
+    lead: xr.DataArray,
+    lead_days: NDArray[np.float64],
+    dataset: xr.Dataset,
+    attributes: Mapping[str, Any],
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the days from the initial time to the middle of the period of each `lead`, and notes."""
-    name_of_bounds = lead.attrs.get("bounds")
-    bounds = dataset.variables.get(name_of_bounds)
-    if bounds is not None and bounds.dtype.kind in "iuf":
-        units = {"units": lead.encoding.get("units", "days")} | lead.attrs | bounds.attrs
-        days = _in_days(xr.DataArray(bounds.values.ravel(), dims="bound", attrs=units), path)
-        nanoseconds = np.round(days.reshape(bounds.shape) * (DAY / np.timedelta64(1, "ns")))
-        dataset = dataset.assign({name_of_bounds: (bounds.dims, nanoseconds.astype("timedelta64[ns]"))})
+    """Return the days from the initial time to the middle of the period of each lead, `[lead]`, and notes.
+
+    Without bounds, only GRIB and leads in hours from 24, if forecasts begin at 00:00, tell that a label is the end
+    of a mean. `hours` are days from 00:00 to the initial times.
+    """
     middle, notes = middles(lead, dataset)
     if middle is not None:
         from_init = middle - init.values.ravel()[0] if middle.dtype.kind != "m" else middle
         return np.asarray(from_init / DAY, float), ["days are those of the bounds of the lead"]
-    lead_days = _in_days(lead, path)
-    kind = dataset[name].attrs.get("GRIB_stepType")
-    if kind in AVERAGES:
-        return lead_days - 0.5, [*notes, f"each step is of the 24 hours before it (GRIB_stepType {kind})"]
+    kind, method = attributes.get("GRIB_stepType"), str(attributes.get("cell_methods", ""))
+    is_mean, in_hours = bool(MEAN.search(method)), _units(lead).startswith("h")
+    told = f"GRIB_stepType {kind}" if kind in AVERAGES else ""
+    if is_mean and in_hours and lead_days.min() == 1 and not hours.any():
+        told = told or f"cell_methods {method!r}, hours from 24"
+    if told:
+        return lead_days - 0.5, [*notes, f"each step is of the 24 hours before it ({told})"]
+    if is_mean:
+        readings = (
+            "its means are of the day of initial time + lead; if yours are of the day before, subtract 1 day"
+        )
+        notes = [*notes, f"lead {readings} from its leads"]
     return lead_days, [f"its lead {note}" for note in notes]
 
 
+def _valid_times(
+    dataset: xr.Dataset, field: xr.DataArray, hours: NDArray[np.float64], label: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the days from the initial day to the valid time in the file, `[init_time, lead]`, else `label`."""
+    axes, init = field.attrs["axes"], field["init_time"].values
+    if axes["lead"] not in dataset.variables or axes["init_time"].lower() == REFORECAST:
+        return label  # the valid times of a reforecast may be of the forecast of this year
+    dims = [dim for axis in ("init_time", "lead") for dim in dataset[axes[axis]].dims]
+    for name in dataset.variables.keys() - {axes["init_time"], axes["lead"]}:
+        times = dataset[name].variable
+        is_valid = str(name).lower() == "valid_time" or times.attrs.get("standard_name") == "time"
+        if is_valid and times.ndim and set(times.dims) == set(dims) and times.dtype.kind == init.dtype.kind:
+            after = times.transpose(*dims).values.reshape(-1, label.shape[1]) - init[:, None]
+            days = hours + np.round(np.asarray(after, "timedelta64[us]") / MINUTE) * (MINUTE / DAY)
+            return np.where(np.isnan(days), label, days)
+    return label
+
+
+def _initial_times(init: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+    """Return the initial times in the standard calendar, to the minute: 23:59:59.9 belongs to the next day."""
+    if getattr(init.values.flat[0], "calendar", "") != "360_day":
+        return dates(init, path).round("min")
+    times = _standard(init.values)
+    if times.hasnans:
+        raise SSTCastError(
+            f"{path}: {init.values[times.isna()][0]} is in no other calendar; leave this forecast out"
+        )
+    return times
+
+
+def _standard(times: NDArray[Any]) -> pd.DatetimeIndex:
+    """Convert times of any calendar to the standard one, to the minute. Days that it lacks are missing."""
+    texts = [time.isoformat() for time in times.ravel()]
+    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce")).as_unit("ns").round("min")
+
+
+def _leads_of_days(
+    init: xr.DataArray, leads: NDArray[np.int32], days: NDArray[np.datetime64]
+) -> NDArray[np.intp] | None:
+    """Return the position in `leads` of the forecast of each day, `[init_time, lead]`, or None if they are equal.
+
+    `days` are the days before the first day forecast. `leads` count days of the calendar of `init`, and days are
+    those of the standard calendar. The position is -1 if the forecast has no such day.
+    """
+    if init.dtype.kind != "O":
+        return None
+    before = (days - _standard(init.values).normalize().values) // DAY  # -1 with a lead 0
+    ahead = [dt.timedelta(int(lead + before[0])) for lead in leads]
+    valid = _standard(np.add.outer(init.values, np.array(ahead, object))).normalize().values.reshape(len(init), -1)
+    has_day = (valid - days[:, None])[:, None] == leads[:, None] * DAY
+    return np.where(has_day.any(2), has_day.argmax(2), -1)
+
+
+def _taken(values: xr.DataArray, takes: NDArray[np.intp]) -> xr.DataArray:
+    """Return `values(..., init_time, lead, ...)` at the leads `takes [init_time, lead]`, NaN where they are -1."""
+    patterns, groups = np.unique(takes, axis=0, return_inverse=True)
+    parts = [
+        values.isel(init_time=np.flatnonzero(groups.ravel() == group), lead=take)
+        .assign_coords(lead=values["lead"])
+        .where(xr.DataArray(take >= 0, dims="lead"))
+        for group, take in enumerate(patterns)
+    ]
+    return xr.concat(parts, "init_time").sortby("init_time").transpose(*values.dims)
+
+
 def _days(
-    init: xr.DataArray, lead: xr.DataArray, middle: NDArray[np.float64], path: Path
+    days: pd.DatetimeIndex,
+    lead_days: NDArray[np.float64],
+    label: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    path: Path,
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
     """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes.
 
-    A forecast is of the day that holds the `middle` of its period, in days after the initial time. If that is at
-    midnight, it is of the day of its label, initial time + lead.
+    A forecast is of the day that holds the `middle` of its period. If that is at midnight, it is of the day of its
+    `label`, initial time + lead. Both are `[init, lead]`, in days after the initial `days` at 00:00.
     """
-    times, lead_days = dates(init, path).round("min"), _in_days(lead, path)  # 23:59:59.9 belongs to the next day
-    days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
-    position = hours[:, None] + middle
-    label = hours[:, None] + lead_days
-    counts, labels = (np.floor(days_after + ROUNDING_DAYS).astype(int) for days_after in (position, label))
-    counts -= (abs(position - counts) < ROUNDING_DAYS) & (labels == counts - 1)
+    counts = _whole(middle)
+    counts -= (abs(middle - counts) < ROUNDING_DAYS) & (_whole(label) == counts - 1)
     if (counts != counts[0]).any():
         raise SSTCastError(
-            f"{path}: forecasts begin at several hours, so that lead {lead_days[0]:g} falls on different days; "
-            "select forecasts from one hour"
+            f"{path}: forecasts begin at several hours, or differ in their valid times, so that lead "
+            f"{lead_days[0]:g} falls on different days; select forecasts from one hour"
         )
     leads, lead_text = pd.Index(counts[0]), ", ".join(f"{value:g}" for value in lead_days[:4])
     if leads.has_duplicates:
@@ -168,11 +287,19 @@ def _days(
     return days.values - DAY, (leads.values + 1).astype(np.int32), [note]
 
 
+def _whole(days: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.floor(days + ROUNDING_DAYS).astype(np.intp)
+
+
+def _units(lead: xr.DataArray) -> str:
+    return str(lead.attrs.get("units", lead.encoding.get("units", ""))).strip().lower()
+
+
 def _in_days(lead: xr.DataArray, path: Path) -> NDArray[np.float64]:
     values = np.atleast_1d(lead.values)
     if values.dtype.kind == "m":
         return np.asarray(values / DAY, float)
-    units = str(lead.attrs.get("units", "days")).strip().lower()
+    units = _units(lead) or "days"
     per_day = IN_A_DAY.get(units) or IN_A_DAY.get(units.removesuffix("s"))
     if values.dtype.kind not in "iuf" or per_day is None or not np.isfinite(values).all():
         raise SSTCastError(

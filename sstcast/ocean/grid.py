@@ -1,4 +1,4 @@
-"""Grid cells of a region: crops a source, averages finer cells, and interpolates forecasts."""
+"""Grid cells of a region: crops a source, and averages blocks of finer cells."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from sstcast.ocean.fields import MISPLACED, REGRID
 from sstcast.storage.cf import rounded
 
 EDGE_TOLERANCE = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
-WHOLE = 0.01  # tolerance for ratios of cell widths that must be integers
 DEGREES_APART = 1e-3  # tolerance for coordinates in degrees
 
 Index = NDArray[np.intp]
@@ -152,57 +151,6 @@ def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
     return blocks[0] if len(blocks) == 1 else xr.concat(blocks, axis)
 
 
-def on_cells(
-    sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path, remedy: str = "choose another --region"
-) -> tuple[xr.DataArray, str]:
-    """Regrid forecasts `(..., lat, lon)` lazily to the cells of `grid`. Also returns a description of the method.
-
-    If the cells are equal, in either convention of longitude, values are unchanged. Smaller cells that make up the
-    grid's are averaged over the ocean, as `prepare` does with `region.coarsen`. On any other cells, values are
-    interpolated linearly, with NaN beside land.
-
-    Raises SSTCastError, ending in `remedy`, if the cells, read from `path`, do not contain those of the grid.
-    """
-    box = Box.of(grid)
-    in_box = box.contains(sst["lat"], sst["lon"])
-    check_places(sst.isel(lat=in_box.any("lon").values, lon=in_box.any("lat").values), f"{path}: its grid")
-    sst = sst.drop_vars(MISPLACED, errors="ignore")
-    if (exact_cells := at_cells(sst, grid)) is not None:
-        return exact_cells, "cells as in the file"
-    width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
-    if not evenly_spaced(sst["lat"]):
-        width["lat"] = float(np.diff(sst["lat"]).max())
-    ratio = step(grid["lat"].values) / width["lat"]
-    n = round(ratio)
-    if n > 1 and abs(ratio - n) < WHOLE and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
-        ocean = finer.isel(dict.fromkeys(sst.dims[:-2], 0), drop=True).notnull().compute()
-        mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
-        return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
-    nearby_sst = sst.assign_coords(lon=box.eastward(sst["lon"], near=width["lon"])).sortby("lon")
-    for axis, cell_width in width.items():
-        centres, targets = nearby_sst[axis].values, grid[axis].values
-        nearby_sst = nearby_sst.isel(
-            {axis: (centres > targets[0] - 1.01 * cell_width) & (centres < targets[-1] + 1.01 * cell_width)}
-        )
-        centres = nearby_sst[axis].values
-        is_complete = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell_width
-        if (
-            not is_complete
-            or centres[0] - targets[0] > cell_width / 2
-            or targets[-1] - centres[-1] > cell_width / 2
-        ):
-            raise SSTCastError(
-                f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; {remedy}"
-            )
-    method = f"interpolated linearly from cells of {width['lat']:.4g} x {width['lon']:.4g} degrees"
-    return nearby_sst.interp(lat=grid["lat"], lon=grid["lon"], assume_sorted=True).astype("float32"), method
-
-
-def _range(field: Grid) -> str:
-    ends = {axis: (float(field[axis].min()), float(field[axis].max())) for axis in ("lat", "lon")}
-    return " and ".join(f"{axis} {low:g}..{high:g}" for axis, (low, high) in ends.items())
-
-
 def finer_cells(grid: Grid, n: int) -> xr.Dataset:
     """Divide each cell of `grid` into `n` x `n` cells, and return these as coordinates `lat` and `lon`."""
     axes = {}
@@ -214,9 +162,16 @@ def finer_cells(grid: Grid, n: int) -> xr.Dataset:
 
 
 def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
-    """Select the cells of `grid` from `field`, in either convention of longitude, or None if some are missing."""
+    """Select the cells of `grid` from `field`, in either convention of longitude.
+
+    The result is None if some are missing, or if there are others between them, so that these are smaller.
+    """
     west = float(grid["lon"][0]) - DEGREES_APART
     eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
+    for axis in ("lat", "lon"):
+        first, last = grid[axis].values[[0, -1]] + (-DEGREES_APART, DEGREES_APART)
+        if int(((eastward[axis] > first) & (eastward[axis] < last)).sum()) > grid[axis].size:
+            return None
     try:
         cells = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
     except (KeyError, pd.errors.InvalidIndexError):  # missing or duplicate cells

@@ -136,7 +136,7 @@ class GridPredictor(StoredPredictor):
     def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
         """Bring a field to the cells of the run, NaN on land."""
         remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
-        values = to_cells(field, cells, self.data.box, self.config.path, remedy)
+        values = to_cells(field, cells, self.config.path, remedy)
         return values.where(cells["ocean_mask"]).rename("value")
 
     @contextmanager

@@ -200,8 +200,13 @@ def open_dataset(path: Path) -> xr.Dataset:
         return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
     except SSTCastError as error:
         if time := UNKNOWN_TIME.search(str(error)):
+            if "months since" in time[1]:
+                raise SSTCastError(
+                    f"{path}: counts months, {time[1]}; give daily data, not monthly means"
+                ) from error
             raise SSTCastError(
-                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar; {DATENUM}"
+                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar (or 360_day "
+                f"for 360); {DATENUM}"
             ) from error
         raise
 

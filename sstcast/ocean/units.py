@@ -25,7 +25,13 @@ _SPELLINGS = {
     for scale, names in _NAMES.items()
     for degrees, name, suffix in itertools.product(_DEGREES, names, ("", "its-90"))
 }
-_SPELLINGS |= {"cel": "degC", "oc": "degC", "celsiusdegree": "degC", "celsiusdegrees": "degC"}
+_SPELLINGS |= {
+    "cel": "degC",
+    "oc": "degC",
+    "celsiusdegree": "degC",
+    "celsiusdegrees": "degC",
+    "celsiusscale": "degC",
+}
 _SPELLINGS |= {"mk": "mK", "millikelvin": "mK"}
 
 

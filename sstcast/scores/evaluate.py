@@ -105,14 +105,15 @@ def _evaluate(run: Run, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked), label, write)
     tables = finish(join_folds([verified]), [MODEL], references)
+    described = {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)}
     metrics = {
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
-        "systems": {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)},
-        **summarise(tables, DEFAULT_REFERENCE),
+        "systems": described,
+        **summarise(tables, DEFAULT_REFERENCE, described),
     }
     asked.describe(metrics)
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"

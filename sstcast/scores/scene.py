@@ -93,9 +93,14 @@ class Scene:
         return {name: Trajectories(correlation, STEPS) for name, correlation in self.correlations.items()}
 
     @property
+    def probabilistic(self) -> list[str]:
+        """The names of the systems whose forecasts are distributions, of a spread or of members."""
+        return [name for name, system in self.systems.items() if system.has_probabilities]
+
+    @property
     def warnings(self) -> list[str]:
         """The names of the systems and references that forecast heatwaves."""
-        return [*self.systems, *(REFERENCES if self.references else ())]
+        return [*self.probabilistic, *(REFERENCES if self.references else ())]
 
     @cached_property
     def heatwaves(self) -> "ObservedHeatwaves | None":

@@ -1,6 +1,6 @@
 """The command `score`: scores the forecasts in any file in the same way as a run's."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,15 @@ from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE, MODEL
+from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
-from sstcast.ocean.grid import around, at_cells, on_cells
+from sstcast.ocean.grid import around
 from sstcast.ocean.objects import is_object, is_there
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
+from sstcast.ocean.regrid import on_cells
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -45,6 +46,9 @@ from sstcast.training.data_record import check_data
 
 HISTORY = 42  # days of history for the baselines, unless a run gives another number
 MIN_PAST_DAYS = 730  # days of observations needed before the first forecast, for climatology and baselines
+READING = (
+    2  # version of the rules by which days and cells of files are found; files are scored again if it changes
+)
 MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
 # In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
@@ -110,6 +114,7 @@ def score(
         "sstcast": __version__,
         "file": fingerprint(path),
         "read_as": [variable, units],
+        "reading": READING,
         "data": data.model_dump(mode="json"),
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
@@ -136,7 +141,7 @@ def _score(
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
     init_times = _within(sst["init_time"].values, first, last, data.history, data.horizon)
-    spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
+    spread, spread_notes = _spread_on_cells(forecasts, anomalies, data.box)
     usable = sst if spread is None else sst.where(spread.notnull())
     dates, covered_cells, members = complete_forecasts(
         usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
@@ -153,6 +158,7 @@ def _score(
     notes = [
         forecasts.note,
         cell_note,
+        *spread_notes,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(step, 'day')} apart, for "
         f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
         f"{int(anomalies['ocean_mask'].sum())} ocean cells",
@@ -172,11 +178,13 @@ def _score(
         LOG.info(f"{path}: {note}")
     references = baselines(SpreadCalibrator(data))
     issued = System(FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
+    if forecasts.spread is not None and spread is None and issued.members == 1:
+        issued = issued._replace(has_probabilities=False)
     if spread is not None and (reference_spread := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=FileSpread(spread, reference_spread.correlation, path))
     names = {}
     for run in against:
-        name = run.folder.name if run.folder.name not in references else str(run.folder)
+        name = _name(run.folder, {MODEL, *references})
         run_data = data.model_copy(update={"horizon": run.config.data.horizon})
         references[name] = System(predictor_of(run, run_data), calibrated(run, run_data), len(run.members))
         names[str(run.folder)] = name
@@ -193,6 +201,7 @@ def _score(
     compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
     tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
     heading = metadata(data, tables)
     for note in heading["notes"]:
         LOG.info(f"{path}: {note}")
@@ -206,8 +215,8 @@ def _score(
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
         "notes": notes,
         "references": names,
-        "systems": {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
-        **summarise(tables, DEFAULT_REFERENCE),
+        "systems": described,
+        **summarise(tables, DEFAULT_REFERENCE, described),
     }
     asked.describe(metrics)
     if corrected:
@@ -217,6 +226,30 @@ def _score(
         LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)
+
+
+def _spread_on_cells(
+    forecasts: Forecasts, grid: xr.Dataset, region: Region
+) -> tuple[xr.DataArray | None, list[str]]:
+    """Return the spread of forecasts on the cells of `grid`, or None if there is none, and notes."""
+    if forecasts.spread is None:
+        return None, []
+    try:
+        spread, note = on_cells(
+            forecasts.spread, grid, region, forecasts.path, "write it on the cells of its field"
+        )
+    except SSTCastError as error:
+        return None, [
+            f"distributions are not scored, nor heatwaves and thirds without members: the spread, {error}"
+        ]
+    return spread, [f"its spread: {note}"]
+
+
+def _name(folder: Path, taken: Collection[str]) -> str:
+    """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
+    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, *TERCILE_REFERENCES}
+    names = [name for name in (folder.name, str(folder)) if name not in taken and not name.endswith(BIAS_REMOVED)]
+    return [*names, str(folder.resolve())][0]
 
 
 def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:

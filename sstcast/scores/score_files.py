@@ -10,7 +10,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES
+from sstcast.names import BASELINES, CLIMATOLOGIES, MODEL
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
 from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
@@ -116,6 +116,16 @@ def part_of(scores: Mapping[str, Any], split: str, part: Any) -> dict[str, Any]:
     `split`, these are the scores over all dates and leads.
     """
     return {key: values[part] for key, values in scores.get(split, {}).items()} if split else dict(scores)
+
+
+def climatologies(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the names of the climatologies among the `systems` of `metrics.json`, except the run itself.
+
+    A system is one if its model is, whatever its name. A baseline has no model there, but a name of its own, in a
+    hindcast over several oceans followed by that of its ocean.
+    """
+    models = {name: system["model"] or BASELINES.get(name.partition(" (")[0]) for name, system in systems.items()}
+    return [name for name, model in models.items() if model in CLIMATOLOGIES and name != MODEL]
 
 
 def skill_of(compared: Mapping[str, Any]) -> float | None:

@@ -33,7 +33,7 @@ from sstcast.scores.kinds import KINDS, areas, events, heatwaves, terciles
 from sstcast.scores.kinds.kind import FOLD
 from sstcast.scores.kinds.points import summarise_points
 from sstcast.scores.metrics import METRICS, Metric, statistics
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.score_files import ScoreFiles, climatologies
 from sstcast.scores.significance import compare_cells, spacing
 
 Scores = dict[str, Any]
@@ -112,19 +112,20 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     return tables
 
 
-def summarise(tables: xr.Dataset, reference: str) -> Scores:
+def summarise(tables: xr.Dataset, reference: str, systems: Mapping[str, Scores]) -> Scores:
     """Compute the scores of all systems.
 
     Args:
         tables: the statistics from `finish`.
         reference: the system with which all others are compared.
+        systems: what the systems are, as in `metrics.json`.
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
         there are whole weeks, `terciles` and, if they were verified, `areas`, `points` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
-    climates = [name for name in names if CLIMATE in name and not name.endswith(BIAS_REMOVED)] or [reference]
+    climates = [name for name in climatologies(systems) if name in names] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
     mean = loss.sel(system=climates).mean((INIT_TIME, "lead"))
@@ -167,7 +168,7 @@ def summarise_again(
     if index is not None:
         tables = tables.assign_coords(third=thirds(tables, index))
         metrics = metrics | {"index": index}
-    return metrics | summarise(tables, reference or metrics["reference"])
+    return metrics | summarise(tables, reference or metrics["reference"], metrics["systems"])
 
 
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
@@ -397,8 +398,8 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
         names, field = _known(field), field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead")
         loss_comparison = LossComparison(field)
         values = {name: loss_comparison.loss(field.sel(system=name).values) for name in names}
-        bases = {reference, climate, BASE_RATE, *(base for base in names if base.startswith(CLIMATE))}
-        bases |= {*TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
+        bases = {base for base in names if base.removesuffix(BIAS_REMOVED).partition(" (")[0] == CLIMATE}
+        bases |= {reference, climate, BASE_RATE, *TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):

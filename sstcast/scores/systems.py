@@ -30,13 +30,15 @@ Write = Callable[[slice, xr.Dataset], None]
 class System(NamedTuple):
     """A forecasting system. Without a spread model it is not scored as a distribution.
 
-    Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`.
+    Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`. Unless a
+    system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds.
     """
 
     predictor: Predictor
     spread: Spread | None = None
     members: int = 1
     as_issued: bool = False
+    has_probabilities: bool = True
 
 
 def baselines(days: SpreadCalibrator) -> dict[str, System]:

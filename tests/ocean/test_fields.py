@@ -17,11 +17,12 @@ from sstcast.config import DataConfig, FieldSource, Region, RunConfig, load_conf
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.grid import coarsen, crop, on_cells
+from sstcast.ocean.grid import coarsen, crop
 from sstcast.ocean.init_config import start
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
+from sstcast.ocean.regrid import on_cells
 from sstcast.runs import Run
 from sstcast.scores.score import score
 
@@ -445,7 +446,7 @@ BAD: dict[str, Change] = {
     r"'furlong' is not a unit of temperature; set --units": lambda f: f.assign(
         sst=f["sst"].assign_attrs(units="furlong")
     ),
-    r"lead is .* with units 'months'; give days or hours": other_leads(units="months"),
+    r"lead is .* with units 'furlongs'; give days or hours": other_leads(units="furlongs"),
     r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),

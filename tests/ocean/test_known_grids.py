@@ -141,10 +141,9 @@ def test_missing_days_and_cells_are_unknown_and_counted(tmp_path: Path, sst_file
 def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> None:
     ocean = np.ones((8, 12), bool)
     cells = xr.Dataset({"ocean_mask": (("lat", "lon"), ocean)}, {"lat": LAT, "lon": LON})
-    region = configure(Path("x"), "x.nc").data.box
     fine_lat, fine_lon = -12.2 + 0.1 * (np.arange(24) + 0.5), (169.8 + 0.1 * (np.arange(36) + 0.5)) % 360 - 360
     fine = wind(1, fine_lat, fine_lon, DAYS[:2])["u10"]
-    mean = to_cells(fine, cells, region, Path("wind.nc"), "remedy")
+    mean = to_cells(fine, cells, Path("wind.nc"), "remedy")
     assert "means of its cells of 0.1 x 0.1" in mean.attrs["method"]
     values = fine.values[1]
     for row, col in ((0, 0), (3, 5), (7, 11)):
@@ -161,13 +160,13 @@ def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> Non
     plane = xr.DataArray(
         2 * coarse_lat[:, None] - coarse_lon, {"lat": coarse_lat, "lon": coarse_lon}, ("lat", "lon")
     ).expand_dims(time=DAYS[:1])
-    interpolated = to_cells(plane, cells, region, Path("wind.nc"), "remedy")
+    interpolated = to_cells(plane, cells, Path("wind.nc"), "remedy")
     np.testing.assert_allclose(interpolated.values[0], 2 * LAT[:, None] - LON, rtol=1e-5)
     assert "interpolated linearly" in interpolated.attrs["method"]
-    same = to_cells(wind()["u10"], cells, region, Path("wind.nc"), "remedy")
+    same = to_cells(wind()["u10"], cells, Path("wind.nc"), "remedy")
     np.testing.assert_array_equal(same.values, wind()["u10"].values)
-    with refused("wind.nc", "do not cover", "remedy"):
-        to_cells(fine.isel(lat=slice(5, None)), cells, region, Path("wind.nc"), "remedy")
+    with refused("wind.nc", "do not contain the region's", "remedy"):
+        to_cells(fine.isel(lat=slice(5, None)), cells, Path("wind.nc"), "remedy")
 
 
 def test_what_is_no_daily_field_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:

@@ -24,8 +24,8 @@ from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.grid import on_cells
 from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.regrid import on_cells
 from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run

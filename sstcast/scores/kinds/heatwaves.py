@@ -109,7 +109,7 @@ class Heatwaves(Kind):
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
         method, dates, spread, observed = block.system, block.dates, block.spread, self.observed
         positions = observed.chosen(dates)
-        if not len(positions):
+        if not len(positions) or method not in self.scene.warnings:
             return
         rows = positions - dates.start
         margin = block.members[:, rows] - block.observed.limit[rows]  # degC above the threshold

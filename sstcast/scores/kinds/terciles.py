@@ -92,7 +92,7 @@ class Terciles(Kind):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        truth, self.systems = self.truth, list(scene.systems)
+        truth, self.systems = self.truth, scene.probabilistic
         self.weeks = whole_weeks(truth.windows.horizon)
         self.bounds = terciles_of(truth.base)
         self.moved = None
@@ -145,6 +145,8 @@ class Terciles(Kind):
     def add(self, block: Block) -> None:
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
         system, dates, spread = block.system, block.dates, block.spread
+        if system not in self.systems:
+            return
         place, part = self.systems.index(system), slice(dates.start - self.first, dates.stop - self.first)
         limits, weights = [limit[part] for limit in self.limits], self.weights[part]
         came = [above[part] for above in self.came]
@@ -179,7 +181,7 @@ class Terciles(Kind):
         """
         dims = ("system", WHOLE_WEEK, "tercile", "tercile_step", "occurred")
         fair = {"tercile_rps_fair_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps_fair)}
-        return xr.Dataset(
+        tables = xr.Dataset(
             (fair if np.isfinite(self.rps_fair).any() else {})
             | {
                 "tercile_rps_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps),
@@ -191,6 +193,7 @@ class Terciles(Kind):
             {"system": self.systems, WHOLE_WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
+        return tables.reindex(system=list(self.scene.systems))
 
 
 def _thirds(above: Sequence[Mask]) -> tuple[Mask, Mask, Mask]:

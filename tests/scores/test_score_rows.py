@@ -1,0 +1,110 @@
+"""Rows of a scored file: perfect forecasts on finer cells, with a spread, and runs named like other rows."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from logged import logged
+
+from sstcast.config import FieldSource
+from sstcast.figures.catalogue import heatwaves, reliability, tercile_reliability
+from sstcast.figures.results import Results
+from sstcast.figures.tables import print_scores
+from sstcast.names import BASELINES
+from sstcast.runs import Run
+from sstcast.scores.score import score
+from sstcast.scores.score_files import climatologies
+
+DATES = np.arange("2004-01-10", "2004-12-10", 7, "datetime64[D]").astype("datetime64[ns]")
+
+
+@pytest.fixture(scope="module")
+def perfect(sst_file: Path) -> xr.Dataset:
+    """Cells in blocks of 3 x 3, whose means are the truth, though none has its value; a spread of 0.4 to 0.6."""
+    with xr.open_dataset(sst_file, engine="netcdf4") as truth:
+        days = xr.DataArray(DATES, dims="init_time") + np.arange(1, 9) * xr.DataArray(
+            np.ones(8, "m8[D]"), dims="lead"
+        )
+        values = truth["sst"].sel(time=days).drop_vars("time").transpose("init_time", "lead", "lat", "lon").values
+    pattern = np.array([[3, -1, -1], [1, -3, -1], [-1, 2, 1]], np.float32)
+    values = values.repeat(3, 2).repeat(3, 3) + np.tile(pattern, (8, 12))
+    dims = ("init_time", "lead", "lat", "lon")
+    lat, lon = -12 + (np.arange(24) + 0.5) / 12, 170 + (np.arange(36) + 0.5) / 12
+    spread = np.broadcast_to(0.5 + np.tile(pattern / 30, (8, 12)), values.shape).astype(np.float32)
+    data = {"sst": (dims, values, {"units": "degC"}), "sst_spread": (dims, spread, {"units": "degC"})}
+    coordinates = {
+        "init_time": DATES,
+        "lead": ("lead", np.arange(1, 9), {"units": "days"}),
+        "lat": lat,
+        "lon": lon,
+    }
+    return xr.Dataset(data, coordinates)
+
+
+def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
+    scored: Run, perfect: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ("model", "climatology", "base rate", "ridge, bias removed", "a climatology")
+    for name in (*names, "other/a climatology"):
+        shutil.copytree(scored.folder, tmp_path / name)
+    perfect.to_netcdf("f.nc", engine="netcdf4")
+    runs = [Run(Path(name)) for name in (*names, "other/a climatology")]
+    with logged() as lines:
+        found, _, _ = score(Path("f.nc"), against=runs)
+    assert any("means of 3 x 3 cells" in line and "its spread" not in line for line in lines)
+    assert any("its spread: means of 3 x 3 cells" in line for line in lines)
+    assert found["scores"]["model"]["degC"]["rmse"] == pytest.approx(0, abs=1e-5)
+    assert found["probabilities"]["model"]["spread"] == pytest.approx(0.5, rel=1e-5)
+    rows = {name: str(tmp_path / name) for name in names[:4]}
+    rows |= {"a climatology": "a climatology", "other/a climatology": "other/a climatology"}
+    assert found["references"] == rows
+    assert set(found["scores"]) == {"model", *BASELINES, *rows.values()}
+    for row in rows.values():
+        assert found["scores"][row] == found["scores"]["a climatology"] != found["scores"]["climatology"]
+    assert climatologies(found["systems"]) == ["climatology", "trend climatology", "recent climatology"]
+    assert "a climatology" not in found["ratios"]["mse"]["ridge"]  # rows are compared with climatologies only
+    assert "a climatology" not in found["climate"]
+
+
+def test_a_system_is_a_climatology_if_its_model_is() -> None:
+    models = {"model": "trend-climatology", "seasons": "recent-climatology", "climatology-net": "mpnn"}
+    systems: dict[str, Any] = {name: {"model": model} for name, model in models.items()}
+    baselines = (
+        "climatology",
+        "trend climatology (east)",
+        "ridge",
+        "climatology, bias removed",
+        "/runs/climatology",
+    )
+    systems |= {name: {"model": None} for name in baselines}
+    assert climatologies(systems) == ["seasons", "climatology", "trend climatology (east)"]
+
+
+def test_a_spread_that_covers_other_cells_is_told_and_never_makes_a_forecast_certain(
+    perfect: xr.Dataset, sst_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quarter of the region has a spread: the errors stay, the model has no probabilities, and all else has."""
+    spread = perfect["sst_spread"].isel(lat=slice(12), lon=slice(18)).rename(lat="y", lon="x")
+    spread["y"].attrs, spread["x"].attrs = {"standard_name": "latitude"}, {"standard_name": "longitude"}
+    perfect.assign(sst_spread=spread).to_netcdf(tmp_path / "f.nc", engine="netcdf4")
+    with logged() as lines:
+        found, saved, _ = score(tmp_path / "f.nc", FieldSource(source=sst_file))
+    assert any("distributions are not scored" in line and "do not contain" in line for line in lines)
+    assert found["scores"]["model"]["degC"]["rmse"] == pytest.approx(0, abs=1e-5)
+    assert "model" not in found["probabilities"]
+    for kind in ("exceedance", "event"):
+        assert "model" not in found["heatwaves"][kind]
+        assert "model" not in found["ratios"][kind]
+        assert found["heatwaves"][kind]["ridge"]["brier"] > 0
+    assert found["terciles"]["scores"]["model"]["rps"] is None
+    assert "model" not in found["ratios"]["rps"]
+    print_scores(found, "f.nc")
+    capsys.readouterr()
+    results = Results(saved.folder)
+    assert not list(tercile_reliability(results))
+    assert not list(reliability(results))
+    assert list(heatwaves(results))  # of the others
