@@ -22,6 +22,7 @@ from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.parts import Scores, by_date, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import spacing
 from sstcast.storage.scratch import parts, release, scratch_array
@@ -173,6 +174,29 @@ class Areas(Kind):
             {"system": self.systems, "area": self.names, "share": list(SHARES)},
         )
         return tables.reindex(system=list(self.scene.systems))
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system."""
+        if "area" not in tables.dims:
+            return {}
+        brier = tables["area_brier_by_date"].transpose("system", "area", "share", ...)
+        fields = {name: of.transpose("system", "area", ...) for name, of in by_date(tables, "area_").items()}
+        means = {name: of for name, of in fields.items() if name != "brier"}
+        is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
+        parts, brier_parts = in_parts(means, MEANS), in_parts({"brier": brier}, BRIER)
+        scores_by_area: Scores = {}
+        for area_index, area in enumerate(map(str, tables["area"].values)):
+            by_system = scores_by_area[area] = {}
+            for index in np.flatnonzero(is_scored).tolist():
+                by_share = {
+                    str(share): numbers(brier_parts, index, area_index, number)
+                    for number, share in enumerate(tables["share"].values)
+                }
+                by_system[str(tables["system"].values[index])] = numbers(parts, index, area_index) | {
+                    "share": by_share
+                }
+        return {"areas": scores_by_area}
 
 
 def _training_paths(truth: Analysis) -> ErrorPaths:

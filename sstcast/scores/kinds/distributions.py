@@ -1,6 +1,6 @@
 """Scores of distributions: of Gaussians about the mean, and of the members of ensembles."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,11 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.names import DEGREES
+from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
-from sstcast.scores.kinds.kind import DATE, Joined, Kind
+from sstcast.scores.kinds.kind import DATE, Joined, Kind, Loss
 from sstcast.scores.metrics import statistics
+from sstcast.scores.parts import Scores, by_date, by_system, known_systems
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.statistics import RunningMeans
 
@@ -80,3 +82,31 @@ class Distributions(Kind):
         of_members = [by_member.by_date.get(f"{i}", absent) for i in range(size)]
         variables["member_mse_by_date"] = (("member", *DATE), np.stack(of_members))
         return xr.Dataset(variables, {"member": np.arange(size), "rank": np.arange(size + 1)})
+
+    @staticmethod
+    def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
+        """Divide the histograms by the number of cases."""
+        for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
+            (dim,) = set(tables[histogram].dims) - {"system"}
+            total = tables[histogram].sum(str(dim))
+            tables = tables.assign({histogram: tables[histogram] / total.where(total > 0)})
+        return tables
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the CRPS of Gaussians."""
+        name = "gaussian_crps_by_date"
+        return {"crps": Loss(tables[name].astype(float), "CRPS")} if name in tables else {}
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `probabilities`, the scores of Gaussians, and `ensemble`, those of members."""
+        gaussian, ensemble = (by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
+        probabilities = by_system(gaussian, GAUSSIAN, known_systems(gaussian.get("crps")))
+        for name, scores in probabilities.items():
+            scores["pit"] = json_numbers(tables["pit"].sel(system=name).values)
+        members = by_system(ensemble, ENSEMBLE, known_systems(ensemble.get("crps")))
+        for name, scores in members.items():
+            ranks = tables["rank_histogram"].sel(system=name)
+            scores["rank_histogram"] = json_numbers(ranks.dropna("rank").values)
+        return {"probabilities": probabilities, "ensemble": members}

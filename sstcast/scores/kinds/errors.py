@@ -9,16 +9,19 @@ import xarray as xr
 
 from sstcast.forecasting.predictor import Array
 from sstcast.geo import NINO, area_weights
-from sstcast.names import DEGREES, REGION, STANDARDISED, TRUTH, UNITS
+from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
+from sstcast.scores.comparisons import tests_by_cell
 from sstcast.scores.indices import covers
-from sstcast.scores.kinds.kind import CELL, DATE, Joined, Kind
+from sstcast.scores.kinds.kind import CELL, DATE, Joined, Kind, Loss
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
+from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.statistics import RunningMeans
 
 LAZY = "squared_error_by_week"  # may be larger than memory
+MEAN_SQUARED_ERROR = "mean squared error"
 
 
 class Errors(Kind):
@@ -90,6 +93,72 @@ class Errors(Kind):
         variables[LAZY] = (("init_time", *CELL), self.truth.weeks_on_map(in_degrees.by_week))
         weeks = 1 + np.unique(lead_weeks(self.truth.leads))
         return xr.Dataset(variables, {"units": list(UNITS), "week": weeks, "box": list(of_boxes)})
+
+    @staticmethod
+    def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
+        """Compute metrics by cell, and the significance of differences in each."""
+        cell_metrics = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
+        cells = {name: tables[f"{name}_by_cell"] for name in statistics(cell_metrics)}
+        tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
+        metric_maps = {f"{name}_by_cell": metric.from_means(cells) for name, metric in cell_metrics.items()}
+        tables = tables.assign({name: field.astype(np.float32) for name, field in metric_maps.items()})
+        by_week = tables[LAZY]
+        shape = (len(compared), len(references), *by_week.shape[-3:])
+        p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
+        systems = list(dict.fromkeys([*compared, *references]))
+        positions = [(row, column) for row, column in np.ndindex(shape[:2]) if compared[row] != references[column]]
+        pairs = [(systems.index(compared[row]), systems.index(references[column])) for row, column in positions]
+        errors = [by_week.sel(system=system, drop=True) for system in systems]
+        for position, *values in zip(positions, *tests_by_cell(errors, pairs, tables), strict=True):
+            p_value[position], p_fdr[position] = values
+        tables = tables.drop_vars(LAZY).assign_coords(compared=compared, reference=references)
+        dims = ("compared", "reference", "week", "lat", "lon")
+        tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
+        if MODEL in by_week["system"]:
+            tables[LAZY] = by_week.sel(system=MODEL, drop=True)
+        return tables
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the squared errors in both units."""
+        standardised = tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float)
+        return {
+            "mse": Loss(in_degrees(tables, "mse"), MEAN_SQUARED_ERROR),
+            "mse_standardised": Loss(standardised, f"standardised {MEAN_SQUARED_ERROR}"),
+        }
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `scores`, those of all `METRICS`, and `indices`, those of the means over boxes."""
+        names = [str(name) for name in tables["system"].values]
+        return {"scores": _scores(tables, names), "indices": _indices(tables, names)}
+
+
+def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
+    by_date = {name: tables[f"{name}_by_date"].transpose("system", "units", ...) for name in statistics()}
+    parts = in_parts(by_date, METRICS)
+    return {
+        name: {
+            units: numbers(parts, system_index, units_index)
+            for units_index, units in enumerate(tables["units"].values)
+        }
+        for system_index, name in enumerate(names)
+    }
+
+
+def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
+    index, truth = tables["index"].astype(float), tables["observed_index"].astype(float)
+    mse = ((index - truth) ** 2).mean(INIT_TIME)
+    scores = {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [INIT_TIME, "lead"])}
+    by_lead = {"rmse": mse**0.5, "correlation": xr.corr(index, truth, INIT_TIME)}
+    parts = {name: field.transpose("box", "system").values for name, field in scores.items()} | {
+        "by_lead": {name: field.transpose("box", "system", "lead").values for name, field in by_lead.items()}
+    }
+    boxes = [str(box) for box in tables["box"].values]
+    return {
+        box: {name: numbers(parts, box_index, system_index) for system_index, name in enumerate(names)}
+        for box_index, box in enumerate(boxes)
+    }
 
 
 def _mapped() -> dict[str, Statistic]:

@@ -18,6 +18,7 @@ from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.ocean.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.scores.analysis import Observed
 from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import Bootstrap, spacing
 
@@ -146,6 +147,11 @@ class Events(Kind):
             | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()},
             {"warning": self.names, "severity": list(CATEGORIES[1:])},
         )
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `events`, the scores of warnings."""
+        return {"events": scores(tables)} if "severity" in tables.dims else {}
 
 
 def _end(ended: Mask) -> Days:

@@ -14,14 +14,15 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, SEASONS, STATE
+from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.ocean.tiles import to_tiles
 from sstcast.scores.analysis import Observed
 from sstcast.scores.distributions import Mean, sampling_error
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.kinds.kind import FOLD, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.storage.scratch import scratch_array
 
@@ -207,6 +208,48 @@ class Heatwaves(Kind):
         if name not in tables:
             return tables
         return tables.assign(heatwave_cases_by_fold=tables[name].sum("lead")).drop_vars(name)
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the Brier score of each kind of heatwave, of shares of members the fair one."""
+        if "kind" not in tables.dims:
+            return {}
+        tested = ("heatwave_brier_by_date", "heatwave_brier_fair_by_date")
+        briers = [tables[name].astype(float).rename(warning="system") for name in tested if name in tables]
+        return {
+            kind: Loss.of(f"Brier score ({kind})", *(brier.sel(kind=kind, drop=True) for brier in briers))
+            for kind in HEATWAVE_KINDS
+        }
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `heatwaves`, the scores of the probabilities of each kind."""
+        kinds = HEATWAVE_KINDS if "kind" in tables.dims else ()
+        return {"heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in kinds}}
+
+
+def _warnings(tables: xr.Dataset) -> Scores:
+    """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
+    brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").transpose("warning", ...)
+    defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
+    fields: dict[str, xr.DataArray] = {"brier": brier, "defined": defined}
+    metrics: dict[str, Metric] = {"brier": BRIER, "defined": DEFINED}
+    if "heatwave_brier_fair_by_date" in tables:
+        fair = tables["heatwave_brier_fair_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).transpose(*brier.dims)
+        fields |= {"brier_fair": fair, "fair_defined": defined.where(fair.notnull())}
+        metrics["brier_fair"] = BRIER_FAIR
+    found = in_parts(fields, metrics)
+    found.pop("by_week")
+    cases = tables["heatwave_cases_by_lead"].transpose("warning", "lead", ...)
+    found["by_lead"] |= arrays(scores(cases))
+    for part, label in (("season", "season_of_day"), ("fold", FOLD)):
+        counts = tables[f"heatwave_cases_by_{part}"].transpose("warning", label, ...)
+        labels = [str(value) for value in counts[label].values]
+        for name, values in arrays(scores(counts)).items():
+            found[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
+    cases = cases.sum("lead")
+    found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
+    return {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
 
 
 def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:

@@ -1,14 +1,13 @@
 """The interface of a kind of score. docs/own-score.md builds one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import xarray as xr
 
 from sstcast.scores.analysis import Observed
+from sstcast.scores.parts import Scores, known_systems
 from sstcast.scores.scene import Block, Scene
-
-Scores = dict[str, Any]
 
 FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
 BLOCK = "date_block"  # dimension of blocks of initial dates
@@ -34,10 +33,28 @@ class Joined(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss by which systems are compared: its `values(system, init_time, lead)`, and its name in words."""
+    """A loss by which systems are compared.
+
+    Attributes:
+        values: the loss of each system, `(system, init_time, lead)`, not negative.
+        words: its name in a sentence.
+        fair: the systems whose values are those of a fair score.
+    """
 
     values: xr.DataArray
     words: str
+    fair: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, words: str, scores: xr.DataArray, fair: xr.DataArray | None = None) -> "Loss":
+        """Replace scores by the `fair` scores of the systems that have them."""
+        names = known_systems(fair)
+        values = scores if fair is None else scores.where(~scores["system"].isin(names), fair)
+        return cls(values, words, names)
+
+    def words_of(self, system: str) -> str:
+        """Return the name of the loss of a system."""
+        return f"fair {self.words}" if system in self.fair else self.words
 
 
 class Kind:

@@ -23,7 +23,8 @@ from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
-from sstcast.scores.kinds.kind import BLOCK, Joined, Kind, Scores
+from sstcast.scores.kinds.kind import BLOCK, Joined, Kind
+from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 
@@ -216,47 +217,47 @@ class Points(Kind):
             {"system": self.systems, "platform": self.platforms, "reason": list(self.left_out)},
         )
 
-
-def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
-    """Return `points`, the scores of all systems and of the analysis, or nothing without observations."""
-    if BLOCK not in tables.dims:
-        return {}
-    count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
-    squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
-    counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
-    measured, held = counts.any(1), counts.any(0)
-    names = [str(name) for name in tables["system"].values]
-    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
-    independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
-    enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
-    lacking = [words for words, is_enough in enough.items() if not is_enough]
-    if lacking:
-        replicates[:] = np.nan
-    base, scores = names.index(reference), {}
-    for place, name in enumerate(names):
-        by_lead = {
-            key: tables[f"point_{key}_by_date"].sel(system=name).sum(INIT_TIME, min_count=1) for key in SUMS
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `points`, the scores of all systems and of the analysis."""
+        if BLOCK not in tables.dims:
+            return {}
+        count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
+        squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
+        counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
+        measured, held = counts.any(1), counts.any(0)
+        names = [str(name) for name in tables["system"].values]
+        replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
+        independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
+        enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
+        lacking = [words for words, is_enough in enough.items() if not is_enough]
+        if lacking:
+            replicates[:] = np.nan
+        base, scores = names.index(reference), {}
+        for place, name in enumerate(names):
+            by_lead = {
+                key: tables[f"point_{key}_by_date"].sel(system=name).sum(INIT_TIME, min_count=1) for key in SUMS
+            }
+            total = {key: float(field.sum(min_count=1)) for key, field in by_lead.items()}
+            scores[name] = _of_sums(total, float(count.sum()))
+            scores[name]["by_lead"] = _of_sums({key: field.values for key, field in by_lead.items()}, count.values)
+            scores[name]["interval"] = json_numbers(_interval(replicates[place], replicates[-1], independent))
+            scores[name]["ratio"] = json_numbers(squares[place].sum(dtype=float) / squares[base].sum(dtype=float))
+            ends = _interval(replicates[place], replicates[base], independent) if place != base else [np.nan] * 2
+            scores[name]["ratio_interval"] = json_numbers(ends)
+        seen = float(tables["point_count_of_analysis"])
+        of_analysis = {key: float(tables[f"point_{key}_of_analysis"]) for key in SUMS[:3]}
+        return {
+            "points": {
+                "observations": int(seen),
+                "pairs": int(count.sum()),
+                "platforms": int(measured.sum()),
+                "scores": scores,
+                "analysis": _of_sums(of_analysis, seen),
+                **({"without_interval": lacking} if lacking else {}),
+                **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
+            }
         }
-        total = {key: float(field.sum(min_count=1)) for key, field in by_lead.items()}
-        scores[name] = _of_sums(total, float(count.sum()))
-        scores[name]["by_lead"] = _of_sums({key: field.values for key, field in by_lead.items()}, count.values)
-        scores[name]["interval"] = json_numbers(_interval(replicates[place], replicates[-1], independent))
-        scores[name]["ratio"] = json_numbers(squares[place].sum(dtype=float) / squares[base].sum(dtype=float))
-        ends = _interval(replicates[place], replicates[base], independent) if place != base else [np.nan] * 2
-        scores[name]["ratio_interval"] = json_numbers(ends)
-    seen = float(tables["point_count_of_analysis"])
-    of_analysis = {key: float(tables[f"point_{key}_of_analysis"]) for key in SUMS[:3]}
-    return {
-        "points": {
-            "observations": int(seen),
-            "pairs": int(count.sum()),
-            "platforms": int(measured.sum()),
-            "scores": scores,
-            "analysis": _of_sums(of_analysis, seen),
-            **({"without_interval": lacking} if lacking else {}),
-            **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
-        }
-    }
 
 
 def _left_out(tables: xr.Dataset) -> dict[str, int]:

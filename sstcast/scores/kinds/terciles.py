@@ -24,10 +24,12 @@ from sstcast.ocean.terciles import (
     whole_weeks,
 )
 from sstcast.scores.analysis import Observed
+from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import sampling_error
 from sstcast.scores.kinds.heatwaves import roc_area
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.kinds.kind import Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 
 STEPS = 100  # of a probability, in the histogram
@@ -194,6 +196,45 @@ class Terciles(Kind):
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
         return tables.reindex(system=list(self.scene.systems))
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the ranked probability score, of shares of members the fair one."""
+        if WHOLE_WEEK not in tables.dims:
+            return {}
+        of_date, days = by_date(tables), {name: tables[name] for name in ("valid_time", "season")}
+        loss = Loss.of("ranked probability score", of_date["rps"], of_date.get("rps_fair"))
+        return {"rps": loss._replace(values=loss.values.reindex(lead=tables["lead"]).assign_coords(days))}
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `terciles`: how often each third came, and the scores of its probabilities."""
+        if WHOLE_WEEK not in tables.dims:
+            return {}
+        of_date = by_date(tables)
+        found = in_parts(of_date, {name: metric for name, metric in RPS.items() if name in of_date})
+        found.pop("by_lead")
+        by_system = {
+            str(name): numbers(found, index) for index, name in enumerate(of_date["rps"]["system"].values)
+        }
+        by_third = {name: field.transpose("system", "tercile", ...) for name, field in scores(tables).items()}
+        reliability = arrays(by_third)
+        found = {
+            "roc_area": reliability.pop("roc_area"),
+            "by_week": {"roc_area": reliability.pop("roc_area_by_week")},
+            "reliability": reliability,
+        }
+        for index, name in enumerate(map(str, tables["system"].values)):
+            by_system[name] |= {third: numbers(found, index, number) for number, third in enumerate(THIRDS)}
+        observed, defined = (
+            tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
+        )
+        rates = {
+            "all": observed.sum(WHOLE_WEEK) / defined.sum(WHOLE_WEEK),
+            "by_week": observed / defined,
+        }
+        came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
+        return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
 
 
 def _thirds(above: Sequence[Mask]) -> tuple[Mask, Mask, Mask]:
