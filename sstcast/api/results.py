@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.figures.tables import Sheet
+    from sstcast.figures.sheets.sheet import Sheet
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 

@@ -9,7 +9,7 @@ import shapely
 from logged import logged
 from small_hindcast import plan, system, write_ocean
 
-from sstcast.figures.places import areas
+from sstcast.figures.sheets.areas import areas
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.places import Place, Places
 from sstcast.scores.asked import Asked

@@ -12,7 +12,7 @@ from scipy.stats import t
 from scored_runs import configure, make_run
 
 import sstcast
-from sstcast.figures import event_scores
+from sstcast.figures.sheets.events import events as events_sheet
 from sstcast.names import EVENT, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
@@ -243,7 +243,7 @@ def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[st
     assert found["model"].keys() == {
         *("hit_rate", "false_alarm_ratio", "success_index", "onset_error", "end_error", "by_category")
     }
-    (sheet,) = event_scores.events(metrics.value, "ridge")
+    (sheet,) = events_sheet(metrics.value, "ridge")
     assert sheet.rows[0][0] == "ridge"
     code, out, _ = command("evaluate", run.folder, "--events")
     assert code == 0

@@ -15,14 +15,14 @@ from scenes import block, observation, scene
 from scipy.stats import norm, t
 from scored_runs import metrics_of
 
-from sstcast.figures.points import points
+from sstcast.figures.sheets.points import points
 from sstcast.ocean import point_files
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.kinds import points as scored_points
-from sstcast.scores.kinds.points import SUMS, Points, summarise_points, two_way_sums
+from sstcast.scores.kinds.points import SUMS, Points, two_way_sums
 
 NOISE, COUNT = 0.3, 30_000
 Command = Callable[..., tuple[int, str, str]]
@@ -297,7 +297,7 @@ def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_number
     squares, counts = random.uniform(1, 9, (2, 20, 5)), random.integers(1, 9, (20, 5)).astype(float)
     squares[1] *= 3
     squares[:, 2], counts[2] = 0, 0  # a platform without an observation in these days
-    found = summarise_points(point_tables(squares, counts), "base")["points"]
+    found = Points.section(point_tables(squares, counts), "base")["points"]
     assert found["platforms"] == 19
     assert "without_interval" not in found
     replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, counts.any(1)])
@@ -323,7 +323,7 @@ def test_intervals_cover_the_error_if_few_blocks_hold_observations(held: int, sh
         counts[:, :held] = random.poisson(5, (30, held))
         counts[:, 0] *= share
         squares = variance * random.gamma(np.maximum(counts, 1e-9) / 2, 2)
-        found = summarise_points(point_tables(np.stack([squares] * 2), counts), "base")["points"]
+        found = Points.section(point_tables(np.stack([squares] * 2), counts), "base")["points"]
         low, high = found["scores"]["model"]["interval"]
         covered += low < 1 < high
     assert covered / cases > 0.9
@@ -334,18 +334,18 @@ def test_two_blocks_or_one_platform_give_no_interval() -> None:
     squares, counts = random.uniform(1, 9, (2, 20, 12)), np.zeros((20, 12))
     counts[:, 3:5] = 7
     squares[..., counts[0] == 0] = 0
-    found = summarise_points(point_tables(squares, counts), "base")["points"]
+    found = Points.section(point_tables(squares, counts), "base")["points"]
     assert found["scores"]["model"]["interval"] == found["scores"]["model"]["ratio_interval"] == [None, None]
     assert found["without_interval"] == ["too few dates for an interval"]
     assert found["scores"]["model"]["ratio"] == pytest.approx(squares[0].sum() / squares[1].sum(), abs=1e-6)
     counts[:, 7] = 1
     assert (
         None
-        not in summarise_points(point_tables(squares + counts, counts), "base")["points"]["scores"]["model"][
+        not in Points.section(point_tables(squares + counts, counts), "base")["points"]["scores"]["model"][
             "interval"
         ]
     )
-    one = summarise_points(point_tables(squares[:, :1] + counts[:1], counts[:1]), "base")["points"]
+    one = Points.section(point_tables(squares[:, :1] + counts[:1], counts[:1]), "base")["points"]
     assert one["without_interval"] == ["one platform"]
     assert one["scores"]["model"]["interval"] == [None, None]
 
