@@ -80,7 +80,7 @@ def score(
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
         remove_bias: also score all systems minus their mean errors in other years (see `scores.bias`).
-        asked: observations at points, against which all systems are also scored.
+        asked: what is also scored. A place counts if half of it lies in the scored cells.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -153,6 +153,8 @@ def _score(
             "give another --truth or fewer --leads"
         )
     truth = Analysis.open(data).at(dates, covered_cells, sst["lead"].values)
+    if asked.places is not None:
+        asked.places.weights(cube["ocean_fraction"].load(), np.isfinite(truth.on_map(truth.area)))
     step = spacing(dates)
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
@@ -174,6 +176,9 @@ def _score(
             "CRPS does not"
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
+    if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
+        reason = "they have no spread" if truth.daily else "not every day is forecast"
+        notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
     for note in notes:
         LOG.info(f"{path}: {note}")
     references = baselines(SpreadCalibrator(data))

@@ -277,7 +277,15 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
 
 
 def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
-    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event."""
+    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event.
+
+    It is the share of pairs of a case with and a case without the event in which the former had the higher
+    probability; ties count half (Mason and Graham 2002, QJRMS 128).
+
+    >>> without, with_event = (xr.DataArray(cases, dims="probability") for cases in ([3.0, 1.0], [1.0, 3.0]))
+    >>> float(roc_area(without, with_event))  # (3 * 3 + (3 * 1 + 1 * 3) / 2) / 16
+    0.75
+    """
     dim = "probability"
     pairs = non_event_cases.sum(dim) * event_cases.sum(dim)
     ordered = (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
@@ -286,6 +294,13 @@ def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.Dat
 
 def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
     """Compute SEDI from histograms of probabilities on days without and with the event.
+
+    `(ln F - ln H - ln(1 - F) + ln(1 - H)) / (ln F + ln H + ln(1 - F) + ln(1 - H))` of hit rate H and false alarm
+    rate F (Ferro and Stephenson 2011, Weather and Forecasting 26).
+
+    >>> without, with_event = (xr.DataArray(cases, dims="probability") for cases in ([9.0, 1.0], [1.0, 9.0]))
+    >>> round(float(_sedi(without, with_event)), 3)  # H = 0.9 and F = 0.1: -4 ln 9 / (2 ln 0.09)
+    0.912
 
     Warnings are issued from the highest probability downwards until they are as frequent as the event. Within the
     last step of the probability, hits and false alarms are interpolated.

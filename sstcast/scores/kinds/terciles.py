@@ -50,6 +50,10 @@ def rps(above: Sequence[Array], occurred: Sequence[Array | Mask]) -> Array:
     Args:
         above: the probability of a value above the lower and above the upper bound.
         occurred: whether the observed value is above these bounds.
+
+    >>> third = np.array([2 / 3]), np.array([1 / 3])  # each category has a third
+    >>> round(float(rps(third, (np.array([True]), np.array([True])))[0]), 3)  # 1 / 9 + 4 / 9
+    0.556
     """
     lower, upper = (np.square(chance - came) for chance, came in zip(above, occurred, strict=True))
     score: Array = lower + upper
