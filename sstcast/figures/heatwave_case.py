@@ -40,7 +40,8 @@ EXPECTED = ("heatwave_threshold", "climatology")
 LIMITS_OF_EVENTS = ("climatology", "heatwave_threshold")
 ALONG_TIME = np.zeros((3, 3, 3))  # connectivity that joins consecutive days of a cell, but not neighbouring cells
 ALONG_TIME[:, 1, 1] = 1
-DAYS_AFTER_ONSET = 3  # days from the onset of the heatwave to the initial date of the forecast
+DAYS_AFTER_ONSET = 3  # preferred days from the onset of the heatwave to the initial date of the forecast
+YEAR = 366 * DAY
 
 
 def heatwave_case(results: Results) -> Iterator[Chart]:
@@ -51,7 +52,7 @@ def heatwave_case(results: Results) -> Iterator[Chart]:
     """
     if results.run is None or (position := _most_severe(results)) is None:
         return
-    date, row, col = position
+    date, row, col, after = position
     cell, spread = _forecast(results, date, {"lat": [row], "lon": [col]})
     init, last = cell["init_time"].values[0], cell["valid_time"].values[0, -1]
     observed = Prepared.of(results.data).open_cube()["sst"].isel(lat=[row], lon=[col])
@@ -61,14 +62,14 @@ def heatwave_case(results: Results) -> Iterator[Chart]:
     daily = xr.Dataset({name: on_days(limits[name], days["time"]) for name in EXPECTED})
     inside = events(days.values > daily["heatwave_threshold"].values).ravel()
     daily = daily.assign(sst=days).isel(lat=0, lon=0).assign(inside=("time", inside))
-    yield _draw_case(cell, width, daily.sel(time=slice(None, last)))
+    yield _draw_case(cell, width, daily.sel(time=slice(None, last)), after)
 
 
 def heatwave_history(results: Results) -> Iterator[Chart]:
     """Draw all heatwaves of the cell of the most severe heatwave in the test days."""
     if results.run is None or (position := _most_severe(results)) is None:
         return
-    _, row, col = position
+    _, row, col, _ = position
     series = Prepared.of(results.data).open_cube()["sst"].isel(lat=row, lon=col).load()
     limits = limits_of(results.data, *EXPECTED).isel(lat=row, lon=col)
     normal, threshold = (on_days(limits[name], series["time"]).values[:, None] for name in LIMITS_OF_EVENTS)
@@ -120,29 +121,41 @@ def _forecast(results: Results, date: int, cells: dict[str, list[int]]) -> tuple
 
 
 @lru_cache(maxsize=1)
-def _most_severe(results: Results) -> tuple[int, int, int] | None:
-    """Return the positions of initial date, row and column of the forecast to show, or None without a heatwave."""
+def _most_severe(results: Results) -> tuple[int, int, int, int] | None:
+    """Return the positions of initial date, row and column of the forecast to show, and its days after the onset.
+
+    Of the heatwaves of which any day is forecast, it is the one with the largest cumulative intensity, also of its
+    days up to a year before the first forecast and after the last. Return None if there is none.
+    """
     from scipy import ndimage  # imported here because it takes half a second
 
-    data, starts = results.data, results.tables["init_time"].values
-    days = slice(starts[0], results.tables["valid_time"].values[-1, -1])
-    sst = Prepared.of(data).open()[0]["sst"].sel(time=days)
+    data, starts, valid = results.data, results.tables["init_time"].values, results.tables["valid_time"].values
+    sst = Prepared.of(data).open()[0]["sst"].sel(time=slice(starts[0] - YEAR, valid.max() + YEAR))
     sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull()).load()
     expected = {name: on_days(limits_of(data)[name], sst["time"]).values for name in EXPECTED}
-    inside = events(sst.values > expected["heatwave_threshold"])
-    heatwave, count = ndimage.label(inside, ALONG_TIME)
+    heatwave, count = ndimage.label(events(sst.values > expected["heatwave_threshold"]), ALONG_TIME)
+    if not count:
+        return None
     severity = ndimage.sum_labels(sst.values - expected["climatology"], heatwave, np.arange(1, count + 1))
-    day, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][1:], heatwave.shape)
-    init = sst["time"].values[day] + DAYS_AFTER_ONSET * DAY
-    severity[(day == 0) | ~np.isin(init, starts)] = 0  # a heatwave on the first day may have begun before it
+    onset, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][-count:], heatwave.shape)
+    end = len(heatwave) - 1 - np.unique(heatwave[::-1], return_index=True)[1][-count:] // heatwave[0].size
+    days = np.append(0, np.isin(sst["time"].values, valid).cumsum())
+    severity[days[end + 1] == days[onset]] = 0  # of which no day is forecast
     if not severity.any():
         return None
     worst = np.argmax(severity)
-    return int(np.flatnonzero(starts == init[worst])[0]), int(row[worst]), int(col[worst])
+    first, last = sst["time"].values[[onset[worst], end[worst]]]
+    after = (starts - first) // DAY
+    reaches = ((valid >= first) & (valid <= last)).any(1)
+    date = int(np.argmin(np.where(reaches, abs(after - DAYS_AFTER_ONSET), np.iinfo(int).max)))
+    return date, int(row[worst]), int(col[worst]), int(after[date])
 
 
-def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset) -> Chart:
-    """Draw the forecast of a cell with its spread `width [lead]`, and the `daily` observations and thresholds."""
+def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset, after: int) -> Chart:
+    """Draw the forecast of a cell with its spread `width [lead]`, and the `daily` observations and thresholds.
+
+    The forecast begins `after` days after the onset of the heatwave, or before it if negative.
+    """
     figure = Figure(figsize=(SIZE[0], 1.4 * SIZE[1]), dpi=150, layout="constrained")
     top, bottom = figure.subplots(2, sharex=True, height_ratios=(2, 1))
     time, days, mean = daily["time"].values, cell["valid_time"].values.ravel(), cell["sst"].values.ravel()
@@ -171,9 +184,12 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     legend(figure)
     init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], days[-1]))
     location = _location(cell.isel(lat=0, lon=0))
+    onset = (
+        f"{counted(abs(after), 'day')} {'after' if after > 0 else 'before'} its onset" if after else "at its onset"
+    )
     text = (
-        f"The most severe heatwave of the test days, at {location}, forecast {DAYS_AFTER_ONSET} days after its "
-        f"onset, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
+        f"The most severe heatwave of which a day is forecast, at {location}, forecast {onset}, from {init} to "
+        f"{last}. Shaded: observed heatwave days. The probability of a heatwave day is "
         f"{chance.min():.0%} to {chance.max():.0%}, and on average {chance[inside[-len(days) :]].mean():.0%} on "
         "heatwave days."
     )

@@ -107,9 +107,10 @@ def read_columns(path: Path) -> PointColumns:
             names["depth"] = name
             break
     own = [form.format(names["sst"].lower()) for form in OWN_FLAGS]
-    flag, good = next((lower[name] for name in (*own, *COLUMN_NAMES["quality"]) if name in lower), ""), ()
+    flag = next((lower[name] for name in (*own, *COLUMN_NAMES["quality"]) if name in lower), "")
     names.pop("quality", None)
-    if flag and (good := _good_values(str(flag).lower(), attributes.get(flag, {}))):
+    good = _good_values(str(flag).lower(), attributes.get(flag, {})) if flag else ()
+    if good:
         names["quality"] = flag
     table = pd.DataFrame({key: raw[name] for key, name in names.items()})
     with reading(path, GIVE):

@@ -1,5 +1,7 @@
 """Figures of events: what they draw is what the tables and fields hold."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,12 @@ from matplotlib.colors import to_hex
 
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.events import days_by_week, draw_days_by_week, draw_event, draw_events_by_year
+from sstcast.figures.heatwave_case import _most_severe, heatwave_case
+from sstcast.figures.results import Results
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import events, limits_of
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
 
 TIME = pd.date_range("2020-01-01", periods=40)
 
@@ -64,3 +72,30 @@ def test_days_in_a_category_are_counted_by_week() -> None:
     assert found[0, :, 2, 2].isnull().values.tolist() == [True, False]
     titles = {ax.get_title() for ax in draw_days_by_week(field).axes} - {""}
     assert titles == {"Week 1\nmoderate", "Week 1\nstrong", "Week 2\nsevere"}
+
+
+def test_the_most_severe_heatwave_is_that_of_all_of_which_a_day_is_forecast(scored: Run) -> None:
+    """By runs of days of each cell in turn, with initial dates a month apart, few of which follow an onset."""
+    results = Results(scored.folder)
+    results.tables = results.tables.isel(init_time=slice(5, None, 31))
+    starts, valid = (results.tables[name].values for name in ("init_time", "valid_time"))
+    sst = Prepared.of(results.data).open_cube()["sst"].load()
+    limits = limits_of(results.data)
+    normal, threshold = (
+        on_days(limits[name], sst["time"]).values for name in ("climatology", "heatwave_threshold")
+    )
+    time, worst = sst["time"].values, (0.0, 0, 0, 0)
+    for row, column in np.ndindex(sst.shape[1:]):
+        inside = events((sst.values > threshold)[:, row, column, None])[:, 0]
+        edges = np.flatnonzero(np.diff(np.r_[0, inside, 0]))
+        for first, stop in zip(edges[::2], edges[1::2], strict=True):
+            total = (sst.values - normal)[first:stop, row, column].sum()
+            if np.isin(time[first:stop], valid).any():
+                worst = max(worst, (float(total), row, column, first))
+    date, row, column, after = _most_severe.__wrapped__(results)
+    assert (row, column) == worst[1:3]
+    assert starts[date] == time[worst[3]] + np.timedelta64(after, "D")
+    assert np.isin(valid[date], time[worst[3] :]).any()
+    caption = next(heatwave_case(Results(scored.folder))).caption
+    assert "The most severe heatwave of which a day is forecast" in caption
+    assert re.search(r"forecast (\d+ days? (after|before) its onset|at its onset), from 200[34]", caption)
