@@ -13,7 +13,7 @@ from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.sheets import sections_of
-from sstcast.figures.sheets.sheet import Sheet
+from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL, SCORED_YEARS
@@ -260,7 +260,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     last, name = results.metrics["horizon"], results.reference
 
     def degrees(value: float | None) -> str:
-        return tables.number(value, unit="\u00a0°C")
+        return number(value, unit="\u00a0°C")
 
     def at(score: dict[str, Any], lead: int) -> str:
         return degrees(score["by_lead"]["rmse"][lead - 1])
@@ -281,5 +281,5 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
         ("RMSE, day 1", at(best, 1), f"{name} {at(base, 1)}"),
         (f"RMSE, day {last}", at(best, last), f"{name} {at(base, last)}"),
         ("Bias", degrees(best["bias"]), "forecast − observed"),
-        ("Anomaly correlation", tables.number(best["acc"]), f"{name} {tables.number(base['acc'])}"),
+        ("Anomaly correlation", number(best["acc"]), f"{name} {number(base['acc'])}"),
     ]

@@ -160,7 +160,7 @@ def _end(ended: Mask) -> Days:
 
 
 def scores(tables: xr.Dataset) -> dict[str, Any]:
-    """Compute the scores of warnings of each system from the sums of `EventTables.dataset`.
+    """Compute the scores of warnings of each system from the sums of `Events.dataset`.
 
     Returns, by system, numbers with their 95 % intervals, None where undefined:
         hit_rate: the share of observed events of which it warned, also `by_category` of the event.
