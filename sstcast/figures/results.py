@@ -19,7 +19,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import on_cells
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, open_forecasts
+from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
@@ -50,7 +50,7 @@ class Results:
         is_run = Run(folder).config_file.exists() or not ScoreFiles(folder).metrics.exists()
         self.run = Run.open(folder) if is_run else None
         if self.run is not None:
-            evaluate(self.run)
+            evaluate(self.run, kept(self.run))
         self.scored, self.region = ScoreFiles(self.run.folder if self.run else folder), region
         self.metrics: Scores = self.scored.read()
         if self.run is None and self.metrics["kind"] == "run":
