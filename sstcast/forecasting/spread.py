@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,6 +18,7 @@ from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
+from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
 from sstcast.forecasting.predictor import (
     Combination,
     LinearSystemFitter,
@@ -31,9 +31,8 @@ from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
-from sstcast.ocean.digests import digest_of_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
-from sstcast.ocean.predictors import digests_of_predictors, predictors_in
+from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
@@ -277,8 +276,7 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
     """
     run_data = run.config.data
     data = data or run_data
-    name_suffix = "" if data == run_data else f"-{Prepared.of(data).cube.parent.name}"
-    path = run.folder / f"spread{name_suffix}.nc"
+    path = run.folder / "spread.nc" if data == run_data else ocean_file(run, data, "spread")
 
     def make() -> xr.Dataset:
         validation = days or SpreadCalibrator(data)
@@ -296,7 +294,7 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, _recipe(run, data), make)
+    dataset = cached(path, {"layout": LAYOUT, **recipe_of_fit(run, data)}, make)
     with reading(path, "delete it"), dataset:
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
@@ -330,27 +328,3 @@ def _overlap(region: Region, other_region: Region) -> bool:
         box.west - other_box.west
     ) % 360 < other_box.width
     return common_lon and not disjoint_lat
-
-
-def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
-    """Return the recipe of a spread, which does not depend on the test days."""
-    splits = data.splits
-    prepared = Prepared.of(data)
-    cube, statistics = prepared.open_cube(), prepared.open_statistics()
-    predictors = digests_of_predictors(data, prepared.cube.parent, splits.validation[1])
-    return {
-        "layout": LAYOUT,
-        **({"predictors": predictors} if predictors else {}),
-        "checkpoints": run.digest,
-        "days": digest_of_days(cube, min(splits.train[0], splits.base[0]), splits.validation[1]),
-        "statistics": str(statistics.attrs["digest"]),
-        "data": data.model_dump(
-            mode="json",
-            exclude={
-                "directory": True,
-                "source": True,
-                "splits": {"test"},
-                "predictors": {"__all__": {"source", "missing"}},
-            },
-        ),
-    }
