@@ -383,22 +383,11 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
-def days_read(run: Run, data: DataConfig | None = None) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
-
-    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
-    """
-    run = run.trained
-    if run.config.model.name == COMBINATION:
-        return max(days_read(part, data) for part in run.open_parts())
-    history = run.config.data.history
-    before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (data is None or data in run.config.oceans):
-        member = run.members[0]
-        weights = load_best(member, _trained_with(run, member))["model"]
-        if not all(weights.get(key, True) for key in REMEMBERS):  # fitted to too short a record
-            return history
-    return history + before
+def remembers(run: Run) -> bool:
+    """Return whether the weights of a system with a memory have one: not after a fit to too short a record."""
+    member = run.members[0]
+    weights = load_best(member, _trained_with(run, member))["model"]
+    return all(weights.get(key, True) for key in REMEMBERS)
 
 
 def load_combination(run: Run) -> Weights:

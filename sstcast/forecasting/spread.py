@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -19,14 +20,6 @@ from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
-from sstcast.forecasting.predictor import (
-    Combination,
-    LinearSystemFitter,
-    Predictor,
-    TrainedRun,
-    load_combination,
-    predictor_of,
-)
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
@@ -34,11 +27,13 @@ from sstcast.ocean.anomalies import SMALLEST_STD, on_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import LinearSystemFitter, Predictor
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -85,8 +80,10 @@ class SpreadCalibrator:
         self.cube, self.anomalies = Prepared.of(data).open()
 
     @cached_property
-    def training(self) -> LinearSystemFitter:
+    def training(self) -> "LinearSystemFitter":
         """The training days of linear systems."""
+        from sstcast.forecasting.predictor import LinearSystemFitter  # imported late: PyTorch takes a second
+
         return LinearSystemFitter(self.data, self.anomalies)
 
     @cached_property
@@ -122,7 +119,7 @@ class SpreadCalibrator:
         covariance = products[lags]
         return Spread(in_scratch(values), _correlation(covariance))
 
-    def spread(self, predictor: Predictor) -> Spread:
+    def spread(self, predictor: "Predictor") -> Spread:
         """Return the spread of a predictor that was not fitted to the validation days.
 
         Raises SSTCastError if there are too few validation days.
@@ -156,6 +153,8 @@ class SpreadCalibrator:
 
     @cached_property
     def _days(self) -> xr.Dataset:
+        from sstcast.ocean.windows import days_of_split
+
         names = ["anomaly", "ocean_mask", *predictors_in(self.anomalies)]
         days = days_of_split(self.anomalies, self.data, "validation")[names]
         return days.assign(anomaly=in_scratch(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
@@ -172,8 +171,10 @@ class SpreadCalibrator:
     def _statistics(self) -> xr.Dataset:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
-    def _errors(self, predictor: Predictor) -> Iterator[xr.DataArray]:
+    def _errors(self, predictor: "Predictor") -> Iterator[xr.DataArray]:
         """Yield the forecast errors on the validation days in blocks, `(init_time, lead, lat, lon)` in degC."""
+        from sstcast.ocean.windows import with_earlier
+
         days, history, horizon = self._days, self.data.history, self.data.horizon
         starts = -(-(days.sizes["time"] - history - horizon) // EVERY)
         cells = days.sizes["lat"] * days.sizes["lon"]
@@ -299,7 +300,7 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
 
-def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
+def held_out(run: Run, days: SpreadCalibrator) -> "Predictor":
     """Return a predictor like `run` that was not fitted to the validation days.
 
     A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
@@ -307,6 +308,8 @@ def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
     `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
     training days. The same holds for the parts of a combination, which keep their weights.
     """
+    from sstcast.forecasting.predictor import Combination, TrainedRun, load_combination, predictor_of
+
     run = run.trained
     config = run.config
     if config.model.name == COMBINATION:
