@@ -58,7 +58,7 @@ class Spread:
     values: xr.DataArray
     correlation: Array
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of the standard deviations."""
         return hashlib.sha256(self.values.values.tobytes()).hexdigest()
