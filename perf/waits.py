@@ -73,7 +73,7 @@ def main() -> None:
         if options.years:
             make_pacific(made, options.years)
         for which, checkout in versions.items():
-            folders[which] = shutil.copytree(made, Path(name) / version)
+            folders[which] = shutil.copytree(made, Path(name) / which)
             call(checkout, folders[which], "update", DEMO)
             for file in folders[which].glob("runs/*/fitted-*.nc"):
                 file.unlink()
