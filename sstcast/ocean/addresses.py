@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import requests
 import xarray as xr
 import zarr
 from zarr.storage import ObjectStore
@@ -274,6 +273,8 @@ def _connections(path: Path) -> Iterator[_Store]:
 
 def _region(bucket: str, endpoint: str | None) -> str:
     """Return the region of a bucket as its server tells it, else that in the environment."""
+    import requests  # imported late: it takes 0.1 s
+
     region = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"

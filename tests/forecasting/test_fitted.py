@@ -3,7 +3,11 @@
 import multiprocessing
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -16,10 +20,12 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import fitted
+from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import LinearSystemFitter, TrainedRun
 from sstcast.forecasting.transfer import newest_data
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.reports.update import NOTHING_NEW, update
 from sstcast.runs import Run
 from sstcast.storage.dataset_files import cached
 
@@ -120,20 +126,43 @@ def _store(folder: Path, data: DataConfig, out: Path) -> None:
     torch.save(weight(Run(folder), data), out)
 
 
-def test_two_processes_at_once_read_their_own_years(run: Run, tmp_path: Path) -> None:
-    years = [newest(run, year) for year in (2007, 2008, 2008)]
+def _end_while_saving(folder: Path, data: DataConfig) -> None:
+    def half_written(_: xr.Dataset, path: Path, **__: Any) -> None:
+        path.write_bytes(b"\x89HDF\r\n\x1a\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with patch.object(xr.Dataset, "to_netcdf", half_written):
+        weight(Run(folder), data)
+
+
+def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_path: Path) -> None:
+    years, files = [newest(run, 2007), newest(run)], [tmp_path / "2007.pt", tmp_path / "2008.pt"]
     context = multiprocessing.get_context("spawn")
-    files = [tmp_path / f"{number}.pt" for number in range(len(years))]
-    processes = [
+    killed = context.Process(target=_end_while_saving, args=(run.folder, years[1]))
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert not [*run.folder.glob("fitted-*.nc")]
+    both = [
         context.Process(target=_store, args=(run.folder, data, file))
         for data, file in zip(years, files, strict=True)
     ]
-    for process in processes:
+    for process in both:
         process.start()
-    for process in processes:
+    for process in both:
         process.join()
     for data, file in zip(years, files, strict=True):
         assert torch.equal(torch.load(file, weights_only=True), fit(data))
+
+
+def test_what_finds_its_work_done_imports_no_pytorch_and_draws_nothing(run: Run) -> None:
+    forecast(run.folder)
+    update(run.folder)
+    code = f"""import sys, sstcast
+done = [sstcast.forecast({str(run.folder)!r}).new, sstcast.update({str(run.folder)!r}).code]
+print(done, {{"torch", "matplotlib", "bokeh", "cartopy"}} & set(sys.modules))"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout == f"[False, {NOTHING_NEW}] set()\n", out.stderr
 
 
 def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None:
