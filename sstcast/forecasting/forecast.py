@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,11 +19,17 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
+from sstcast.forecasting.history import (
+    RegionStatistics,
+    checked,
+    days_read,
+    describe_history,
+    last_days,
+    most_days_read,
+)
 from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import HEADER, SHARES, with_places, write_table
 from sstcast.forecasting.plausible import check_forecast
-from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
@@ -47,7 +53,6 @@ from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.ocean.terciles import terciles_of
-from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
@@ -56,6 +61,9 @@ from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import Predictor
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
@@ -96,17 +104,18 @@ def forecast(
     with locked(out or run.folder / "forecast"), error_keys:
         data = transferred_data(run, days, to_forecast=True, date=day) if options else run.config.data
         today = dt.date.today()
-        history = last_days(data, day, today, days_read(run, data), PAST)
+        history = last_days(data, day, today, most=max(most_days_read(run), PAST))
+        last = history.indexes["time"][-1].date()
         if not options:
-            last = history.indexes["time"][-1].date()
             data = own_data(run, last)
-            if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
-                history = last_days(data, last, today, count, PAST)
         elif "source" in options or not Prepared.of(data).exist:
             prepare(data)
         else:
             check_source(data)
             update_predictors(data)
+        if (count := days_read(run, data)) > len(history):
+            history = last_days(data, last, today, count, PAST)
+        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         loaded = LoadedRun(run.folder, data)
         if out is None:
             source = options.get("source")
@@ -220,8 +229,10 @@ class LoadedRun:
         return RegionStatistics(self.data)
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> "Predictor":
         """The predictor of the run for the region."""
+        from sstcast.forecasting.predictor import predictor_of  # imported late: PyTorch takes a second
+
         with waiting(f"{self.run.folder}: fitting its linear parts"):
             return predictor_of(self.run, self.data)
 
@@ -324,6 +335,8 @@ class LoadedRun:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
                 with one member, the training days are too few for the samples, or an area is not in the region.
         """
+        from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
+
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:

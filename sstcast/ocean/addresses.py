@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import requests
 import xarray as xr
 import zarr
 from zarr.abc.store import RangeByteRequest
@@ -353,6 +352,8 @@ def _connected(path: Path, kind: Any, *location: str, **options: Any) -> _Store:
 
 def _region(bucket: str, endpoint: str | None) -> str:
     """Return the region of a bucket as its server tells it, else that in the environment."""
+    import requests  # imported late: it takes 0.1 s
+
     region = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"

@@ -13,7 +13,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import xarray as xr
-from scipy.spatial import KDTree
 
 from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError, counted
@@ -115,6 +114,8 @@ def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
 
     It is the length of the great circle between the centres of the cells. Raises SSTCastError without land.
     """
+    from scipy.spatial import KDTree  # imported late: it takes 0.2 s
+
     lat, lon = np.meshgrid(np.deg2rad(ocean["lat"]), np.deg2rad(ocean["lon"]), indexing="ij")
     place, sea = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], -1), ocean.values
     if sea.all():

@@ -15,6 +15,7 @@ from sstcast.figures.results import Results
 from sstcast.figures.sheets import sections_of
 from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
+from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
@@ -176,8 +177,6 @@ def _data(results: Results) -> Sheet:
     metrics, block, every = results.metrics, results.metrics["block_days"], results.metrics["every"]
     history = metrics["history"]
     if results.run:
-        from sstcast.forecasting.predictor import days_read  # here, because no other table needs PyTorch
-
         history = days_read(results.run)
     facts = {
         "Source": metrics["source"],

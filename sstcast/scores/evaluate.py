@@ -92,7 +92,7 @@ def tell_weights(places: Places, data: DataConfig) -> None:
 
 def _evaluate(run: Run, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
-    from sstcast.forecasting.predictor import days_read
+    from sstcast.forecasting.history import days_read
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.joining import join_folds
     from sstcast.scores.scene import Scene
