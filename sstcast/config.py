@@ -141,11 +141,10 @@ class FieldSource(Strict):
     """Where the days of a field come from, and how they are read.
 
     `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, the
-    URL of a Zarr store (`sstcast.ocean.addresses`), or `object:TOKEN` for an xarray object
-    (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
-    state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
-    name in `configs/regions.yaml` or a `Region`. `grid` is the width in degrees of the regular cells to which a
-    source on any other grid is brought (docs/own-data.md).
+    URL of a Zarr store (`ocean.addresses`), or `object:TOKEN` for an xarray object (`ocean.objects`). Set
+    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
+    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Grids that are not regular
+    are brought to `grid` degrees.
     """
 
     source: Place = "sample"
@@ -194,6 +193,7 @@ class PredictorConfig(FieldSource):
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
       unless `missing` is `climatology`.
+    - A number that marks a missing value, or is far from all others, is an error, unless `implausible` is `keep`.
     """
 
     kind: Literal["index", "grid", "forecast", "static"]
@@ -203,6 +203,8 @@ class PredictorConfig(FieldSource):
     span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
     missing: Literal["error", "climatology"] = added("error")
     perfect: bool = added(False)
+    implausible: Literal["error", "keep"] = added("error")
+    grid: None = added()
 
     @property
     def path(self) -> Path:
@@ -414,9 +416,10 @@ class RunConfig(Strict):
         """Return the keys that determine the result, without the run's folder, device and checkpoint settings.
 
         Data may be `moved`: their digests tell whether they are the same, so their paths are left out as well.
-        Whether a predictor may be missing is always left out.
+        Whether a predictor may be missing or implausible is always left out.
         """
-        paths: Any = {"predictors": {"__all__": {"missing", "source"} if moved else {"missing"}}}
+        allowed = {"missing", "implausible"}
+        paths: Any = {"predictors": {"__all__": {*allowed, "source"} if moved else allowed}}
         paths |= {"source": True, "directory": True} if moved else {}
         exclusions: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
         exclusions |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}

@@ -17,12 +17,14 @@ class BucketServer:
 
     `fault` is what it does to each request: a status, `slow`, or nothing. With `etags`, it sends ETags in place of
     times. `signed` is the region that requests must be signed for, and `told` whether HEAD of a bucket tells it.
-    `seen` are the paths asked for, with their methods.
+    If `body` is set, files with `part` in their path are `huge` or `empty`, or their bytes come slowly: the body
+    `trickles`, `flows` or `stops`. `seen` are the paths asked for, with their methods.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.fault, self.etags, self.signed, self.told = folder, "", True, "", True
         self.seen: list[str] = []
+        self.part, self.body = "sst/", ""
 
     def bytes_of(self, path: str) -> bytes | None:
         file = self.folder / unquote(path).lstrip("/")
@@ -56,6 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = bucket.bytes_of(self.path)
         if content is None:
             return self.answer(404)
+        if bucket.part in self.path and bucket.body:
+            return self.send(content)
         if bucket.etags:
             headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
         else:
@@ -64,6 +68,24 @@ class _Handler(BaseHTTPRequestHandler):
         return self.answer(200, headers, content)
 
     do_HEAD = do_GET
+
+    def send(self, content: bytes) -> None:
+        """Answer with another body than the file has, or let the body trickle."""
+        body = self.server.bucket.body
+        self.send_response(200)
+        self.send_header("ETag", '"a"')
+        length = {"huge": 2**55, "empty": 0}.get(body, len(content))
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        if self.command == "GET" and body in ("trickles", "flows"):
+            step = 1 if body == "trickles" else max(1, len(content) // 8)
+            for start in range(0, len(content), step):
+                self.wfile.write(content[start : start + step])
+                time.sleep(0.1)
+        if self.command == "GET" and body == "stops":
+            self.wfile.write(content[:20])
+            time.sleep(2)
+        self.close_connection = True
 
     def answer(self, status: int, headers: dict[str, str] | None = None, content: bytes = b"") -> None:
         self.send_response(status)

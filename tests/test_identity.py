@@ -1,6 +1,8 @@
 """A run is scored on, and forecasts from, the data it was trained on: everything else is refused in one line."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,14 @@ from untrained import make_run
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.ocean import prepared
 from sstcast.ocean.digests import digests
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare_runs, evaluate
-from sstcast.storage.artefacts import fingerprint
+from sstcast.storage import artefacts
+from sstcast.storage.artefacts import digest, fingerprint, remove
 from sstcast.training.data_record import check_data
 from sstcast.training.train import train, training_windows
 
@@ -189,3 +193,73 @@ def test_digests_are_of_values_alone() -> None:
     one = sst.copy()
     one[5, 3, 3] += 0.01
     assert np.flatnonzero(digests(one).values != ours.values).tolist() == [5]
+
+
+def disguise(path: Path, other: Path) -> None:
+    """Replace the content of a file, which keeps its size and time of modification, as rsync -t does."""
+    state = path.stat()
+    assert other.stat().st_size == state.st_size
+    path.write_bytes(other.read_bytes())
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def test_another_ocean_of_the_same_size_and_time_is_noticed(tmp_path: Path, run_yaml: Path) -> None:
+    """Also where its days differ only after those of the run."""
+    source, other = write(tmp_path / "a.nc"), write(tmp_path / "b/a.nc", seed=1)
+    first, late = write(tmp_path / "c/a.nc"), write(tmp_path / "d/a.nc", warmer=1, days=slice(-9, None))
+    config = configured(run_yaml, source)
+    run, before = trained(config), fingerprint(source)
+    cube = Prepared.of(config.data).open_cube()["digest"].load()
+    disguise(source, other)
+    assert fingerprint(source) == before
+    with pytest.raises(SSTCastError, match=r"a.nc: has changed since .*cube.zarr was made from it, on 1277 days"):
+        forecast(run.folder)
+    assert any("cube.zarr" in line for line in prepared_again(config))
+    refuses(run, config)
+    disguise(source, first)
+    prepare(config.data)
+    assert Prepared.of(config.data).open_cube()["digest"].equals(cube)
+    forecast(run.folder, out=tmp_path / "f.nc")
+    disguise(source, late)
+    assert not changed_days(config.data).size  # of the splits
+    assert any("cube.zarr" in line for line in prepared_again(config))
+    assert Prepared.of(config.data).open_cube()["digest"][-9:].values.tolist() != cube[-9:].values.tolist()
+
+
+def without_times(note: Path) -> None:
+    """Make a note as an earlier version wrote it."""
+    content = json.loads(note.read_text())
+    note.write_text(json.dumps({key: content[key] for key in ("recipe", "fingerprint", "digest")}))
+
+
+@pytest.mark.parametrize("case", ["copied", "moved", "chmod", "earlier"])
+def test_a_project_that_was_copied_is_compared_once_and_nothing_is_written(
+    tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    config = configured(run_yaml, write(tmp_path / "a.nc"))
+    run = trained(config)
+    source, folder = Path(config.data.source), Prepared.of(config.data).cube.parent
+    for path in (source, folder):
+        if case in ("copied", "moved"):
+            aside = path.with_name("aside")
+            (shutil.copytree if path.is_dir() else shutil.copy2)(path, aside)  # keep times of modification
+            remove(path)
+            aside.rename(path)
+    for file in (source, *folder.rglob("*")):
+        if case == "chmod" and file.is_file():
+            file.chmod(0o640)
+        if case == "earlier" and file.suffix == ".note":
+            without_times(file)
+    kept = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.suffix not in (".note", ".lock")}
+    read: list[str] = []
+    for function in ("open_region", "digest"):
+        module, original = (prepared, prepared.open_region) if function == "open_region" else (artefacts, digest)
+        monkeypatch.setattr(module, function, lambda *given, of=original, f=function: read.append(f) or of(*given))
+    for reads in (1, 0):
+        read.clear()
+        check_source(config.data)
+        check_data(run)
+        assert prepared_again(config) == []
+        assert read.count("open_region") == reads
+        assert bool(read.count("digest")) == bool(reads)
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept

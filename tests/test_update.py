@@ -1,6 +1,7 @@
 """The command update: what it makes, only once, also after a kill, and without a source."""
 
 import datetime as dt
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from untrained import make_run
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
+from sstcast.reports.page import write_forecast_page
 from sstcast.reports.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
 from sstcast.sources import remote
@@ -100,6 +102,17 @@ def test_a_forecast_that_was_edited_after_it_was_issued_is_not_verified(run: Run
         warmer = opened.load()
     warmer["sst"] += 1
     whole = issued.read_bytes()
+    newest = run.folder / "forecasts/forecast-2004-12-31.nc"
+    page, latest = (run.folder / "forecasts/latest.html").read_text(), newest.read_bytes()
+    state = newest.stat()
+    newest.write_bytes(whole)  # of another day, as of another project
+    with pytest.raises(SSTCastError, match=r"forecast-2004-12-31.nc: has changed since it was written; restore"):
+        update(run.folder)
+    with pytest.raises(SSTCastError, match=r"forecast-2004-12-31.nc: has changed since it was written; restore"):
+        write_forecast_page(run.folder)
+    assert (run.folder / "forecasts/latest.html").read_text() == page
+    newest.write_bytes(latest)
+    os.utime(newest, ns=(state.st_atime_ns, state.st_mtime_ns))
     issued.unlink()
     warmer.to_netcdf(issued, engine="netcdf4")
     with pytest.raises(

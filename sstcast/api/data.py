@@ -373,9 +373,10 @@ def trainable(
 
 def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
     """Return a configuration whose predictors have the given objects as sources, in all oceans."""
-    from sstcast.ocean.objects import hold, is_object, name_of
+    from sstcast.ocean.objects import check_by_name, hold, is_object, name_of
     from sstcast.storage.yaml_files import suggest
 
+    check_by_name(predictors)
     known = dict(config.data.predictors)
     for name, values in predictors.items():
         if name not in known:

@@ -33,10 +33,11 @@ from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import PRETRAINED, Run, file_name
-from sstcast.storage.artefacts import atomic, locked, read_recipe
+from sstcast.storage.artefacts import atomic, check_own, locked, read_recipe
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
+HEADERS = ("place,start,", "place,time,sst,hotspot,")  # the first columns of tables of events and of heat stress
 TABLE_DECIMALS = 6  # of numbers in a CSV
 
 
@@ -199,16 +200,11 @@ def checked_out(out: Path, suffix: str) -> Path:
     """Return `out`. Raises SSTCastError unless it may be written: only files of events may be overwritten."""
     if out.suffix != suffix:
         raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
-    if out.exists():
-        ours = _header(out).startswith("place,") if suffix == ".csv" else "baseline" in (read_recipe(out) or ())
-        if not ours:
-            raise SSTCastError(f"--out {out}: exists and does not hold heatwaves; delete it or name another file")
+    if suffix == ".csv":
+        check_own(out, "rename it, or name another --out", *HEADERS)
+    elif out.exists() and "baseline" not in (read_recipe(out) or ()):
+        raise SSTCastError(f"--out {out}: exists and does not hold heatwaves; delete it or name another file")
     return out
-
-
-def _header(path: Path) -> str:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline()
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

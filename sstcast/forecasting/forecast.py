@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
@@ -18,10 +19,17 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
+from sstcast.forecasting.history import (
+    RegionStatistics,
+    checked,
+    days_read,
+    describe_history,
+    last_days,
+    most_days_read,
+)
 from sstcast.forecasting.place_events import with_place_events
-from sstcast.forecasting.places import SHARES, with_places, write_table
-from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
+from sstcast.forecasting.places import HEADER, SHARES, with_places, write_table
+from sstcast.forecasting.plausible import check_forecast
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
@@ -32,6 +40,7 @@ from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heat_stress import MMM, MonthlyYears
 from sstcast.ocean.heatwave_record import series_of_places
 from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.ocean.objects import check_by_name
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.ocean.predictors import (
     check_known,
@@ -44,15 +53,17 @@ from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.ocean.terciles import terciles_of
-from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import as_text, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import Predictor
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
@@ -82,8 +93,9 @@ def forecast(
     file are unusable, or the source lacks days of the history.
     """
     day = read_date(date)
+    asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
-        _check_out(out)
+        _check_out(out, asked)
     run = Run.open(folder)
     days = continued(run, days)
     options = days.given
@@ -92,26 +104,26 @@ def forecast(
     with locked(out or run.folder / "forecast"), error_keys:
         data = transferred_data(run, days, to_forecast=True, date=day) if options else run.config.data
         today = dt.date.today()
-        history = last_days(data, day, today, days_read(run, data), PAST)
+        history = last_days(data, day, today, most=max(most_days_read(run), PAST))
+        last = history.indexes["time"][-1].date()
         if not options:
-            last = history.indexes["time"][-1].date()
             data = own_data(run, last)
-            if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
-                history = last_days(data, last, today, count, PAST)
         elif "source" in options or not Prepared.of(data).exist:
             prepare(data)
         else:
             check_source(data)
             update_predictors(data)
+        if (count := days_read(run, data)) > len(history):
+            history = last_days(data, last, today, count, PAST)
+        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         loaded = LoadedRun(run.folder, data)
-        asked = None if places is None else Asked(places, tuple(shares))
         if out is None:
             source = options.get("source")
             name_suffix = "".join(
                 f"-{part}" for part in (source and Path(source).stem, options.get("region")) if part
             )
             out = run.folder / f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-            _check_out(out)
+            _check_out(out, asked)
         if short_period := short_base_period(*data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
         if is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
@@ -139,10 +151,14 @@ class Asked(NamedTuple):
         """What the forecast of the places depends on."""
         return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
 
+    def table(self, forecast: Path) -> Path:
+        """The table of the places beside a forecast's file."""
+        return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
+
 
 def _tabulate(forecast: Path, asked: Asked) -> None:
     """Write the table of the places in a forecast's file beside it."""
-    table = forecast.with_name(f"{forecast.stem}-{asked.places.path.stem}.csv")
+    table = asked.table(forecast)
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
         write_table(opened.load(), table)
     LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
@@ -178,12 +194,17 @@ def read_date(text: str) -> dt.date | None:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
 
 
-def _check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`. Only forecasts may be overwritten."""
+def _check_out(path: Path, asked: Asked | None) -> None:
+    """Raise SSTCastError unless a forecast may be written to `path`, and its table of places beside it.
+
+    Only forecasts and their tables may be overwritten.
+    """
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
+    if asked is not None:
+        check_own(asked.table(path), "rename it, or name another --out", HEADER)
 
 
 class LoadedRun:
@@ -208,8 +229,10 @@ class LoadedRun:
         return RegionStatistics(self.data)
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> "Predictor":
         """The predictor of the run for the region."""
+        from sstcast.forecasting.predictor import predictor_of  # imported late: PyTorch takes a second
+
         with waiting(f"{self.run.folder}: fitting its linear parts"):
             return predictor_of(self.run, self.data)
 
@@ -225,6 +248,7 @@ class LoadedRun:
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        check_by_name(predictors)
         of_run = self.data.predictors
         if extra := [name for name in predictors if name not in of_run]:
             raise SSTCastError(
@@ -233,13 +257,15 @@ class LoadedRun:
         stored = stored_predictors(self.data, self._folder)
         return {name: stored[name].given(values) for name, values in predictors.items()}
 
-    def _check_predictors(self, standard: xr.Dataset) -> str:
-        """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
-        absent = [
-            f"{name} {reason}, its climatology is read"
-            for name, reason in check_known(standard, self.data, self._folder).items()
-        ]
-        return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
+    def _check_predictors(self, days: NDArray[np.datetime64], given: Mapping[str, xr.DataArray]) -> dict[str, str]:
+        """Describe the predictors, and what is known of them on the last of the `days` read, as attributes.
+
+        Raises SSTCastError if one may not be missing.
+        """
+        absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
+        missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
+        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
 
     def recipe(
         self,
@@ -309,6 +335,8 @@ class LoadedRun:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
                 with one member, the training days are too few for the samples, or an area is not in the region.
         """
+        from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
+
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
@@ -317,10 +345,12 @@ class LoadedRun:
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": description} if (description := self._check_predictors(all_standard)) else {}
+        read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         anomalies = self.predictor.predict(with_earlier(standard, all_standard))
+        record = Prepared.of(self.data).open_anomalies()
+        check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")

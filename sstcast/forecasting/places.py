@@ -40,16 +40,20 @@ COLUMNS = {  # of the table; levels are added to the last three
     "place_share_probability": "probability_of_share_",
 }
 ROUNDING_SHARE = 1e-6
+HEADER = "place,kind,lat,lon,init_time,lead,valid_time,"  # the first columns of the table
 TABLE_DECIMALS = 4  # of numbers in the table
 
 
-def parse_shares(text: str) -> tuple[float, ...]:
-    """Read shares in per cent, separated by commas. Raises SSTCastError if they are not between 0 and 100."""
+def parse_shares(text: str | float | Sequence[float]) -> tuple[float, ...]:
+    """Read shares in per cent, separated by commas; in Python also numbers.
+
+    Raises SSTCastError if they are not between 0 and 100.
+    """
     try:
-        shares = sorted({float(part) for part in text.split(",")})
+        shares = sorted({float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))})
         if not all(0 < share <= 100 for share in shares):
             raise ValueError
-    except ValueError:
+    except (TypeError, ValueError):
         raise SSTCastError(f"--share {text}: give per cent of an area, for instance 10,25,50") from None
     return tuple(shares)
 
@@ -156,7 +160,7 @@ def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
     absent = rows["sst"].isna()
     rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
     rows = rows[~absent | ~rows["place"].duplicated()]
-    first = ["place", "kind", "lat", "lon", "init_time", "lead", "valid_time"]
+    first = HEADER.strip(",").split(",")
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
     rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
     return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]

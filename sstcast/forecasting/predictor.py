@@ -1,7 +1,7 @@
 """Forecasting systems: runs, ensembles, combinations and baselines share the interface `Predictor.predict`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,12 @@ import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.fields import FIELD, axes
+from sstcast.forecasting.fitted import fitted
 from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
@@ -39,6 +41,7 @@ from sstcast.training.forecast_task import fit, samples
 
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
+SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
@@ -216,18 +219,18 @@ class TrainedRun(Models):
     def __init__(self, run: Run, data: DataConfig | None = None, refit: bool = True) -> None:
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
+        is_other = data not in oceans
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
             trained_with = _trained_with(run, member)
             state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
-            if config.name in LINEAR and data in oceans:
+            if config.name in LINEAR and is_other:
+                models.append(_system(run, data, kinds, refit))
+                continue
+            if config.name in LINEAR:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
-            elif config.name in LINEAR:
-                fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
-                models.append(fitter.system(config.name, refit, kinds, **config.options))
-                continue
             model = build_forecaster(
                 config.name,
                 history=data.history,
@@ -239,11 +242,10 @@ class TrainedRun(Models):
             )
             load_weights(model, state, member.best)
             wraps = wraps and bool(state.get("wraps"))
-            if model.linear is not None and data not in oceans:
-                before = days_before(config.name, config.options, data.history)
-                ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-                _adapt(model, data, before, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
             models.append(model)
+        if is_other and models[0].linear is not None:
+            ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
+            _adapt(models, run, data, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
@@ -256,25 +258,74 @@ def _trained_with(run: Run, member: Run) -> RunConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
-def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
-    """Fit the linear base of a network to other data.
+def _system(run: Run, data: DataConfig, kinds: Mapping[str, str], refit: bool) -> LinearSystem:
+    """Return the linear system of a run, fitted to other data."""
+    config, grid = run.config.model, Prepared.of(data).open_cube().sizes
 
-    If `blocks` is positive, also estimate the share of the network's change from that many blocks of years, or
+    def fit_system() -> dict[str, Tensor]:
+        fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
+        return fitter.system(config.name, refit, kinds, **config.options).state_dict()
+
+    model = build_forecaster(
+        config.name,
+        history=data.history,
+        horizon=data.horizon,
+        shape=(grid["lat"], grid["lon"]),
+        predictors=kinds,
+        **config.options,
+    )
+    assert isinstance(model, LinearSystem)
+    model.load_state_dict(_fitted(run, data, refit, fit_system))
+    return model
+
+
+def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: int, refit: bool) -> None:
+    """Fit the linear base of networks, which is the same for all members of an ensemble, to other data.
+
+    If `blocks` is positive, also estimate the share of each network's change from that many blocks of years, or
     from fewer if there are fewer years. A single year supports no change.
     """
-    base, anomalies = model.linear, Prepared.of(data).open_anomalies()
+    base = models[0].linear
     assert base is not None
-    train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
-    years = len(np.unique(train.init_times.astype("datetime64[Y]")))
+    for model in models:
+        model.linear = base
 
-    def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
-        for other_years, block in blocks_of_years(train, min(blocks, years)):
-            fit(base, other_years, None)
-            yield model, block
+    def fit_base() -> dict[str, Tensor]:
+        anomalies, before = Prepared.of(data).open_anomalies(), _days_before(run)
+        train, validation = (
+            cut_windows(anomalies, data, split, before=before) for split in ("train", "validation")
+        )
+        years = len(np.unique(train.init_times.astype("datetime64[Y]")))
 
-    if blocks:
-        model.share = supported_share(leave_one_block_out()) if years > 1 else torch.zeros(base.horizon)
-    fit(base, train, validation, refit)
+        def leave_one_block_out(model: ForecastModel) -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+            for other_years, block in blocks_of_years(train, min(blocks, years)):
+                fit(base, other_years, None)
+                yield model, block
+
+        shares = [
+            supported_share(leave_one_block_out(model)) if years > 1 else torch.zeros(base.horizon)
+            for model in (models if blocks else ())
+        ]
+        fit(base, train, validation, refit)
+        return base.state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
+
+    parts = _fitted(run, data, refit, fit_base)
+    for model, share in zip(models, parts.pop(SHARES, ()), strict=bool(blocks)):
+        model.share = share
+    base.load_state_dict(parts)
+
+
+def _fitted(run: Run, data: DataConfig, refit: bool, fit: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the tensors of a fit, which are saved in the run's folder if it is to all days (see `fitted`)."""
+    if not refit:
+        return fit()
+    arrays = fitted(run, data, _days_before(run), lambda: {name: part.numpy() for name, part in fit().items()})
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _days_before(run: Run) -> int:
+    config = run.config
+    return days_before(config.model.name, config.model.options, config.data.history)
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
@@ -332,22 +383,11 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
-def days_read(run: Run, data: DataConfig | None = None) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
-
-    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
-    """
-    run = run.trained
-    if run.config.model.name == COMBINATION:
-        return max(days_read(part, data) for part in run.open_parts())
-    history = run.config.data.history
-    before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (data is None or data in run.config.oceans):
-        member = run.members[0]
-        weights = load_best(member, _trained_with(run, member))["model"]
-        if not all(weights.get(key, True) for key in REMEMBERS):  # fitted to too short a record
-            return history
-    return history + before
+def remembers(run: Run) -> bool:
+    """Return whether the weights of a system with a memory have one: not after a fit to too short a record."""
+    member = run.members[0]
+    weights = load_best(member, _trained_with(run, member))["model"]
+    return all(weights.get(key, True) for key in REMEMBERS)
 
 
 def load_combination(run: Run) -> Weights:

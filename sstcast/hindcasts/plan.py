@@ -9,17 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
-from sstcast.ocean.places import Places
-from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
+from sstcast.storage.artefacts import check_own
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -69,6 +71,7 @@ class Protocol:
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
         """Parse years such as `1997:2016`. Raises SSTCastError if they are invalid or fewer than a fold has."""
+        years = years if isinstance(years, str) else ":".join(map(str, np.ravel(years)))  # from Python
         match = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
         first, last = map(int, match.groups()) if match else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:
@@ -128,9 +131,7 @@ class Plan:
     fitted: str | None = None  # name of the combination with fitted weights
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
-    places: Places | None = None  # verified beside the region
-    observations: PointObservations | None = None  # at points, against which systems are also verified
-    events: bool = False  # whether warnings of heatwaves are verified
+    asked: Asked = NOTHING  # what is verified besides all cells
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -256,17 +257,14 @@ class Plan:
             }
             for system in self.scored
         }
-        recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
-        if self.observations is not None:
-            recipe |= {"observations": self.observations.recipe}
-        if self.places is not None:
-            recipe |= {"places": json.loads(self.places.geojson)}
-        return recipe | {"events": True} if self.events else recipe
+        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs} | self.asked.recipe
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
+        self.hindcast.check_own()
+        check_own(self.hindcast.csv, "rename it, or name another --out", "system,model,")
         names = [system.name for system in self.scored]
         for system in self.scored:
             if names.count(system.name) > 1:

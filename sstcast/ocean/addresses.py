@@ -7,11 +7,14 @@ Size and ETag of each chunk, in place of a file's size and time, tell whether a 
 sends neither ETag nor Last-Modified is taken to have changed.
 """
 
+import asyncio
+import dataclasses
 import hashlib
 import itertools
 import json
 import os
 import re
+import time
 import uuid
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,30 +24,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import requests
 import xarray as xr
 import zarr
+from zarr.abc.store import RangeByteRequest
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.log import warn_once
 from sstcast.ocean.bounds import days_of
 from sstcast.ocean.fields import find_field, identified
 from sstcast.ocean.grid import crop
 from sstcast.ocean.positions import is_apart
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.guarded import guarded
-from sstcast.storage.stores import check_codecs
+from sstcast.storage.stores import check_codecs, chunk_bytes
 
 if TYPE_CHECKING:
-    from zarr.core.buffer import Buffer
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
 
 REMEDY = "try again later, or check data.source"
 OBJECT = "open the data with xarray in Python and pass the object as source= (docs/own-data.md)"
 METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", ".zarray")
 FILE_SUFFIXES = (".nc", ".nc3", ".nc4", ".cdf", ".h5")
-CONNECT_TIMEOUT, SILENCE_TIMEOUT = timedelta(seconds=10), timedelta(seconds=60)
-REQUEST_TIMEOUT = timedelta(minutes=10)
+CONNECT_TIMEOUT, SILENCE_TIMEOUT = timedelta(seconds=10), timedelta(seconds=20)
+RETRY_TIMEOUT = timedelta(minutes=2)
+NO_TIMEOUT = timedelta(days=365)  # of a request that flows
 RETRIES = 4
+SLOW, SLOW_BYTES = 60.0, 60_000  # seconds, in which a request must bring so many bytes
+PATIENCE = 10.0  # seconds before a line says what is waited for
+MAX_BYTES = 2**26  # of metadata, and of a chunk whose decoded size is below half of it
 TOGETHER = 32  # requests
 # Attributes that change the values read from unchanged chunks.
 DECODING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "dtype")
@@ -72,39 +84,94 @@ class Refused(Unreachable):
 class _Store(ObjectStore[Any]):
     """A store whose errors are one line, and which reads metadata only once.
 
-    A missing chunk of an array in `whole` is an error, because it would read as values.
+    A missing chunk of an array in `whole` is an error, because it would read as values. A chunk may have at most
+    as many bytes as `limits` gives for its array, because a server could send more than the memory holds.
     """
 
     def __init__(self, store: Any, path: Path) -> None:
         super().__init__(store, read_only=True)
-        self.path, self.whole = path, frozenset[str]()
+        self.path, self.whole, self.limits = path, frozenset[str](), dict[str, int]()
         self._metadata: dict[str, Any] = {}
 
-    async def get(self, key: str, *arguments: Any, **options: Any) -> "Buffer | None":
+    async def get(
+        self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
+    ) -> "Buffer | None":
         array, _, name = key.rpartition("/")
         if name in METADATA and key in self._metadata:
             return self._metadata[key]
+        limit = MAX_BYTES if name in METADATA else max(MAX_BYTES, self.limits.get(array.split("/")[0], 0))
+        message = f"{self.path}: waiting for {key}"
+        waiting = asyncio.get_running_loop().call_later(PATIENCE, warn_once, message)
         try:
-            buffer = await super().get(key, *arguments, **options)
+            content = await self._content(key, limit, byte_range)
+            buffer = None if content is None else prototype.buffer.from_bytes(content)
+        except SSTCastError:
+            raise
         except Exception as error:  # obstore has an exception for each kind of failure
             raise _told(self.path, error) from error
+        finally:
+            waiting.cancel()
         if name in METADATA:
             self._metadata[key] = buffer
         elif buffer is None and array.split("/")[0] in self.whole:
             raise Unreachable(f"{self.path}: its chunk {key} is missing; {REMEDY}")
         return buffer
 
-    def json(self, key: str) -> dict[str, Any]:
-        """Return the content of a JSON object, which is empty if there is none."""
+    async def _content(self, key: str, limit: int, byte_range: "ByteRequest | None") -> bytes | None:
+        """Return an object or a part of it, or None if it is absent.
+
+        An answer that is interrupted is asked for again. obstore asks again only if an answer has not begun, and
+        would keep room for as many bytes as are announced.
+        """
         import obstore
 
+        fields = {} if byte_range is None else dataclasses.asdict(byte_range)
+        part: Any = tuple(fields.values()) if isinstance(byte_range, RangeByteRequest) else fields
+        begun = time.monotonic()
+        for attempt in itertools.count():
+            try:
+                answer = await obstore.get_async(self.store, key, options={"range": part} if part else None)
+            except FileNotFoundError:
+                return None
+            try:
+                return await self._received(key, answer, limit)
+            except SSTCastError:
+                raise
+            except Exception:  # obstore has an exception for each kind of failure
+                if attempt >= RETRIES or time.monotonic() - begun > RETRY_TIMEOUT.total_seconds():
+                    raise
+                await asyncio.sleep(2**attempt / 4)
+        raise AssertionError
+
+    async def _received(self, key: str, answer: Any, limit: int) -> bytes:
+        """Return the bytes of an answer as they come. Raises SSTCastError if they are none or too many."""
+        first, last = answer.range
+        parts: list[bytes] = []
+        size, begun, before = last - first, time.monotonic(), 0
+        if 0 < size <= limit:
+            size = 0
+            async for part in answer.stream(min_chunk_size=1):
+                parts.append(bytes(part))
+                size += len(part)
+                if size > limit:
+                    break
+                if (now := time.monotonic()) - begun > SLOW:
+                    if size - before < SLOW_BYTES:
+                        raise TimeoutError("kind: Timeout")
+                    begun, before = now, size
+        if size > limit or not size:
+            told = "is empty" if not size else f"has {size:,} bytes, more than it can need"
+            raise Unreachable(f"{self.path}: its {key} {told}; {REMEDY}")
+        return b"".join(parts)
+
+    def json(self, key: str) -> dict[str, Any]:
+        """Return the content of a JSON object, which is empty if there is none."""
+        buffer = sync(self.get(key, default_buffer_prototype()))
         try:
-            content = json.loads(bytes(obstore.get(self.store, key).bytes()))
-            return content if isinstance(content, dict) else {}
-        except (FileNotFoundError, ValueError):  # some servers send a page in place of an absent file
+            content = {} if buffer is None else json.loads(buffer.to_bytes())
+        except ValueError:  # some servers send a page in place of an absent file
             return {}
-        except Exception as error:
-            raise _told(self.path, error) from error
+        return content if isinstance(content, dict) else {}
 
     def state(self, key: str) -> str:
         """Return size and ETag of an object, as text, or the time of its last change in place of an ETag."""
@@ -129,16 +196,19 @@ def open_address(path: Path) -> xr.Dataset:
     return _open(path)[0]
 
 
-def day_states(data: DataConfig) -> xr.DataArray:
-    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region.
+def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
+    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region of SST.
 
-    A day whose hash is the same has the same values. Raises SSTCastError like `open_address`.
+    If `cells` are given, the data are another field that is brought to these. A day whose hash is the same has the
+    same values. Raises SSTCastError like `open_address`.
     """
     path = data.path
     dataset, group, store = _open(path)
-    dataset, (name, axes) = identified(dataset, path, variable=data.variable, regular=data.grid is None)
-    array, time = group[name], dataset[name][axes["time"]]
-    days, _ = days_of(time, dataset, path)
+    dataset, (name, axes) = identified(
+        dataset, path, variable=data.variable, is_sst=cells is None, regular=data.grid is None
+    )
+    array, time_axis = group[name], dataset[name][axes["time"]]
+    days, _ = days_of(time_axis, dataset, path)
     lengths = dict(zip(dataset[name].dims, array.shards or array.chunks, strict=True))
     dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
     needed: dict[Hashable, Any] = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
@@ -146,16 +216,17 @@ def day_states(data: DataConfig) -> xr.DataArray:
     if is_apart(dataset, axes):  # any cell may be in the region
         about += str(data.grid)
     else:
-        field = find_field(dataset, path, variable=data.variable, units=data.units)
-        cells = crop(field.isel(time=slice(1)), data.box, path)
+        field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=cells is None)
+        first = field.isel(time=slice(1))
+        used = crop(first, data.box, path) if isinstance(data, DataConfig) else read_by(first, cells)
         for axis in ("lat", "lon"):
             stored, of_region = (
                 (degrees.values.astype(float) % 360).round(4) % 360
-                for degrees in (dataset[axes[axis]], cells[axis])
+                for degrees in (dataset[axes[axis]], used[axis])
             )
             in_region = np.flatnonzero(np.isin(stored, of_region))
             needed[dims[axis]] = np.unique(in_region // lengths[dims[axis]]).tolist()
-            about += str(cells[axis].values.tolist())
+            about += str(used[axis].values.tolist())
     chunks = list(itertools.product(*needed.values()))
     keys = [f"{name}/{array.metadata.encode_chunk_key(chunk)}" for chunk in chunks]
     with ThreadPoolExecutor(TOGETHER) as pool:
@@ -205,6 +276,7 @@ def _open(path: Path) -> tuple[xr.Dataset, Any, _Store]:
         group = zarr.open_group(store, mode="r", zarr_format=version, use_consolidated=True)
         arrays = dict(group.arrays())
         check_codecs(arrays.items())
+        store.limits = {name: 2 * chunk_bytes(array) for name, array in arrays.items()}
         store.whole = frozenset(name for name, array in arrays.items() if not _has_missing(array))
         dataset = xr.open_zarr(store, zarr_format=version, consolidated=True, chunks=None)
     return guarded(dataset, path, REMEDY, chunked=True), group, store
@@ -263,25 +335,35 @@ def _connections(path: Path) -> Iterator[_Store]:
             "allow_http": True,
             "connect_timeout": CONNECT_TIMEOUT,
             "read_timeout": SILENCE_TIMEOUT,
-            "timeout": REQUEST_TIMEOUT,
+            "timeout": NO_TIMEOUT,
         },
-        "retry_config": {"max_retries": RETRIES, "retry_timeout": REQUEST_TIMEOUT},
+        "retry_config": {"max_retries": RETRIES, "retry_timeout": RETRY_TIMEOUT},
     }
     if scheme.startswith("http"):
-        yield _Store(HTTPStore(str(path), **options), path)
+        yield _connected(path, HTTPStore, str(path), **options)
         return
     bucket, _, prefix = location.partition("/")
     if scheme == "s3":
         endpoint = os.environ.get("AWS_ENDPOINT_URL")
         options |= {"region": _region(bucket, endpoint), **({"endpoint": endpoint} if endpoint else {})}
     kind = S3Store if scheme == "s3" else GCSStore
-    yield _Store(kind(bucket, prefix=prefix or None, skip_signature=True, **options), path)
+    yield _connected(path, kind, bucket, prefix=prefix or None, skip_signature=True, **options)
     if any(name in os.environ for name in CREDENTIALS[scheme]):
-        yield _Store(kind(bucket, prefix=prefix or None, **options), path)
+        yield _connected(path, kind, bucket, prefix=prefix or None, **options)
+
+
+def _connected(path: Path, kind: Any, *location: str, **options: Any) -> _Store:
+    """Return the store at a URL. Raises SSTCastError if it cannot be one."""
+    try:
+        return _Store(kind(*location, **options), path)
+    except Exception as error:  # of any kind
+        raise SSTCastError(f"{path}: is not an address ({in_short(error)}); check it") from error
 
 
 def _region(bucket: str, endpoint: str | None) -> str:
     """Return the region of a bucket as its server tells it, else that in the environment."""
+    import requests  # imported late: it takes 0.1 s
+
     region = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"

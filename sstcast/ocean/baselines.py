@@ -9,6 +9,7 @@ events from the warming (Oliver et al. 2021, Annu. Rev. Mar. Sci. 13; Amaya et a
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,12 +114,12 @@ class Baseline:
         return normal, limit
 
 
-def _parsed(years: str) -> tuple[int, int]:
+def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
     try:
-        first, last = (int(year) for year in years.split(":"))
+        first, last = (int(year) for year in (years.split(":") if isinstance(years, str) else years))
         if first > last:
             raise ValueError
-    except ValueError:
+    except (TypeError, ValueError):
         raise SSTCastError(f"--years {years}: give the first and the last, for instance 1991:2020") from None
     return first, last
 

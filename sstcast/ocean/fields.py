@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
+from sstcast.ocean.flags import flags_beside, is_flag
 from sstcast.ocean.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart, located, straightened
 from sstcast.ocean.units import celsius
 
@@ -97,7 +98,7 @@ def find_field(
     dims: tuple[str, ...] = OBSERVED,
     variable: str | None = None,
     units: str | None = None,
-    layouts: dict[Any, Layout] | None = None,
+    layouts: dict[Any, Any] | None = None,
     is_sst: bool = True,
     regrid: Regrid | None = None,
 ) -> xr.DataArray:
@@ -124,11 +125,16 @@ def find_field(
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
+    layouts = {} if layouts is None else layouts
     true_positions = regrid is not None and regrid.true_positions
     dataset, (name, axes) = identified(
         dataset, path, dims, variable, layouts, is_sst, regrid is None, true_positions
     )
-    field, notes, method = dataset[name], [], ""
+    field, method = dataset[name], ""
+    notes: list[str] = []
+    if regrid is not None and is_apart(dataset, axes) and dims == OBSERVED and not is_flag(field):
+        for flag_name, keeps in flags_beside(dataset, name, notes):
+            field = field.chunk({field.dims[0]: 1}).where(keeps(dataset[flag_name].chunk({field.dims[0]: 1})))
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
@@ -183,6 +189,10 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
+    if dims == OBSERVED and not is_flag(dataset[name]):
+        for flag_name, keeps in flags_beside(dataset, name, notes):
+            flags = find_field(dataset, path, OBSERVED, flag_name, "", layouts.setdefault(flag_name, {}), False)
+            field = field.where(keeps(flags))
     return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes, regridded=method)
 
 
@@ -191,7 +201,7 @@ def identified(
     path: Path,
     dims: tuple[str, ...] = OBSERVED,
     variable: str | None = None,
-    layouts: dict[Any, Layout] | None = None,
+    layouts: dict[Any, Any] | None = None,
     is_sst: bool = True,
     regular: bool = True,
     true_positions: bool = False,

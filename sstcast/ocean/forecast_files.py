@@ -82,8 +82,8 @@ def read_forecasts(
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    options = {"variable": variable, "units": units, "is_sst": is_sst, "regrid": regridder or Regridder()}
-    first, *other_parts = parts = read_parts(path, partial(_forecasts, **options))
+    read = partial(_forecasts, variable=variable, units=units, is_sst=is_sst, regrid=regridder or Regridder())
+    first, *other_parts = parts = read_parts(path, read)
     for part in other_parts:
         if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
             raise SSTCastError(

@@ -63,8 +63,8 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     grid_lines = []
     if days.grid is None and (cells := source_grid(days)) is not None:
-        spacing, region = proposed(cells)
-        days = days.model_copy(update={"grid": spacing, "region": region})
+        spacing, whole = proposed(cells)
+        days = days.model_copy(update={"grid": spacing, "region": whole})
         grid_lines = [
             f"  source: {cells.index.size} cells of {cells.spacing:.3g} degrees, on no axes of latitude and "
             f"longitude; data.grid brings them to {spacing:g} degrees"

@@ -5,6 +5,7 @@ keys the stores. The object that stands for it may grow or be opened again: as f
 of its days then decide. A process that holds no object, such as a command, goes on from the prepared stores.
 """
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.storage.artefacts import Address, fingerprint
+from sstcast.storage.artefacts import Address, change_times, fingerprint
 
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
@@ -39,6 +40,11 @@ def state(path: Path) -> str:
     return fingerprint(path)
 
 
+def changes(path: Path) -> str:
+    """Return the times at which the files of a source changed, "" for a URL or an object (see `change_times`)."""
+    return "" if is_object(path) or isinstance(path, Address) else change_times(path)
+
+
 def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
     """Keep an object as a `source`, by default one named after its token. Returns the name of the source."""
     if isinstance(data, xr.DataArray):
@@ -55,6 +61,12 @@ def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
     source = source or f"{OBJECT_PREFIX}{tokenize(data)}"
     _held[source] = data
     return source
+
+
+def check_by_name(predictors: Any) -> None:
+    """Raise SSTCastError unless values of predictors are given by name."""
+    if not isinstance(predictors, Mapping):
+        raise SSTCastError(f"predictors: is a {type(predictors).__name__}; give a mapping from names to values")
 
 
 def name_of(source: Any) -> str:

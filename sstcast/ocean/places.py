@@ -2,7 +2,9 @@
 
 A CSV with the columns `name`, `lat` and `lon` holds points. GeoJSON holds points and polygons, which may have
 holes and several parts. Longitudes follow any convention. If two successive corners of a polygon are more than 180
-degrees of longitude apart, the line between them crosses the date line.
+degrees of longitude apart, the line between them takes the shorter way, across the date line or Greenwich. With
+longitudes beyond 180, it is refused unless the shorter way is below `CLEARLY_SHORTER` degrees. Corners 360 degrees
+apart close a band around the globe.
 """
 
 import csv
@@ -26,6 +28,7 @@ JSON_SUFFIXES = (".geojson", ".json")
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
 OUTLINES = "places"  # the attribute of a forecast, and the key of scores, that holds places as GeoJSON
 FINEST_STEP = 0.25  # of a cell, between the points of a polygon's outline
+CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
 TINY = 1e-9
 
 Array = NDArray[np.float64]
@@ -145,7 +148,11 @@ class Places:
                     f"{box}; {LEAST_COVERED:.0%} are needed: choose a larger region, or leave the place out"
                 )
             weights[:] = sea / sea.sum()
-            LOG.info(f"{place.name}: {share:.0%} of its area are in {counted(int((sea > 0).sum()), 'ocean cell')}")
+            west, east = _ends(place.geometry)
+            cells = counted(int((sea > 0).sum()), "ocean cell")
+            LOG.info(
+                f"{place.name}: {share:.0%} of its area are in {cells}, from {west:g} to {east:g} degrees east"
+            )
         return weights_of_places
 
 
@@ -175,7 +182,8 @@ def _in_geojson(path: Path) -> Iterator[Place]:
     for number, feature in enumerate(features, 1):
         properties = (feature.get("properties") or {}) if feature["type"] == "Feature" else {}
         names = {str(key).lower(): value for key, value in properties.items()}
-        name = str(names.get("name") or feature.get("id") or (path.stem if len(features) == 1 else "")).strip()
+        given = (names.get("name"), feature.get("id"), path.stem if len(features) == 1 else None)
+        name = next((text for value in given if value is not None and (text := str(value).strip())), "")
         if not name:
             raise SSTCastError(f"{path}: feature {number} has no name; give it one in properties.name")
         where = f"{path}: {name}"
@@ -186,10 +194,7 @@ def _in_geojson(path: Path) -> Iterator[Place]:
             raise SSTCastError(f"{where}: is a {geometry.geom_type}, not a point or a polygon; give one of these")
         _check_degrees(shapely.get_coordinates(geometry), where)
         if geometry.geom_type != "Point":
-            geometry = shapely.MultiPolygon([_unwrapped(part, where) for part in shapely.get_parts(geometry)])
-            if not geometry.is_valid:
-                reason = shapely.is_valid_reason(geometry)
-                raise SSTCastError(f"{where}: is not a valid polygon ({reason}); mend its outline")
+            geometry = _of_parts([_unwrapped(part, where) for part in shapely.get_parts(geometry)], where)
         yield Place(name, geometry)
 
 
@@ -201,19 +206,65 @@ def _check_degrees(points: Array, where: str) -> None:
         )
 
 
+def _of_parts(parts: list[Any], where: str) -> Any:
+    """Return an area of several parts. Those that touch along a line, or overlap, are united."""
+    area = shapely.MultiPolygon(parts)
+    if shapely.is_valid(parts).all():
+        west = shapely.bounds(parts)[:, 0]
+        turns = np.floor((west - west[0] + TINY) / 360) * 360
+        moved = [shapely.affinity.translate(part, -turn) for part, turn in zip(parts, turns, strict=True)]
+        united = shapely.union_all(moved)
+        if not area.is_valid or united.area < area.area * (1 - TINY):
+            area = shapely.MultiPolygon(list(shapely.get_parts(united)))
+    if not area.is_valid:
+        raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")
+    return area
+
+
 def _unwrapped(polygon: Any, where: str) -> Any:
-    """Return a polygon whose longitudes have no jumps at the date line."""
+    """Return a polygon whose longitudes have no jumps at the date line or at Greenwich."""
     rings: list[Array] = []
     for ring in (polygon.exterior, *polygon.interiors):
         points = np.array(ring.coords)
-        points[:, 0] = np.unwrap(points[:, 0], period=360)
-        if abs(points[-1, 0] - points[0, 0]) > TINY:
-            raise SSTCastError(f"{where}: encircles a pole; divide it into parts that do not")
-        if rings:
-            apart = points[:, 0].mean() - rings[0][:, 0].mean()
-            points[:, 0] -= 360 * np.round(apart / 360)
+        points[:, 0] = _without_jumps(points[:, 0], where)
+        if rings:  # a hole lies in the 360 degrees that begin at the west end of the polygon
+            points[:, 0] -= 360 * np.floor((points[:, 0].min() - rings[0][:, 0].min() + TINY) / 360)
         rings.append(points)
     return shapely.Polygon(rings[0], rings[1:])
+
+
+def _without_jumps(lon: Array, where: str) -> Array:
+    """Return the longitudes of a ring, whose first and last corner are the same, without jumps."""
+    steps = np.diff(lon)
+    if abs(lon).max() > 180:
+        shorter = 360 - abs(steps)
+        for edge in np.flatnonzero((abs(steps) > 180 + TINY) & (shorter >= CLEARLY_SHORTER)):
+            west, east = np.sort(lon[edge : edge + 2])
+            raise SSTCastError(
+                f"{where}: has an edge that is {east - west:g} degrees wide from {west:g} to {east:g}, or "
+                f"{shorter[edge]:g} from {east:g} to {west:g}; add a corner between them"
+            )
+    unwrapped: Array = np.unwrap(lon, period=360)
+    around = abs(abs(steps) - 360) < TINY
+    if around.any() and (abs(unwrapped[-1] - unwrapped[0]) > TINY or np.ptp(unwrapped) < TINY):
+        unwrapped = lon[0] + np.concatenate([[0], np.where(around, steps, np.diff(unwrapped)).cumsum()])
+    if abs(unwrapped[-1] - unwrapped[0]) > TINY:
+        raise SSTCastError(f"{where}: encircles a pole; divide it into parts that do not")
+    return unwrapped
+
+
+def _ends(area: Any) -> tuple[float, float]:
+    """Return the west and the east end of an area, within -180..180: those of its widest gap in longitude."""
+    west, _, east, _ = shapely.bounds(shapely.get_parts(area)).T
+    west, east = west % 360, west % 360 + (east - west)
+    order = np.argsort(west)
+    reached = np.maximum.accumulate(np.append(east.max() - 360, east[order[:-1]]))
+    gaps = west[order] - reached
+    widest = int(gaps.argmax())
+    if gaps[widest] <= TINY:
+        return -180.0, 180.0
+    first, last = west[order[widest]], reached[widest]
+    return float((first + 180) % 360 - 180), float(180 - (180 - last) % 360)
 
 
 def _intersections(place: Place, grid: xr.DataArray, box: Box) -> tuple[Array, float]:
@@ -221,9 +272,9 @@ def _intersections(place: Place, grid: xr.DataArray, box: Box) -> tuple[Array, f
 
     Both are computed in longitude and the sine of latitude, in which areas are true.
     """
-    lat, lon = (bounds(grid[axis].values) for axis in ("lat", "lon"))
+    lat, lon = (bounds(grid[axis]) for axis in ("lat", "lon"))
+    smallest = min(abs(np.diff(lat)).min(), abs(np.diff(lon)).min())
     lat = np.sin(np.radians(lat.clip(-90, 90)))
-    smallest = min(abs(np.diff(bounds(grid[axis].values))).min() for axis in ("lat", "lon"))
     outline = shapely.segmentize(place.geometry, FINEST_STEP * smallest)
     area = shapely.transform(outline, lambda xy: np.column_stack([xy[:, 0], np.sin(np.radians(xy[:, 1]))]))
     shared = np.zeros((len(lat), len(lon)))
@@ -255,7 +306,7 @@ def _weigh_point(
     if not box.contains(lat, lon):
         LOG.info(f"{place.name}: lies outside the region, {box}, so it has no forecast")
         return
-    ends = [bounds(fraction[axis].values) for axis in ("lat", "lon")]
+    ends = [bounds(fraction[axis]) for axis in ("lat", "lon")]
     row, column = (
         min(int(np.searchsorted(cell_bounds[:, 1], value)), len(cell_bounds) - 1)
         for cell_bounds, value in zip(ends, (lat, lon), strict=True)

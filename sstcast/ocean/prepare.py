@@ -31,15 +31,24 @@ from sstcast.ocean.addresses import day_states, fingerprint
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
-from sstcast.ocean.objects import is_object, is_there, state
+from sstcast.ocean.objects import changes, is_object, is_there, state
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.predictors import prepare_predictors
-from sstcast.ocean.prepared import STATES, Prepared, source_name
+from sstcast.ocean.prepared import STATES, Prepared, agrees_with_source, source_name
 from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import Address, as_text, clear_leftovers, is_up_to_date, locked, noted, read_recipe
+from sstcast.storage.artefacts import (
+    Address,
+    as_text,
+    clear_leftovers,
+    is_up_to_date,
+    locked,
+    note_source,
+    noted,
+    read_recipe,
+)
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.memory import trim
@@ -108,6 +117,7 @@ class _Preparation:
         }
         if self.data.grid is not None:
             self.recipe["grid"] = self.data.grid
+        self.changes = changes(self.path)  # before the source is read
         self.states = day_states(self.data) if isinstance(self.path, Address) else None
         self.of_cube = self.recipe | {
             "files": state(self.path) if self.states is None else fingerprint(self.states)
@@ -134,14 +144,22 @@ class _Preparation:
     @property
     def days(self) -> NDArray[np.datetime64]:
         """The days of the source, read from the cube if the source has not changed."""
-        current = is_up_to_date(self.prepared.cube, self.of_cube)
-        days: NDArray[np.datetime64] = (self.prepared.open_cube() if current else self.source)["time"].values
+        held = self.prepared.open_cube() if self._is_current else self.source
+        days: NDArray[np.datetime64] = held["time"].values
         return days
+
+    @cached_property
+    def _is_current(self) -> bool:
+        """Whether the cube holds the days of the source."""
+        absent = not is_there(self.path)
+        return is_up_to_date(self.prepared.cube, self.of_cube) and (absent or agrees_with_source(self.data))
 
     def run(self) -> bool:
         """Bring all stores up to date. Returns whether any was written."""
         check_splits(self.data, self.days)
-        any_written = self._update(self.prepared.cube, self.of_cube, self._cube)
+        if any_written := not self._is_current:
+            self._write(self.prepared.cube, self.of_cube, self._cube)
+            note_source(self.prepared.cube, self.changes)
         cube, base = self.prepared.open_cube(), self.data.splits.base
         recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
         recipe |= {"base_days": digest_of_days(cube, *base)}
@@ -184,6 +202,11 @@ class _Preparation:
         """Write a store unless it exists with the same recipe. Returns whether it was written."""
         if is_up_to_date(path, recipe):
             return False
+        self._write(path, recipe, make)
+        return True
+
+    def _write(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
+        """Write a store."""
         dataset, source = make(), str(self.source.attrs["title"])
         dataset = describe(
             dataset,
@@ -199,7 +222,6 @@ class _Preparation:
         days = dataset.sizes.get("time")
         content = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"
         LOG.info(f"{path}: {content}")
-        return True
 
 
 def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:

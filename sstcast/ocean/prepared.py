@@ -22,17 +22,17 @@ from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
 from sstcast.ocean.digests import digest_of_days, digests
 from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.objects import is_object, is_there, state
+from sstcast.ocean.objects import changes, is_object, is_there, state
 from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, stored_predictors, with_predictors
 from sstcast.ocean.reading import open_region
-from sstcast.storage.artefacts import Address, check_intact, read_recipe
+from sstcast.storage.artefacts import Address, note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord, added
 
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
-STATES = "source_state"  # variable of a cube that was made from a URL
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
+STATES = "source_state"  # variable of a cube that was made from a URL
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ class Prepared:
 
     def open_cube(self) -> xr.Dataset:
         """Open only the cube, like `open`."""
-        return rounded(_open(self.cube))
+        return rounded(open_intact(self.cube, REMEDY))
 
     def open_anomalies(self) -> xr.Dataset:
         """Open only the anomalies, like `open`, with what is known of the predictors on each day."""
-        return with_predictors(rounded(_open(self.anomalies)), self.data, self.cube.parent)
+        return with_predictors(rounded(open_intact(self.anomalies, REMEDY)), self.data, self.cube.parent)
 
     def open_statistics(self) -> xr.Dataset:
         """Open only the statistics, like `open`.
 
         Under the `paper` protocol, they are on the cells and coordinates of the source.
         """
-        statistics = _open(self.statistics)
+        statistics = open_intact(self.statistics, REMEDY)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self) -> "Record":
@@ -103,11 +103,6 @@ class Prepared:
             statistics=str(statistics.attrs["digest"]),
             predictors=digests_of_predictors(self.data, self.cube.parent),
         )
-
-
-def _open(store: Path) -> xr.Dataset:
-    check_intact(store, REMEDY)
-    return open_written(store, REMEDY)
 
 
 class Record(JsonRecord):
@@ -155,9 +150,9 @@ class Record(JsonRecord):
 def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
 
-    The source is read only if its files have changed. From a URL, only days whose chunks have changed and the last
-    60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made from
-    it still exist.
+    The source is read only if its files may have changed. From a URL, only days whose chunks have changed and the
+    last 60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made
+    from it still exist.
     """
     path, prepared = data.path, Prepared.of(data)
     cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")
@@ -168,7 +163,8 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
         except Unreachable as error:
             warn_once(f"{error}; not compared with {prepared.cube}")
             return np.array([], "datetime64[ns]")
-    if not is_there(path) or made_from == (state(path) if states is None else fingerprint(states)):
+    is_same_state = made_from == (state(path) if states is None else fingerprint(states))
+    if not is_there(path) or (is_same_state and agrees_with_source(data)):
         return np.array([], "datetime64[ns]")
     period = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
@@ -183,6 +179,23 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     lost_days = np.setdiff1d(cube_digests["time"].values, native["time"].values)
     source_digests, cube_digests = xr.align(source_digests, cube_digests, join="inner")
     return np.union1d(lost_days, source_digests["time"].values[source_digests.values != cube_digests.values])
+
+
+def agrees_with_source(data: DataConfig) -> bool:
+    """Return whether a cube holds the days of a source whose files have the size and time that its recipe tells.
+
+    Only if they have changed since, as in a copy, is the source read. The cube's note then keeps that it agrees.
+    """
+    path, cube_file = data.path, Prepared.of(data).cube
+    if (times := changes(path)) == noted_source(cube_file)[0]:
+        return True
+    cube = Prepared.of(data).open_cube()
+    with open_region(data) as native:
+        values = coarsen(native.reset_coords(drop=True), ocean_cells(native), data.box)
+        if not digests(values).compute().equals(cube["digest"].reset_coords(drop=True)):
+            return False
+    note_source(cube_file, times)
+    return True
 
 
 def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ from sstcast.ocean.grid import coarsen, crop, ocean_cells
 from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.positions import is_apart
 from sstcast.ocean.raw import is_raw_store, open_days
-from sstcast.ocean.regridding import WHOLE, Regridder
+from sstcast.ocean.regridding import Regridder, cells_across
 from sstcast.ocean.source_grid import cells_of
 from sstcast.ocean.units import celsius
 from sstcast.ocean.weights import SourceGrid
@@ -81,6 +81,9 @@ class FieldInFile:
     close: Callable[[], None] = lambda: None
 
 
+MergedDays = tuple[list[FieldInFile], xr.DataArray]
+
+
 def open_region(data: DataConfig) -> xr.DataArray:
     """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
 
@@ -106,21 +109,6 @@ def open_region(data: DataConfig) -> xr.DataArray:
     return sst
 
 
-def cells_across(sst: xr.DataArray, data: DataConfig) -> int:
-    """Return how many cells of a regular source make the width of one of `data.grid`.
-
-    Raises SSTCastError if the number is not whole.
-    """
-    ratios = [1.0 if data.grid is None else data.grid / step(sst[axis].values) for axis in ("lat", "lon")]
-    number = max(1, round(ratios[0]))
-    if max(abs(ratio - number) for ratio in ratios) > WHOLE * number:
-        raise SSTCastError(
-            f"{data.path}: data.grid: {data.grid:g} is not a whole number of the source's cells of "
-            f"{step(sst['lat'].values):g} x {step(sst['lon'].values):g} degrees; leave it out or choose another"
-        )
-    return number
-
-
 def open_sst(days: FieldSource) -> xr.DataArray:
     """Open daily SST lazily, as dask arrays, in its whole extent.
 
@@ -133,7 +121,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     appears twice.
     """
     path = days.path
-    parts, sst = _merged_days(days, is_sst=True)
+    parts, sst = _merged_days(days, True)
     sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
@@ -150,27 +138,29 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     return sst
 
 
-def open_daily(days: FieldSource) -> xr.DataArray:
+def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.DataArray:
     """Open any daily field lazily, as `open_sst` opens SST, in its own units, which the attribute `units` holds.
 
-    Raises SSTCastError like `open_sst`, and if files state different units.
+    `regridder` is for one on any other grid. Raises SSTCastError like `open_sst`, and if units differ.
     """
-    parts, field = _merged_days(days, is_sst=False)
+    parts, field = _merged_days(days, False, regridder)
     units = [str(part.field.attrs["units"]) for part in parts]
     if differing := [part for part, unit in zip(parts, units, strict=True) if unit != units[0]]:
         raise SSTCastError(
             f"{differing[0].path}: is in {differing[0].field.attrs['units']!r}, but {parts[0].path} in "
             f"{units[0]!r}; convert it, or set data.units if both are the same"
         )
+    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
+        warn_once(f"{days.path}: {note}")
     field = field.drop_attrs().assign_attrs(units=units[0])
     field.set_close(_closing(parts))
     return field
 
 
-def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr.DataArray]:
+def _merged_days(days: FieldSource, is_sst: bool, regridder: Regridder | None = None) -> MergedDays:
     """Return the parts of a source of daily values, and their merged field."""
     path = days.path
-    options = {"variable": days.variable, "units": days.units, "regrid": Regridder.of(days)}
+    options = {"variable": days.variable, "units": days.units, "regrid": regridder or Regridder.of(days)}
     read = partial(_observations, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     if is_sst:

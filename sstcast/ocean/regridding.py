@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import FieldSource, Region
+from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
-from sstcast.geo import Box, evenly_spaced
+from sstcast.geo import Box, evenly_spaced, step
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
 from sstcast.ocean.source_grid import cells_of
@@ -63,13 +63,10 @@ class Regridder:
         return cls(target_of(days), days.box.min_ocean, folder, true_positions=True)
 
     @classmethod
-    def to(cls, cells: xr.Dataset, region: Region, folder: Path | None = None) -> "Regridder":
-        """Return how fields are brought to the cells of a run.
-
-        Raises SSTCastError if their rows are unevenly spaced.
-        """
+    def to(cls, cells: xr.Dataset, region: Region, folder: Path | None = None) -> "Regridder | None":
+        """Return how fields are brought to the cells of a run, or None if their rows are unevenly spaced."""
         if not evenly_spaced(cells["lat"]):
-            raise SSTCastError("data.region: has unevenly spaced rows, to which no other grid can be brought")
+            return None
         return cls(TargetGrid(Box.of(cells), cells.sizes["lat"], cells.sizes["lon"]), region.min_ocean, folder)
 
     def regular(
@@ -212,6 +209,21 @@ def target_of(days: FieldSource) -> TargetGrid:
     """Return the cells of `data.grid` degrees in the region. Raises SSTCastError if they do not fill it."""
     assert days.grid is not None
     return grid_of(days.box, days.grid)
+
+
+def cells_across(sst: xr.DataArray, data: DataConfig) -> int:
+    """Return how many cells of a regular source make the width of one of `data.grid`.
+
+    Raises SSTCastError if the number is not whole.
+    """
+    ratios = [1.0 if data.grid is None else data.grid / step(sst[axis].values) for axis in ("lat", "lon")]
+    number = max(1, round(ratios[0]))
+    if max(abs(ratio - number) for ratio in ratios) > WHOLE * number:
+        raise SSTCastError(
+            f"{data.path}: data.grid: {data.grid:g} is not a whole number of the source's cells of "
+            f"{step(sst['lat'].values):g} x {step(sst['lon'].values):g} degrees; leave it out or choose another"
+        )
+    return number
 
 
 def grid_of(region: Region, spacing: float) -> TargetGrid:

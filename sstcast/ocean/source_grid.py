@@ -209,8 +209,8 @@ def _connectivity(
     values = values.T if values.shape[0] < values.shape[1] else values
     values[values < 0] = np.nan
     first = float(table.attrs.get("start_index", np.nanmin(values)))
-    corners = values - first
-    corners = np.where(np.isnan(corners), corners[:, :1], corners).astype(np.int64)
+    counted = values - first
+    corners: Integers = np.where(np.isnan(counted), counted[:, :1], counted).astype(np.int64)
     if corners.max() < dataset.sizes[dim] and len(corners) != dataset.sizes[dim]:
         if corners.shape[1] == 4:  # quadrilaterals as two triangles
             corners = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])

@@ -260,6 +260,7 @@ def _weights(corners: Array, points: Array) -> Array:
     at_pole = np.linalg.norm(east, axis=1) < 1e-9
     east[at_pole] = (1.0, 0.0, 0.0)
     east = normalised(east)
+    weights: Array
     north = np.cross(points, east)
     height = np.einsum("pcx,px->pc", corners, points)
     x, y = (np.einsum("pcx,px->pc", corners, axis) / np.where(height > 0.1, height, 0.1) for axis in (east, north))
@@ -268,7 +269,7 @@ def _weights(corners: Array, points: Array) -> Array:
         parts = [_cross(x[:, a], y[:, a], x[:, b], y[:, b]) for a, b in ((1, 2), (2, 0), (0, 1))]
         weights = np.stack(parts, axis=1) / np.where(total == 0, np.inf, total)[:, None]
     else:
-        u, v = (np.full(len(points), 0.5) for _ in range(2))
+        u, v = np.full((2, len(points)), 0.5)
         for _ in range(NEWTON_STEPS):
             weights = _bilinear(u, v)
             fx, fy = (weights * x).sum(1), (weights * y).sum(1)

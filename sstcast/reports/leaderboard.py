@@ -7,15 +7,19 @@ from pathlib import Path
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.figures.printing import print_sheets
-from sstcast.figures.tables import VARY, Sheet, errors, summary
+from sstcast.figures.sheets.errors import errors
+from sstcast.figures.sheets.sheet import Sheet
+from sstcast.figures.tables import VARY, summary
 from sstcast.log import LOG
 from sstcast.names import STANDARDISED
 from sstcast.reports.images import write_page
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import p_text
-from sstcast.storage.artefacts import atomic, below
+from sstcast.storage.artefacts import atomic, below, check_own
 
+FIRST_COLUMNS = ("contest", "name", "runs", "members")
+REMEDY = "rename it"
 NOTE = (
     "Mean ± standard deviation over seeds. (std) in standardised units with equal weights, the others in °C "
     "weighted by area. p: Diebold-Mariano test against the first row, adjusted for the number of rows. "
@@ -36,12 +40,14 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
     """Write `leaderboard.csv` and `leaderboard.html` to `folder`. Only the page includes hindcasts."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
+    check_own(table, REMEDY, ",".join(FIRST_COLUMNS))
+    check_own(page, REMEDY)
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         metrics = [
             f"{units}_{metric}{part}" for _, units, metric in leaderboard_columns() for part in ("", "_spread")
         ]
-        rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
+        rows.writerow([*FIRST_COLUMNS, *metrics, "p_value"])
         for contest in contests:
             rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
     write_page(

@@ -18,11 +18,11 @@ from sstcast.ocean.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
-from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
 from sstcast.storage.artefacts import atomic, check_intact, locked
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
+AS_ISSUED = "restore it as it was issued, or delete it"
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
 DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast's columns have none
@@ -63,6 +63,7 @@ def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today
         verified, scores = _verify(run, forecast_folder, last)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
+        check_intact(newest, AS_ISSUED)
         _, page_is_new = write_forecast_page(newest, page, largest=largest)
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
@@ -118,7 +119,9 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     """Return area-mean statistics of the forecast in a file by `system` and `lead`, NaN without observations."""
-    check_intact(file, "restore it as it was issued, or delete it")
+    from sstcast.scores.distributions import Gaussian  # imported late, as it imports PyTorch
+
+    check_intact(file, AS_ISSUED)
     with open_forecast(file) as opened, reading(file, REMAKE):
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
         forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]

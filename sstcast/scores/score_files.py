@@ -13,7 +13,18 @@ from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, CLIMATOLOGIES, MODEL
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.storage.artefacts import RECIPE, as_text, check_intact, is_up_to_date, write_json
+from sstcast.storage.artefacts import (
+    RECIPE,
+    as_text,
+    change_times,
+    check_intact,
+    check_own,
+    digest,
+    is_up_to_date,
+    note_source,
+    noted_source,
+    write_json,
+)
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
@@ -55,6 +66,24 @@ class ScoreFiles:
             metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
             return metrics if metrics.keys() >= METRICS_KEYS else None
         return None
+
+    def are_of(self, path: Path) -> bool:
+        """Return whether a file that has the size and time of the one that was scored also has its content.
+
+        Scores of earlier versions do not tell, and are taken to be.
+        """
+        times, (noted_times, noted_content) = change_times(path), noted_source(self.metrics)
+        if times == noted_times:
+            return True
+        if noted_content not in ("", content := digest(path)):
+            return False
+        note_source(self.metrics, times, content)
+        return True
+
+    def check_own(self) -> None:
+        """Raise SSTCastError if the folder holds files of these names that sstcast did not write."""
+        for path in (self.metrics, self.tables, self.report):
+            check_own(path, "rename it, or name another --out")
 
     def read(self) -> dict[str, Any]:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""

@@ -8,6 +8,7 @@ more requests.
 import datetime as dt
 import io
 import threading
+import time
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from typing import IO, Any, ClassVar, Self
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import BaseHTTPResponse, Retry
+from urllib3.exceptions import HTTPError
 
 from sstcast.errors import in_short
+from sstcast.log import warn_once
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
@@ -31,6 +34,8 @@ ATTEMPTS = 5  # per file
 BACKOFF, LONGEST_WAIT = 1.0, 120.0  # seconds; waits double from the first to the second, with jitter
 GIVE_UP = 8
 PART = 1 << 20  # bytes
+SLOW, SLOW_BYTES = 60.0, 60_000  # seconds, in which a request must bring so many bytes
+PATIENCE = 10.0  # seconds before a line says what is waited for
 
 
 class NotFound(BadFile):
@@ -69,6 +74,18 @@ def _cause(error: Exception) -> str:
     return next(causes, in_short(error))
 
 
+def _flowing(answer: BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the bytes of an answer as they come. Raises RequestFailed if they come too slowly."""
+    begun, size = time.monotonic(), 0
+    while part := answer.read1(PART):
+        yield part
+        size += len(part)
+        if (now := time.monotonic()) - begun > SLOW:
+            if size < SLOW_BYTES:
+                raise RequestFailed(f"only {size} bytes in {SLOW:.0f} s")
+            begun, size = now, 0
+
+
 class Remote(Source):
     """A source of files below the URL `base`. Days in the same file, such as a year, are downloaded together.
 
@@ -79,7 +96,7 @@ class Remote(Source):
     base: str
     together: ClassVar[int | None] = None
     long_files: ClassVar[bool] = False
-    time_limit: ClassVar[float] = 120
+    time_limit: ClassVar[float] = 20
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
@@ -118,23 +135,27 @@ class Remote(Source):
         """
         if self._down:
             raise RequestFailed(self._down)
+        address = f"{self.base.rstrip('/')}/{name}"
+        waiting = threading.Timer(PATIENCE, warn_once, (f"{self.base}: waiting for {name}",))
+        waiting.daemon = True
+        waiting.start()
         try:
-            with self._session.get(
-                f"{self.base.rstrip('/')}/{name}", stream=True, timeout=self._limits
-            ) as response:
+            with self._session.get(address, stream=True, timeout=self._limits) as response:
                 if response.status_code == 404:
                     self._note(None)
                     raise NotFound("not there")
                 if not response.ok:
                     raise RequestFailed(f"status {response.status_code}")
-                for part in response.iter_content(PART):
+                for part in _flowing(response.raw):
                     if self._stop.is_set():
                         raise RequestFailed("stopped")
                     file.write(part)
-        except (requests.RequestException, RequestFailed) as error:
+        except (requests.RequestException, HTTPError, RequestFailed) as error:
             reason = str(error) if isinstance(error, RequestFailed) else _cause(error)
             self._note(reason)
             raise RequestFailed(reason) from None
+        finally:
+            waiting.cancel()
         self._note(None)
         self._progress.downloaded(file.tell())
 

@@ -5,9 +5,12 @@ weights and the options of the command. NetCDF and Zarr store the recipe as JSON
 files in the key `recipe`, PNG images in a text chunk and HTML pages in a comment on the second line.
 
 A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
-git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint and digest. Only if
-the fingerprint differs, as in a copy, is the content compared. Earlier versions wrote no notes. CSV, HTML and
-pictures need none.
+git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint, times of change and
+digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. Earlier versions wrote
+no notes, or notes without times. CSV, HTML and pictures need none.
+
+Recipes hold the fingerprint of the files that something was made from. Programs can set the time of modification
+that it contains, but not the time of change, which the note of what was made keeps as well (see `note_source`).
 """
 
 import errno
@@ -17,7 +20,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PosixPath
 from typing import Any
@@ -35,6 +38,7 @@ LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the
 DISK_FULL = "no space left on the disk; free some and re-run the command"
 URL = re.compile(r"[a-z][a-z0-9+.-]+://|(https?|s3|gs):/")  # pathlib drops the second slash
 NOTED = (".zarr", ".nc", ".json")
+MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
 # In distributed training, for which WORLD_SIZE is set, only the first process prints.
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
 
@@ -48,8 +52,17 @@ def packaged(relative: str) -> Path:
     return in_package if in_package.exists() else PACKAGE.parent / relative
 
 
+def _check_no_nul(path: os.PathLike[str] | str) -> None:
+    if "\0" in os.fspath(path):
+        raise SSTCastError(f"{path}: holds a NUL, which no path can; check it")
+
+
 def expand_user(path: os.PathLike[str] | str) -> Path:
-    """Expand a leading `~` or `~user` in a path, unless the user does not exist."""
+    """Expand a leading `~` or `~user` in a path, unless the user does not exist.
+
+    Raises SSTCastError if the path holds a NUL, which no name of a file can.
+    """
+    _check_no_nul(path)
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
 
 
@@ -62,7 +75,11 @@ class Address(PosixPath):
 
 
 def path_of(source: str) -> Path:
-    """Return the path of a source of days, which is an `Address` if the source is a URL."""
+    """Return the path of a source of days, which is an `Address` if the source is a URL.
+
+    Raises SSTCastError if it holds a NUL.
+    """
+    _check_no_nul(source)
     return Address(source) if URL.match(source) else Path(source)
 
 
@@ -122,7 +139,7 @@ def noted(path: Path, recipe: Any = None) -> Iterator[Path]:
         yield temporary
         note = _note(temporary, recipe)
         _place_of_note(path).unlink(missing_ok=True)  # a kill must not leave it beside the new file
-    _write_note(path, note)
+    _write_note(path, note | {"changes": change_times(path)})  # renaming changes a file
 
 
 def clear_leftovers(path: Path) -> None:
@@ -173,6 +190,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_noted(path: Path) -> None:
+    """Delete a file and its note, if they exist."""
+    remove(path)
+    remove(_place_of_note(path))
+
+
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
     if path.is_dir():
@@ -187,13 +210,27 @@ def fingerprint(path: Path) -> str:
 
     `path` is a file or a folder. Equal fingerprints mean that nothing has changed, so no file needs to be opened.
     """
+    return _hash_of_files(path, lambda state: f"{state.st_size}\0{state.st_mtime_ns}")
+
+
+def change_times(path: Path) -> str:
+    """Return a hash of the names of all files in `path` and of the times at which content or status last changed.
+
+    Unlike times of modification, no program can set these, so each file that was replaced or copied has another.
+    """
+    return _hash_of_files(path, lambda state: str(state.st_ctime_ns))
+
+
+def changed_after(path: Path, other: Path) -> bool:
+    """Return whether a file in `path` has changed since the file `other` was written."""
+    return max(file.stat().st_ctime_ns for file in _files(path)) > other.stat().st_mtime_ns
+
+
+def _hash_of_files(path: Path, describe: Callable[[os.stat_result], str]) -> str:
     lines = []
     for file in _files(path):
-        try:
-            state = file.stat()
-        except OSError:  # a file removed meanwhile, or a broken link
-            continue
-        lines.append(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}")
+        with suppress(OSError):  # a file removed meanwhile, or a broken link
+            lines.append(f"{file.relative_to(path)}\0{describe(file.stat())}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
@@ -280,16 +317,51 @@ def is_up_to_date(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
     return True
 
 
-def is_intact(path: Path) -> bool:
-    """Return whether a file exists and is the one that was written. Without a note, it is taken to be."""
+def is_intact(path: Path, strictly: bool = False) -> bool:
+    """Return whether a file exists and is the one that was written.
+
+    Without a note, it is taken to be, unless `strictly` is set.
+    """
     if (note := _read_note(path)) is None or not path.exists():
-        return path.exists()
-    if note["fingerprint"] == fingerprint(path):
+        return path.exists() and not strictly
+    if note["fingerprint"] == fingerprint(path) and note.get("changes") == change_times(path):
         return True
-    if note["digest"] != digest(path):
+    renewed = _note(path, note[RECIPE])
+    if note["digest"] != renewed["digest"]:
         return False
-    _write_note(path, _note(path, note[RECIPE]))
+    _write_note(path, note | renewed)
     return True
+
+
+def note_source(path: Path, changes: str, content: str = "") -> None:
+    """Note the `change_times` of the source with whose `content` a file was made, or was found to agree.
+
+    `content` is the digest of the source, for files that cannot be compared with it otherwise.
+    """
+    note = _read_note(path) or _note(path, read_recipe(path))
+    _write_note(path, note | {"source": {"changes": changes, "digest": content}})
+
+
+def noted_source(path: Path) -> tuple[str, str]:
+    """Return the arguments of the last `note_source` of a file, which are empty if there was none."""
+    source = (_read_note(path) or {}).get("source") or {}
+    return source.get("changes", ""), source.get("digest", "")
+
+
+def check_own(path: Path, remedy: str, *headers: str) -> None:
+    """Raise SSTCastError, ending in `remedy`, if a file exists that sstcast did not write.
+
+    Its own files have a recipe or a note, and its CSV files a first line that begins with one of the `headers`.
+    """
+    if not path.exists():
+        return
+    if headers:
+        with path.open("rb") as file:
+            own = file.readline(MAX_HEADER_BYTES).startswith(tuple(header.encode() for header in headers))
+    else:
+        own = _read_note(path) is not None or read_recipe(path) is not None
+    if not own:
+        raise SSTCastError(f"{path}: exists and is not a file of sstcast; {remedy}")
 
 
 def check_intact(path: Path, remedy: str) -> None:
@@ -304,7 +376,8 @@ def _place_of_note(path: Path) -> Path:
 
 
 def _note(path: Path, recipe: Any) -> dict[str, Any]:
-    return {RECIPE: recipe, "fingerprint": fingerprint(path), "digest": digest(path)}
+    states = {"fingerprint": fingerprint(path), "changes": change_times(path)}  # before the content is read
+    return {RECIPE: recipe, **states, "digest": digest(path)}
 
 
 def _read_note(path: Path) -> dict[str, Any] | None:

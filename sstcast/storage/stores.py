@@ -10,12 +10,14 @@ adds a checksum of the metadata. So a lost or damaged file raises an error inste
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.errors import SSTCastError, reading
+from sstcast.storage.artefacts import check_intact
 
 if TYPE_CHECKING:
     import h5py
@@ -30,6 +32,7 @@ CODECS = frozenset(
     ]
 )
 
+MAX_CHUNK_BYTES = 2**32  # decoded
 ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
@@ -95,13 +98,29 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
     return dataset
 
 
+def open_intact(path: Path, remedy: str) -> "xr.Dataset":
+    """Open a Zarr store like `open_written`, and raise SSTCastError if it is not the one that was written."""
+    check_intact(path, remedy)
+    return open_written(path, remedy)
+
+
 def _digest(metadata: Any) -> str:
     return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
 
 
+def chunk_bytes(array: Any) -> int:
+    """Return the decoded size of a chunk or shard of a Zarr array."""
+    return math.prod(array.shards or array.chunks) * int(array.dtype.itemsize)
+
+
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
-    """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`."""
+    """Raise ValueError if any of the (name, Zarr array) pairs uses a codec not in `CODECS`.
+
+    Chunks that are empty, or larger than the memory of most computers, are an error as well.
+    """
     for name, array in arrays:
+        if min(sizes := array.shards or array.chunks, default=1) < 1 or chunk_bytes(array) > MAX_CHUNK_BYTES:
+            raise ValueError(f"{name}: chunks of {' x '.join(map(str, sizes))} values are no size to read")
         metadata = array.metadata.to_dict()
         codecs = [metadata.get("compressor"), *(metadata.get("filters") or ()), *metadata.get("codecs", ())]
         while codecs:

@@ -61,7 +61,7 @@ def forecasted(made: Run, file: Path, tmp_path_factory: pytest.TempPathFactory) 
     assert new
     assert lines[-3:] == [
         "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
-        "park: 100% of its area are in 16 ocean cells",
+        "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east",
         f"{path.with_name('f-mine.csv')}: 3 places",
     ]
     return xr.load_dataset(path).assign_attrs(table=str(path.with_name("f-mine.csv")))
@@ -340,10 +340,22 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     fails([f"{path}: park: only ", "ocean cells of the region"], *options, path)
     fails(["--share none: give per cent"], *options, file, "--share", "none")
     fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
+    (own := out.with_name("b-mine.csv")).write_text("station,depth\nA,5\n")
+    fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, file)
+    assert own.read_text() == "station,depth\nA,5\n"
+    fails(
+        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+    )
+    own.write_text("place,lat,lon\nA,5,6\n")
+    fails(
+        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+    )
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
     assert parse_shares("100") == (100,)
-    for wrong in ("0", "101", "", "10;20"):
+    assert parse_shares(10.0) == (10,)
+    assert parse_shares([50, 10]) == (10, 50)
+    for wrong in ("0", "101", "", "10;20", None, 0.0, ["a"]):
         with pytest.raises(SSTCastError, match="--share"):
             parse_shares(wrong)
 

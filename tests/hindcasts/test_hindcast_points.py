@@ -13,6 +13,7 @@ from sstcast.figures.catalogue import indices
 from sstcast.figures.results import Results
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.scores.asked import Asked
 from sstcast.scores.indices import thirds
 from sstcast.scores.score_files import ScoreFiles
 
@@ -35,7 +36,7 @@ def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     table.to_csv("points.csv", index=False)
     planned = replace(
         plan(system("wide", "multiscale-ridge", options={}), every=20, fold=2),
-        observations=PointObservations.read(Path("points.csv")),
+        asked=Asked(observations=PointObservations.read(Path("points.csv"))),
     )
     assert hindcast(planned)[1]
     found = metrics()["points"]

@@ -97,6 +97,17 @@ def test_a_run_is_no_folder_for_a_hindcast(here: Path) -> None:
         hindcast(inside)
 
 
+@pytest.mark.parametrize(("name", "text"), [("hindcast.csv", "year,skill\n2001,1\n"), ("metrics.json", "{}")])
+def test_files_of_others_are_not_replaced(here: Path, name: str, text: str) -> None:
+    planned = plan(system("a"))
+    own = planned.hindcast.folder / name
+    own.parent.mkdir(parents=True)
+    own.write_text(text)
+    with pytest.raises(SSTCastError, match=f"{name}: exists and is not a file of sstcast; rename it, or name"):
+        planned.check()
+    assert own.read_text() == text
+
+
 def test_what_a_task_raises_is_raised_from_its_process() -> None:
     with pytest.raises(SSTCastError, match=r"absent.yaml: cannot read it"):
         run_tasks([partial(load_config, Path("absent.yaml"))] * 2, 2, None)

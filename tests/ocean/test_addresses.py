@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import numpy as np
@@ -191,6 +191,82 @@ def test_a_server_that_stops_is_slow_or_refuses(
     code, _, err = command("evaluate", run.folder)
     assert code == 0
     assert "status 500); try again later, or check data.source; not compared with" in err
+
+
+@pytest.mark.parametrize("part", ["sst/0.0.0", ".zmetadata"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("empty", "is empty; try again later"),
+        ("huge", "has 36,028,797,018,963,968 bytes, more than it can need; try again later"),
+        ("stops", "the server does not answer in time); try again later"),
+        ("trickles", "the server does not answer in time); try again later"),
+    ],
+)
+def test_bodies_that_are_wrong_or_slow(
+    server: tuple[str, BucketServer], monkeypatch: pytest.MonkeyPatch, part: str, body: str, words: str
+) -> None:
+    url, bucket = server
+    bucket.part, bucket.body = part, body
+    monkeypatch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+    monkeypatch.setattr(addresses, "SLOW", 0.4)
+    with pytest.raises(SSTCastError) as error, open_sst(FieldSource(source=url)) as sst:
+        sst[:3].load()
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_body_that_flows_takes_as_long_as_it_needs(
+    server: tuple[str, BucketServer], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Longer than all limits, with a line that says what is waited for. One that stops is asked for again."""
+    url, bucket = server
+    for name, value in (("SLOW", 0.25), ("SLOW_BYTES", 100), ("PATIENCE", 0.4), ("RETRIES", 2)):
+        monkeypatch.setattr(addresses, name, value)
+    monkeypatch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+    bucket.part, bucket.body = "sst/0.0.0", "flows"
+    with open_sst(FieldSource(source=url)) as sst:
+        np.testing.assert_allclose(sst[:3, :4, :4], make_sst()["sst"][:3, :4, :4], atol=1e-5)
+        assert f"{url}: waiting for sst/0.0.0" in capsys.readouterr().err
+        bucket.part, bucket.body = "sst/1.0.0", "stops"
+        Timer(1, setattr, (bucket, "body", "")).start()
+        np.testing.assert_allclose(sst[100:103, :4, :4], make_sst()["sst"][100:103, :4, :4], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:99999/x",
+        "http://[::1",
+        "http://",
+        "s3://../../x",
+        "http://a b/x",
+    ],
+)
+def test_what_is_no_address(fails: Fails, address: str) -> None:
+    fails([address, "check"], "init", address)
+
+
+@pytest.mark.parametrize("source", ["http://127.0.0.1/a\0b", "a\0b"])
+def test_a_nul_in_a_path_is_refused(source: str) -> None:
+    with pytest.raises(SSTCastError, match="holds a NUL, which no path can; check it"):
+        sstcast.init(source)
+    with pytest.raises(SSTCastError, match="holds a NUL, which no path can; check it"):
+        sstcast.forecast(source)
+
+
+def test_chunks_of_no_size_or_of_more_than_memory_are_refused(server: tuple[str, BucketServer]) -> None:
+    """At a URL and in a folder, before any is read."""
+    for chunks in ([0, 4, 4], [10**6, 10**4, 10**4]):
+        for name in (".zmetadata", "sst/.zarray"):
+            file = Path("served/days.zarr") / name
+            content = json.loads(file.read_text())
+            (content["metadata"]["sst/.zarray"] if name == ".zmetadata" else content)["chunks"] = chunks
+            file.write_text(json.dumps(content))
+        for source in (server[0], "served/days.zarr"):
+            size = " x ".join(map(str, chunks))
+            with pytest.raises(SSTCastError, match=f"sst: chunks of {size} values are no size to read"):
+                sstcast.init(source)
 
 
 def test_a_server_that_is_gone(fails: Fails) -> None:

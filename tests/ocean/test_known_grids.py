@@ -1,6 +1,7 @@
 """What is known of a field on a day, against plain NumPy, and how it comes to the cells of a run."""
 
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,43 @@ def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path
     assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
 
 
+@pytest.mark.parametrize("kind", ["grid", "index", "static"])
+def test_values_in_a_file_of_the_same_size_and_time_are_compared_once(
+    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also those after the days of the splits, which forecasts read."""
+    path, data = tmp_path / "wind.nc", wind(days=pd.date_range("2001-01-01", "2005-01-31"))
+    if kind == "index":
+        data = data.mean(("lat", "lon"), keep_attrs=True)
+    if kind == "static":
+        data = data.isel(time=0, drop=True)
+    data.to_netcdf(path)
+    stored, prepared = predictor(tmp_path, sst_file, path, kind=kind)
+    state, cube = path.stat(), prepared.open_cube()
+    before = stored.open().load()
+    read: list[bool] = []
+    compare = type(stored).compare
+    monkeypatch.setattr(
+        type(stored), "compare", lambda self, whole=False: read.append(whole) or compare(self, whole)
+    )
+
+    def replace(values: xr.Dataset) -> None:
+        values.to_netcdf(path)
+        assert path.stat().st_size == state.st_size
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    replace(data)
+    assert not stored.changed()
+    assert not stored.prepare(cube)
+    assert read == [True]
+    data["u10"][-1] += 1
+    replace(data)
+    assert bool(stored.changed()) == (kind == "static")
+    assert stored.prepare(cube)
+    assert not stored.open().equals(before)
+    assert not stored.prepare(cube)
+
+
 def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:
     stored, prepared = predictor(tmp_path, sst_file, sst_file, delay=1)
     anomalies = prepared.open_anomalies()
@@ -248,6 +286,45 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(
     wind().to_netcdf(tmp_path / "days.nc")
     with refused("days.nc", "several days", "kind: grid"):
         predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "sign"),
+    [
+        ("elevation", {"standard_name": "height_above_mean_sea_level"}, 1),
+        ("z", {"standard_name": "height"}, 1),
+        ("deptho", {"standard_name": "sea_floor_depth_below_geoid"}, -1),
+        ("depth", {}, -1),
+        ("depth", {"positive": "up"}, 1),
+        ("Bathymetry", {}, 1),  # as most values
+        ("Bathymetry", {"positive": "down"}, -1),
+    ],
+)
+def test_land_does_not_enter_the_mean_of_a_finer_height_or_depth(
+    tmp_path: Path, sst_file: Path, name: str, attributes: dict[str, str], sign: int
+) -> None:
+    fine = {"lat": LAT[0] + (np.arange(32) - 1.5) / 16, "lon": LON[0] + (np.arange(48) - 1.5) / 16}
+    height = np.full((32, 48), -1000.0)
+    height[:, 5::4] = 1500  # a quarter of each cell, except those of the westernmost column
+    height[:, 6:8] = 300, 0
+    data = xr.Dataset({name: (("lat", "lon"), sign * height, attributes)}, fine)
+    data.to_netcdf(tmp_path / "fine.nc")
+    data_config = configure(
+        tmp_path, sst_file, predictors={"wind": {"kind": "static", "source": str(tmp_path / "fine.nc")}}
+    ).data
+    stored = stored_predictors(data_config, tmp_path)["wind"]
+    cells = xr.Dataset({"ocean_mask": (("lat", "lon"), np.ones((8, 12), bool))}, {"lat": LAT, "lon": LON})
+    cells["ocean_mask"][0, 11] = False
+    found = stored._field(cells)
+    assert found.attrs["method"].endswith(f"without {13 * 32 - 4} cells of the source on the land side of 0")
+    expected = np.full((8, 12), -1000.0 * sign)
+    expected[:, 1] = np.nan  # less than half
+    expected[0, 11] = np.nan
+    np.testing.assert_allclose(found.values, expected)
+    data.rename({name: "swh"}).assign(
+        swh=lambda d: d["swh"].assign_attrs(standard_name="sea_surface_height")
+    ).to_netcdf(tmp_path / "fine.nc")
+    assert float(stored._field(cells)[5, 5]) == -375 * sign  # no height of the ground
 
 
 def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> None:
@@ -312,4 +389,10 @@ def test_a_url_is_read_again_when_its_store_has_grown(
         stored, prepared = predictor(tmp_path, sst_file, source, delay=2)
         assert stored.open().sizes["time"] == 1461
         assert prepared.open_anomalies()["predictor_wind"][-1].notnull().any()
+        server.seen.clear()
+        assert not stored.changed()
+        assert not server.asked("u10/")
+        data["u10"][700] += 1  # in place, so that no metadata change
+        data[["u10"]].drop_vars(["lat", "lon"]).to_zarr(served / "wind.zarr", region="auto", mode="r+")
+        assert "other values of the predictor wind" in stored.changed()
     assert not stored.changed()

@@ -11,6 +11,7 @@ import xarray as xr
 from logged import logged
 
 from sstcast.errors import SSTCastError
+from sstcast.geo import NORTH, SOUTH
 from sstcast.ocean.places import Places
 
 SQUARE = [[0, 0], [4, 0], [4, 3], [0, 3], [0, 0]]
@@ -72,7 +73,7 @@ def test_weights_are_areas_times_ocean(tmp_path: Path, name: str) -> None:
         (found,) = written(tmp_path, *parts).weights(fraction, ocean)
     np.testing.assert_allclose(found, expected(shapely.MultiPolygon(shapes), fraction, ocean), atol=2e-4)
     assert lines[0].startswith("area: 9")
-    assert lines[0].endswith(f"of its area are in {(found > 0).sum()} ocean cells")
+    assert f"of its area are in {(found > 0).sum()} ocean cells, from " in lines[0]
 
 
 @pytest.mark.parametrize("south", [-1.0, 60.0, -66.0])
@@ -117,6 +118,105 @@ def test_areas_cross_the_date_line(tmp_path: Path, west: float, case: str) -> No
     shape = shapely.Polygon([[178, 0], [182, 0], [182, 3], [178, 3]], [NOTCH])
     (found,) = written(tmp_path, *ACROSS[case]).weights(fraction, ocean)
     np.testing.assert_allclose(found, expected(shape, fraction, ocean), atol=2e-4)
+
+
+ENDS = np.array([-12.0, -11.9, -11.6, -11.5, -11.2, -11.1, -10.8, -10.7, -10.4])  # of rows, not halfway
+
+
+def test_rows_with_bounds_of_their_own_hold_points_and_areas(tmp_path: Path) -> None:
+    fraction = grid(west=170, south=-12, rows=8, columns=12, step=0.25)
+    fraction = fraction.copy(data=np.ones_like(fraction)).assign_coords(lat=-11.96 + 0.2 * np.arange(8))
+    fraction = fraction.assign_coords({SOUTH: ("lat", ENDS[:-1]), NORTH: ("lat", ENDS[1:])})
+    ocean = np.ones(fraction.shape, bool)
+    lats = np.linspace(-11.99, -10.43, 24).round(3)
+    path = tmp_path / "sites.csv"
+    path.write_text("name,lat,lon\n" + "".join(f"{i},{lat},171.1\n" for i, lat in enumerate(lats)))
+    found = Places.read(path).weights(fraction, ocean)
+    assert np.nonzero(found)[1].tolist() == (np.digitize(lats, ENDS) - 1).tolist()
+    halfway = np.append(fraction["lat"][:-1] + 0.1, -10)
+    assert (np.digitize(lats, ENDS) - 1 != np.digitize(lats, halfway)).sum() > 2  # the rows of others
+    south, north = -11.85, -10.75
+    ring = [[170.5, south], [171.5, south], [171.5, north], [170.5, north], [170.5, south]]
+    (found,) = written(tmp_path, [ring]).weights(fraction, ocean)
+    expected = np.diff(np.sin(np.radians(ENDS.clip(south, north))))
+    np.testing.assert_allclose(found.sum(1), expected / expected.sum(), atol=1e-6)
+
+
+def box(west: float, east: float, south: float = -30, north: float = -10, step: float | None = None) -> Any:
+    """Return a ring, with a corner every `step` degrees of longitude."""
+    lon = [west, east] if step is None else np.append(np.arange(west, east, step), east).tolist()
+    return [*([x, south] for x in lon), *([x, north] for x in lon[::-1]), [west, south]]
+
+
+AROUND = xr.DataArray(
+    np.ones((4, 72), np.float32), {"lat": np.arange(-35, 5, 10.0), "lon": np.arange(2.5, 360, 5)}, ("lat", "lon")
+)
+
+
+@pytest.mark.parametrize(
+    ("rings", "west", "east", "told"),
+    [
+        ([box(40, 290, step=10)], 40, 290, "40 to -70"),
+        ([box(40, 290, step=110)], 40, 290, "40 to -70"),
+        ([box(-70, 40)], -70, 40, "-70 to 40"),
+        ([box(-100, 120)], 120, 260, "120 to -100"),  # across the date line
+        ([box(350, 10)], -10, 10, "-10 to 10"),
+        ([box(10, 350)], -10, 10, "-10 to 10"),
+        ([box(340, 359.5, step=5), box(0, 20, step=5)], -20, 20, "-20 to 20"),
+        ([box(0, 180)], 0, 180, "0 to 180"),
+        ([box(-180, 180)], 0, 360, "-180 to 180"),
+        ([box(0, 360, step=45)], 0, 360, "-180 to 180"),
+        ([box(-180, 180)[:2] + box(-180, 180, step=90)[5:]], 0, 360, "-180 to 180"),
+        ([[[170, -30], [180, -30], [-180, -30], [-170, -30], *box(170, -170)[2:]]], 170, 190, "170 to -170"),
+        ([box(174, 180), box(180, 186)], 174, 186, "174 to -174"),  # parts that share an edge
+        ([box(174, 180), box(178, 186)], 174, 186, "174 to -174"),  # or overlap, also in other conventions
+        ([box(174, 182), box(-182, -174)], 174, 186, "174 to -174"),
+        ([box(-180, -174), box(174, 180)], 174, 186, "174 to -174"),
+    ],
+)  # fmt: skip
+def test_wide_polygons_bands_and_parts(
+    tmp_path: Path, rings: list[Any], west: float, east: float, told: str
+) -> None:
+    with logged() as lines:
+        (found,) = written(tmp_path, *([ring] for ring in rings)).weights(AROUND, np.ones(AROUND.shape, bool))
+    ends = np.arange(0, 365, 5.0)
+    share = sum(np.diff(ends.clip(west + turn, east + turn)) for turn in (-360, 0, 360))
+    if rings[0][1][0] == 345:  # between two parts
+        share[-1] = 4.5
+    expected = np.array([0, 1, np.nan, 0])[:, None] * share
+    expected[2] = share * np.ptp(np.sin(np.radians([-20, -10]))) / np.ptp(np.sin(np.radians([-30, -20])))
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
+    assert lines[0].endswith(f", from {told} degrees east")
+
+
+@pytest.mark.parametrize(("west", "east", "other"), [(40, 290, 110), (20, 250, 130), (-170, 90, 100)])
+def test_an_edge_that_may_go_either_way_is_refused(tmp_path: Path, west: int, east: int, other: int) -> None:
+    if west < 0:
+        west, east = west + 360, east + 360
+    with pytest.raises(SSTCastError) as error:
+        written(tmp_path, [box(west, east)])
+    assert str(error.value).endswith(
+        f"area: has an edge that is {east - west} degrees wide from {west} to {east}, or {other} from {east} to "
+        f"{west}; add a corner between them"
+    )
+
+
+def test_a_hole_of_a_wide_polygon_stays_in_it(tmp_path: Path) -> None:
+    """Also far from the middle, and in another convention."""
+    for hole in (box(165, 175, -20, -10 - 1), box(165 - 360, 175 - 360, -20, -11)):
+        (found,) = written(tmp_path, [box(-180, 180), hole]).weights(AROUND, np.ones(AROUND.shape, bool))
+        assert found[2, 33:35].max() < 0.2 * found[2, 0]
+        assert found[2, [32, 35]] == pytest.approx(found[2, 0])
+
+
+def test_ids_of_0_are_names(tmp_path: Path) -> None:
+    features = [
+        {"type": "Feature", "id": number, "properties": {}, "geometry": {"type": "Point", "coordinates": [0, 0]}}
+        for number in range(3)
+    ]
+    path = tmp_path / "ids.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    assert Places.read(path).names == ["0", "1", "2"]
 
 
 def test_points_use_their_cell_or_the_one_beside_it(tmp_path: Path) -> None:

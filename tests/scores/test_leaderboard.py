@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from refusals import refused
 from scored_runs import OTHER_DAYS
 
 from sstcast.errors import SSTCastError
@@ -96,6 +97,12 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     contests = leaderboard(runs)
     print_leaderboard(contests)
     shown = capsys.readouterr().out
+    for name, text in (("leaderboard.csv", "team,points\n"), ("leaderboard.html", "<html>\n<p>Of others\n")):
+        (own := runs / name).write_text(text)
+        with refused(own, "exists and is not a file of sstcast; rename it"):
+            write_leaderboard(contests, runs)
+        assert own.read_text() == text
+        own.unlink()
     table, page = write_leaderboard(contests, runs)
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

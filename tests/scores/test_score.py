@@ -1,7 +1,9 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
 import operator
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
 
+import sstcast
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.figures.printing import print_scores
@@ -34,6 +37,7 @@ from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score import complete_forecasts, data_of, score
 
 EVERY = 7
+BOX_TEXT = "170,173,-12,-10"
 REGION = Region(lon=(170, 173), lat=(-12, -10))
 
 
@@ -243,6 +247,40 @@ def test_no_forecast_may_be_of_something_else(
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
 
+def test_other_forecasts_of_the_same_size_and_time_are_scored_again(
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    some, truth = (
+        sparse.isel(init_time=slice(10, 14), lead=slice(3)),
+        FieldSource(source=sst_file, region=BOX_TEXT),
+    )
+    path = write(some, tmp_path / "a.nc")
+    state = path.stat()
+    first, scored, _ = score(path, truth)
+    for change, new in ((0, False), (1, True), (1, False)):
+        write(some + change, path)
+        assert path.stat().st_size == state.st_size
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        if new:
+            with pytest.raises(SSTCastError, match="has changed since it was scored"):
+                _ = Results(scored.folder)._of_file
+        found, _, made = score(path, truth)
+        assert made == new
+        assert (found["scores"]["model"] == first["scores"]["model"]) == (change == 0)
+    assert Results(scored.folder)._of_file.sizes["lead"] == 3
+
+
+def test_files_of_others_are_not_replaced(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    path = write(sparse.isel(init_time=slice(10, 14), lead=slice(3)), tmp_path / "own.nc")
+    own = tmp_path / "own.nc-scores" / "scores.nc"
+    own.parent.mkdir()
+    sparse[["lead"]].to_netcdf(own, engine="netcdf4")
+    before = own.read_bytes()
+    with pytest.raises(SSTCastError, match=r"own.nc-scores/scores.nc: exists and is not a file of sstcast"):
+        score(path, FieldSource(source=sst_file, region="170,173,-12,-10"))
+    assert own.read_bytes() == before
+
+
 def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     later = sparse.assign_coords(init_time=sparse["init_time"] + np.timedelta64(3650, "D"))
     path, elsewhere = (
@@ -399,3 +437,32 @@ def test_an_ensemble_beside_another_of_another_size(
             assert seeds == pytest.approx([mse / persistence for mse in squares], rel=1e-3)
     assert found["ensemble"].keys() == {"model", ensemble.folder.name}
     assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()
+
+
+def test_places_and_warnings_of_a_file_are_those_of_evaluate(scored: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
+    (places := tmp_path / "places.csv").write_text("name,lat,lon\npier,-10.6,171.4\n")
+    asked: Any = {"places": places, "events": True}
+    own = sstcast.evaluate(copy, **asked).value
+    found = sstcast.score(copy.forecasts, against=[copy], out=tmp_path / "scores", **asked).value
+    assert found["places"] == own["places"]
+    for kind in ("areas", "events"):
+        for area in own["areas"] if kind == "areas" else [None]:
+            ours, theirs = (of[kind] if area is None else of[kind][area] for of in (found, own))
+            assert {"model", "copy", "ridge"} <= ours.keys()
+            for name, expected in theirs.items():
+                assert ours["copy" if name == "model" else name] == expected, (kind, name)
+    _close(found["areas"]["pier"]["model"]["by_week"], own["areas"]["pier"]["model"]["by_week"])
+    with xr.open_zarr(copy.forecasts) as forecasts:
+        forecasts[["sst"]].load().to_netcdf(tmp_path / "mean.nc", engine="netcdf4")
+    alone = sstcast.score(tmp_path / "mean.nc", against=[copy], **asked).value
+    assert "model" not in alone["areas"]["pier"]
+    assert "model" not in alone["events"]
+    assert alone["areas"]["pier"]["ridge"] == own["areas"]["pier"]["ridge"]
+    assert "areas and warnings of heatwaves are not scored for them, because they have no spread" in alone["notes"]
+
+
+def test_an_unknown_keyword_is_no_option() -> None:
+    for function in (sstcast.evaluate, sstcast.score):
+        with pytest.raises(TypeError, match="plces"):
+            function("runs/none", plces="a.csv")  # type: ignore[call-arg]
