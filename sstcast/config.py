@@ -231,7 +231,7 @@ class PredictorConfig(FieldSource):
 
 
 class DataConfig(FieldSource):
-    """The SST data and how to prepare them, in `directory`. `history` and `horizon` are in days.
+    """The SST data and how to prepare them, in `directory`, for forecasts from `history` to `horizon` days.
 
     `predictors` are read besides SST, in this order.
     """
@@ -492,9 +492,7 @@ def parse_box(region: str) -> Box:
             if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # also refuses nan
                 raise ValueError
         except ValueError:
-            raise SSTCastError(
-                f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
-            ) from None
+            raise SSTCastError(f"--region {region}: write W,E,S,N in degrees, such as 180,270,-15,15") from None
         box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region} (W,E,S,N)").bounds
     if 0 in box.shape:
         raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")
