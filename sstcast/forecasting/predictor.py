@@ -266,7 +266,8 @@ def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: 
     from fewer if there are fewer years. A fit to all days is saved (see `fitted`).
     """
     is_network, config = not isinstance(models[0], LinearSystem), run.config.model
-    systems = [system for model in models if (system := model.linear if is_network else model) is not None]
+    parts = [model.linear if is_network else model for model in models]
+    systems = [part for part in parts if isinstance(part, LinearSystem)]
     if not systems:
         return
     before = days_before(config.name, config.options, data.history)
