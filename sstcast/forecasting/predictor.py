@@ -1,7 +1,7 @@
 """Forecasting systems: runs, ensembles, combinations and baselines share the interface `Predictor.predict`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -225,10 +225,10 @@ class TrainedRun(Models):
         for member in run.members:
             trained_with = _trained_with(run, member)
             state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
-            if config.name in LINEAR and is_other:
-                models.append(_system(run, data, kinds, refit))
-                continue
-            if config.name in LINEAR:
+            is_fitted = config.name in LINEAR and is_other
+            if is_fitted:
+                shape = whole(data.box, Prepared.of(data).open_cube()).tile
+            elif config.name in LINEAR:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             model = build_forecaster(
@@ -240,10 +240,11 @@ class TrainedRun(Models):
                 predictors=kinds,  # in the order of the run: `data` may name them in another
                 **config.options,
             )
-            load_weights(model, state, member.best)
-            wraps = wraps and bool(state.get("wraps"))
+            if not is_fitted:
+                load_weights(model, state, member.best)
+                wraps = wraps and bool(state.get("wraps"))
             models.append(model)
-        if is_other and models[0].linear is not None:
+        if is_other:
             ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
             _adapt(models, run, data, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
@@ -258,74 +259,48 @@ def _trained_with(run: Run, member: Run) -> RunConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
-def _system(run: Run, data: DataConfig, kinds: Mapping[str, str], refit: bool) -> LinearSystem:
-    """Return the linear system of a run, fitted to other data."""
-    config, grid = run.config.model, Prepared.of(data).open_cube().sizes
-
-    def fit_system() -> dict[str, Tensor]:
-        fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
-        return fitter.system(config.name, refit, kinds, **config.options).state_dict()
-
-    model = build_forecaster(
-        config.name,
-        history=data.history,
-        horizon=data.horizon,
-        shape=(grid["lat"], grid["lon"]),
-        predictors=kinds,
-        **config.options,
-    )
-    assert isinstance(model, LinearSystem)
-    model.load_state_dict(_fitted(run, data, refit, fit_system))
-    return model
-
-
 def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: int, refit: bool) -> None:
-    """Fit the linear base of networks, which is the same for all members of an ensemble, to other data.
+    """Fit linear systems, or the linear bases of networks, to other data. All members have the same.
 
     If `blocks` is positive, also estimate the share of each network's change from that many blocks of years, or
-    from fewer if there are fewer years. A single year supports no change.
+    from fewer if there are fewer years. A fit to all days is saved (see `fitted`).
     """
-    base = models[0].linear
-    assert base is not None
-    for model in models:
-        model.linear = base
+    is_network, config = not isinstance(models[0], LinearSystem), run.config.model
+    parts = [model.linear if is_network else model for model in models]
+    systems = [part for part in parts if isinstance(part, LinearSystem)]
+    if not systems:
+        return
+    before = days_before(config.name, config.options, data.history)
 
-    def fit_base() -> dict[str, Tensor]:
-        anomalies, before = Prepared.of(data).open_anomalies(), _days_before(run)
-        train, validation = (
-            cut_windows(anomalies, data, split, before=before) for split in ("train", "validation")
-        )
-        years = len(np.unique(train.init_times.astype("datetime64[Y]")))
+    def fit_first() -> dict[str, Any]:
+        anomalies, cut = Prepared.of(data).open_anomalies(), cut_windows if is_network else whole_windows
+        train, validation = (cut(anomalies, data, split, before) for split in ("train", "validation"))
+        shares = [_share(network, train, blocks) for network in models if is_network and blocks]
+        fit(systems[0], train, validation, refit)
+        weights = systems[0].state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
+        return {name: weight.numpy() for name, weight in weights.items()}
 
-        def leave_one_block_out(model: ForecastModel) -> Iterator[tuple[ForecastModel, SeveralWindows]]:
-            for other_years, block in blocks_of_years(train, min(blocks, years)):
-                fit(base, other_years, None)
-                yield model, block
-
-        shares = [
-            supported_share(leave_one_block_out(model)) if years > 1 else torch.zeros(base.horizon)
-            for model in (models if blocks else ())
-        ]
-        fit(base, train, validation, refit)
-        return base.state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
-
-    parts = _fitted(run, data, refit, fit_base)
-    for model, share in zip(models, parts.pop(SHARES, ()), strict=bool(blocks)):
-        model.share = share
-    base.load_state_dict(parts)
+    arrays = fitted(run, data, before, fit_first) if refit else fit_first()
+    weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for network, share in zip(models, weights.pop(SHARES, ()), strict=False):
+        network.share = share
+    for system in systems:
+        system.load_state_dict(weights)
 
 
-def _fitted(run: Run, data: DataConfig, refit: bool, fit: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the tensors of a fit, which are saved in the run's folder if it is to all days (see `fitted`)."""
-    if not refit:
-        return fit()
-    arrays = fitted(run, data, _days_before(run), lambda: {name: part.numpy() for name, part in fit().items()})
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
+    """Estimate the share of a network's change, which fits its base again. A single year supports no change."""
+    system, years = network.linear, len(np.unique(train.init_times.astype("datetime64[Y]")))
+    assert system is not None
+    if years == 1:
+        return torch.zeros(system.horizon)
 
+    def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+        for other_years, block in blocks_of_years(train, min(blocks, years)):
+            fit(system, other_years, None)
+            yield network, block
 
-def _days_before(run: Run) -> int:
-    config = run.config
-    return days_before(config.model.name, config.model.options, config.data.history)
+    return supported_share(leave_one_block_out())
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
