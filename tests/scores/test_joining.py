@@ -39,7 +39,7 @@ def fold(first: str, dates: int, value: float, areas: bool) -> xr.Dataset:
 def test_folds_are_joined_by_the_names_of_their_tables() -> None:
     joined = join_folds([fold("2001-01-01", 2, 1.0, True), fold("2002-01-01", 6, 5.0, False)])
     assert joined["mse_by_date"].values[0, :, 0].tolist() == [1, 1, 5, 5, 5, 5, 5, 5]
-    assert float(joined["mse_by_cell"]) == (2 * 1 + 6 * 5) / 8  # weighted by the numbers of dates
+    assert joined["mse_by_cell"].item() == (2 * 1 + 6 * 5) / 8  # weighted by the numbers of dates
     assert joined["heatwave_cases_by_lead"].values.tolist() == [[6, 6]]
     assert joined["heatwave_cases_by_lead_by_fold"].sum("lead")[:, 0].values.tolist() == [2, 10]
     assert joined["squared_error_by_week"].chunks is not None  # may be larger than memory
