@@ -83,7 +83,7 @@ def test_systems_of_different_records_keep_their_own_anomalies(
     late = {"train": [2003, 2003], "validation": [2004, 2004], "test": [2005, 2005]}
     systems = system("early", "persistence", options={}), system("late", "persistence", options={}, splits=late)
     points = PointObservations.read(Path("points.csv"))
-    assert hindcast(replace(plan(*systems, every=20, last=2006), observations=points))[1]
+    assert hindcast(replace(plan(*systems, every=20, last=2006), asked=Asked(observations=points)))[1]
     found, area = metrics(), np.cos(np.deg2rad(ocean["lat"]))
     for name in ("early", "late"):
         sst = xr.open_zarr(f"hindcast/{name}/hindcast.zarr")["sst"].load()
