@@ -14,6 +14,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, area_weights
 from sstcast.ocean.fields import dates
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
+from sstcast.storage.csv_files import check_csv
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 MISSING_VALUES = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
@@ -84,6 +85,7 @@ def read_series(path: Path, variable: str | None = None) -> tuple[pd.Series, str
         for parse in (_months_in_columns, partial(_year_and_month, variable=variable)):
             if (found := parse(lines)) is not None:
                 return found, ""
+        check_csv(path)
         table = pd.read_csv(path, comment="#", skipinitialspace=True)
         column = table.columns[1] if variable is None else variable
         if column not in table:

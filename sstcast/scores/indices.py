@@ -12,6 +12,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box, area_weights
 from sstcast.names import INIT_TIME, THIRDS
 from sstcast.ocean.index_series import MISSING_VALUES
+from sstcast.storage.csv_files import check_csv
 
 
 def box_of(name: str) -> Box:
@@ -82,6 +83,7 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
 def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
     """Return the values of the series in a CSV file on the given dates."""
     try:
+        check_csv(path)
         table = pd.read_csv(path)
         series = pd.Series(table.iloc[:, 1].astype(float).values, pd.DatetimeIndex(table.iloc[:, 0]))
         months = series.index.to_period("M")
