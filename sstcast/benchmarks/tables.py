@@ -25,9 +25,9 @@ from sstcast.benchmarks.splits import MASKS, NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.storage.artefacts import atomic
+from sstcast.storage.csv_files import check_csv
 
 QUOTED = "feat"  # a column of DGL's CSVDataset
-SEPARATORS = {";": "semicolons", "\t": "tabs"}
 FIRST_ROW_LINE = 2  # line of the first row in the file
 VALIDATION_MOLECULES = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 LISTED = 5  # printed molecules that cannot be parsed
@@ -42,11 +42,7 @@ def read_table(path: Path, columns: Sequence[str | None], text: Sequence[str | N
     `text` that is not None.
     """
     with reading(path, "give comma-separated text whose first line names the columns"), catch_warnings():
-        header = list(pd.read_csv(path, nrows=0).columns)
-        if len(header) == 1 and (sign := next((sign for sign in SEPARATORS if sign in header[0]), "")):
-            raise SSTCastError(
-                f"{path}: separated by {SEPARATORS[sign]}; save it with commas between columns and decimal points"
-            )
+        check_csv(path)
         simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
         table = pd.read_csv(path, index_col=False, skip_blank_lines=False, dtype_backend="numpy_nullable")
         exact = pd.read_csv(

@@ -32,7 +32,8 @@ def area_means(
     """
     shares = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     if lowest is None or np.isnan(lowest).all():
-        return (mean @ shares.T)[..., None] + (spread[:, None] * shares) @ errors[: len(mean)]
+        departures = [(width * shares) @ error for width, error in zip(spread, errors, strict=False)]
+        return (mean @ shares.T)[..., None] + np.stack(departures)
     days = zip(mean, spread, errors, strict=False)
     return np.stack([shares @ sampled(*day, lowest) for day in days])
 

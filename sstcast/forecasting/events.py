@@ -31,12 +31,13 @@ from sstcast.ocean.heatwave_record import (
 from sstcast.ocean.objects import is_object
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import PRETRAINED, Run, file_name
 from sstcast.storage.artefacts import atomic, check_own, locked, read_recipe
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
+REMEDY = "the events are of the old data; to use the new data, run `sstcast prepare`, then train another run"
 HEADERS = ("place,start,", "place,time,sst,hotspot,")  # the first columns of tables of events and of heat stress
 TABLE_DECIMALS = 6  # of numbers in a CSV
 
@@ -179,7 +180,9 @@ def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, 
     if given := [key for key in days.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
     data = run.config.data
-    if not Prepared.of(data).exist:
+    if Prepared.of(data).exist:
+        check_source(data, REMEDY, only_warn=True)
+    else:
         prepare(data)
     cube = Prepared.of(data).open_cube()
     yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()

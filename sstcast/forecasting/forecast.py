@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -400,7 +401,7 @@ class LoadedRun:
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
         lowest = freezing_point.values[ocean.values]
-        of_areas = asked is not None and any(not place.is_point for place in asked.places.places)
+        of_areas = asked is not None and not asked.places.are_points.all()
         errors = None
         unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
         if samples or of_areas or unasked:
@@ -411,10 +412,15 @@ class LoadedRun:
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
             extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
-            if weights.any():
-                base = Prepared.of(self.data).open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
-                series = series_of_places(base, asked.places, weights)
-                extended = with_place_events(extended, series, asked.places, weights, errors, lowest)
+            if weights.nnz:
+                base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
+                if areas.size:
+                    days = (
+                        Prepared.of(self.data).open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
+                    )
+                    of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
+                    base = series_of_places(days, of_areas_only, weights[areas])
+                extended = with_place_events(extended, base, asked.places, weights, errors, lowest)
         if not samples or errors is None:
             return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))

@@ -66,11 +66,12 @@ def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, where:
     `probability` and `running_7` and so on are the probabilities. With `places`, only these are in the table.
     Raises SSTCastError if the forecast holds no places, or others.
     """
-    held = Places.from_geojson(forecast.attrs[OUTLINES]) if OUTLINES in forecast.attrs else None
-    geometry = {} if held is None else {place.name: place.geometry for place in held.places}
-    chosen = list(geometry) if places is None else places.names
+    held = Places.from_geojson(forecast.attrs[OUTLINES]).places if OUTLINES in forecast.attrs else ()
+    geometry = {place.name: place.geometry for place in held}
+    asked = {place.name: place.geometry for place in (held if places is None else places.places)}
+    chosen = list(asked)
     for name in chosen:
-        if name not in geometry or not (places is None or _is_same(places, name, geometry[name])):
+        if name not in geometry or not asked[name].equals(geometry[name]):
             raise SSTCastError(f"{where}: does not hold the place {name}; forecast again with --places")
     names = ("place_sst", "place_climatology", "place_event_threshold")
     fields = forecast.sel(place=chosen)
@@ -160,10 +161,6 @@ def _first_ahead(series: NDArray[np.generic], end: NDArray[np.datetime64], init_
     """Return the positions of the first event of each series that ends after the initial date."""
     ahead = np.flatnonzero(end > init_time)
     return ahead[np.sort(np.unique(series[ahead], return_index=True)[1])]
-
-
-def _is_same(places: Places, name: str, geometry: object) -> bool:
-    return bool({place.name: place.geometry for place in places.places}[name].equals(geometry))
 
 
 def open_if_forecast(path: Path) -> xr.Dataset | None:

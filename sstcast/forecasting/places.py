@@ -3,12 +3,14 @@
 The numbers of a point are those of its cell. The numbers of an area come from joint samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
@@ -42,6 +44,7 @@ COLUMNS = {  # of the table; levels are added to the last three
 ROUNDING_SHARE = 1e-6
 HEADER = "place,kind,lat,lon,init_time,lead,valid_time,"  # the first columns of the table
 TABLE_DECIMALS = 4  # of numbers in the table
+PLACES_AT_ONCE = 2000  # whose rows are in memory
 
 
 def parse_shares(text: str | float | Sequence[float]) -> tuple[float, ...]:
@@ -61,7 +64,7 @@ def parse_shares(text: str | float | Sequence[float]) -> tuple[float, ...]:
 def with_places(
     fields: xr.Dataset,
     places: Places,
-    weights: Array,
+    weights: Any,
     shares: Sequence[float],
     errors: Array | None,
     lowest: Array,
@@ -71,7 +74,7 @@ def with_places(
     Args:
         fields: a forecast with the fields of `heatwaves.with_heatwaves`.
         places: the places.
-        weights: their weights in the cells, `[place, lat, lon]` (see `Places.weights`).
+        weights: their weights in the cells, `[place, lat * lon]` (see `Places.weights`).
         shares: shares of an area in per cent, for the probability that at least so much of it is in a heatwave.
         errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`, which areas need.
         lowest: the freezing point `[cell]` in degC, NaN where there is none.
@@ -83,19 +86,16 @@ def with_places(
         have `place_heatwave_share`, the expected share in a heatwave, its quantiles, and
         `place_share_probability(init_time, lead, share, place)`. Values of places without weights are NaN.
     """
-    ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
-    on_ocean, is_point = weights[:, ocean], np.array([place.is_point for place in places.places])
-    sizes = fields.sizes["lead"], len(is_point)
+    points, cells, areas, weights_of_areas = points_and_areas(fields, places, weights)
+    sizes = fields.sizes["lead"], len(places.places)
     of_places = {name: np.full(sizes, np.nan, np.float32) for name in BY_LEAD}
     of_places |= {name: np.full((sizes[0], len(QUANTILES), sizes[1]), np.nan, np.float32) for name in BY_QUANTILE}
     of_places[BY_SHARE] = np.full((sizes[0], len(shares), sizes[1]), np.nan, np.float32)
-    has_cells = on_ocean.any(1)
-    points, areas = np.flatnonzero(has_cells & is_point), np.flatnonzero(has_cells & ~is_point)
     for name, of_cell in OF_CELL.items():
-        of_places[name][..., points] = on_cells(fields, of_cell)[..., on_ocean[points].argmax(1)]
+        of_places[name][..., points] = on_cells(fields, of_cell)[..., cells]
     if areas.size:
         assert errors is not None
-        for name, values in _of_areas(fields, on_ocean[areas], shares, errors, lowest).items():
+        for name, values in _of_areas(fields, weights_of_areas, shares, errors, lowest).items():
             of_places[name][..., areas] = values
     dims = dict.fromkeys(BY_LEAD, ()) | dict.fromkeys(BY_QUANTILE, ("quantile",)) | {BY_SHARE: (SHARE,)}
     return fields.assign(
@@ -108,6 +108,19 @@ def with_places(
             SHARE: np.array(shares),
         }
     )
+
+
+def points_and_areas(
+    fields: xr.Dataset, places: Places, weights: Any
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], Array]:
+    """Return the numbers of the points that have a cell and their cells, and the numbers of the areas that have
+    cells and their weights `[area, cell]`. Cells are counted as in `on_cells`.
+    """
+    ocean = fields["sst"].notnull().isel(init_time=0, lead=0).values
+    on_ocean = weights[:, ocean.ravel()]
+    has_cells = np.diff(on_ocean.indptr) > 0
+    points, areas = (np.flatnonzero(has_cells & of_kind) for of_kind in (places.are_points, ~places.are_points))
+    return points, on_ocean[points].indices, areas, on_ocean[areas].toarray()
 
 
 def _of_areas(
@@ -138,10 +151,19 @@ def _quantiles(samples: Array) -> Array:
     return np.moveaxis(np.quantile(samples, QUANTILES, axis=-1, method=HAZEN), 0, 1)
 
 
-def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
+def _kinds(forecast: xr.Dataset) -> dict[str, str]:
+    places = Places.from_geojson(forecast.attrs[OUTLINES])
+    return {
+        name: "point" if is_point else "area"
+        for name, is_point in zip(places.names, places.are_points, strict=True)
+    }
+
+
+def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return the forecast of places as a table, with a row for each place and lead.
 
-    A place without a forecast has one row, whose numbers are missing. Temperatures are in degC.
+    A place without a forecast has one row, whose numbers are missing. Temperatures are in degC. `kinds` holds
+    point or area by name, and is read from the forecast by default.
     """
     fields = forecast.isel(init_time=-1)
     single = fields[[*BY_LEAD]].rename({name: COLUMNS[name] for name in BY_LEAD})
@@ -154,8 +176,7 @@ def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
         single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
     )
     rows["init_time"] = pd.Timestamp(fields["init_time"].values)
-    geometry = Places.from_geojson(forecast.attrs[OUTLINES]).places
-    rows["kind"] = rows["place"].map({place.name: "point" if place.is_point else "area" for place in geometry})
+    rows["kind"] = rows["place"].map(kinds or _kinds(forecast))
     rows = rows.rename(columns={"place_lat": "lat", "place_lon": "lon"})
     absent = rows["sst"].isna()
     rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
@@ -167,9 +188,17 @@ def table_of_places(forecast: xr.Dataset) -> pd.DataFrame:
 
 
 def write_table(forecast: xr.Dataset, path: Path) -> None:
-    """Write the table of places to a CSV file."""
-    table = table_of_places(forecast)
-    numbers = table.select_dtypes("float")
-    text = table.assign(**numbers.astype(float).round(TABLE_DECIMALS)).to_csv(index=False, date_format="%Y-%m-%d")
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    """Write the table of places to a CSV file, with some thousand places in memory at a time."""
+    kinds = _kinds(forecast)
+    with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        for start in range(0, forecast.sizes["place"], PLACES_AT_ONCE):
+            table = table_of_places(forecast.isel(place=slice(start, start + PLACES_AT_ONCE)), kinds)
+            numbers = table.select_dtypes("float").astype(float).round(TABLE_DECIMALS)
+            texts = {name: _as_text(numbers[name]) for name in numbers}
+            table.assign(**texts).to_csv(file, index=False, header=not start, date_format="%Y-%m-%d")
+
+
+def _as_text(numbers: "pd.Series[float]") -> NDArray[np.object_]:
+    """Return the texts of numbers, many of which are equal, as points share cells."""
+    position, values = pd.factorize(numbers)
+    return np.array([*map(repr, values.tolist()), ""], object)[position]

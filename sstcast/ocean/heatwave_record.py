@@ -1,6 +1,7 @@
 """The events of a whole record: of each cell as a dataset, and of places as a table."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -162,27 +163,29 @@ def as_frame(table: Table, time: NDArray[np.datetime64], places: NDArray[np.str_
     return frame.astype(dict.fromkeys(("duration", *CATEGORY_DAYS), np.int32))
 
 
-def series_of_places(sst: xr.DataArray, places: Places, weights: NDArray[np.float32]) -> xr.DataArray:
+def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.DataArray:
     """Return the temperatures of points and the means of areas, `(time, place)` in degC, of `sst(time, lat, lon)`.
 
-    A point has the temperatures of its cell. `weights [place, lat, lon]` are those of `Places.weights`. Places
-    without a cell are left out. Raises SSTCastError if that leaves none.
+    A point has the temperatures of its cell. `weights [place, lat * lon]` are those of `Places.weights`.
+    Places without a cell are left out. Raises SSTCastError if that leaves none.
     """
-    known = weights.any((1, 2))
+    known = np.diff(weights.indptr) > 0
     if not known.any():
         raise SSTCastError(f"{places.path}: no place lies in the ocean cells of the region; choose others")
-    row, column = np.nonzero(weights.any(0))
-    of_cells = weights[known][:, row, column].astype(np.float64)
+    used = np.unique(weights.indices)
+    shares = weights[known][:, used].astype(np.float64)
+    shares.data /= np.repeat(shares.sum(1), np.diff(shares.indptr))
+    row, column = np.unravel_index(used, (sst.sizes["lat"], sst.sizes["lon"]))
     cells = sst.isel(lat=xr.DataArray(row, dims="cell"), lon=xr.DataArray(column, dims="cell"))
     values = in_scratch(cells.transpose("time", "cell")).values
     series = np.concatenate(
         [
-            values[start : start + DAYS_AT_ONCE] @ (of_cells / of_cells.sum(1, keepdims=True)).T
+            (shares @ values[start : start + DAYS_AT_ONCE].T).T.astype(np.float32)
             for start in range(0, len(values), DAYS_AT_ONCE)
         ]
     )
     names = np.array(places.names)[known]
-    return xr.DataArray(series.astype(np.float32), {"time": sst["time"], "place": names}, ("time", "place"))
+    return xr.DataArray(series, {"time": sst["time"], "place": names}, ("time", "place"))
 
 
 def described(dataset: xr.Dataset, source: str, baseline: str, subject: str) -> xr.Dataset:

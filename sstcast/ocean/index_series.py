@@ -14,6 +14,7 @@ from sstcast.ocean.grid import around, check_places, ocean_cells
 from sstcast.ocean.index_texts import GIVE, read_text
 from sstcast.ocean.predictor_values import marks_missing
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
+from sstcast.storage.csv_files import check_csv
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
@@ -85,6 +86,7 @@ def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple
             times = dates(field[field.dims[0]], path)
             return pd.DataFrame({"value": field.values}, times), str(field.attrs.get("units", ""))
     with reading(path, GIVE):
+        check_csv(path)
         return read_text(path, variable, span), ""
 
 

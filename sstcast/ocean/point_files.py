@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset
+from sstcast.storage.csv_files import MAX_HEADER, check_csv
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
     "time": ("time", "datetime", "date_time", "date", "timestamp", "obs_time", "juld"),
@@ -143,11 +144,12 @@ def _raw_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
             raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
         return pd.read_parquet(path, engine="pyarrow"), {}
     with path.open(encoding="utf-8", errors="replace") as lines:
-        header, second = (lines.readline().lstrip("#").split() for _ in range(2))
+        header, second = (lines.readline(MAX_HEADER).lstrip("#").split() for _ in range(2))
     if "WTMP" in header:  # of NDBC, whose header is a comment, as the units below it are
         raw = pd.read_csv(path, comment="#", sep=r"\s+", names=header, skiprows=1, low_memory=False)
         units = dict(zip(header, second, strict=False))
         return raw.rename(columns=NDBC_DATE_PARTS), {name: {"units": unit} for name, unit in units.items()}
+    check_csv(path)
     return pd.read_csv(path, comment="#", skipinitialspace=True, low_memory=False), {}
 
 

@@ -9,6 +9,7 @@ import pytest
 import scored_runs
 import xarray as xr
 from logged import logged
+from scipy.sparse import csr_array
 from scored_runs import configure
 
 import sstcast
@@ -107,12 +108,13 @@ def test_areas_with_undefined_thresholds_and_shares_of_whole_cells(forecasted: x
     threshold[..., 4, 4], threshold[..., 7, :] = np.nan, np.nan
     weights = np.zeros((3, 8, 12), np.float32)
     weights[0, 5, 2:6], weights[1, 4, 2:6], weights[2, 7, 2:6] = 1, 1, 1
+    of_cells = csr_array(weights.reshape(3, -1))
     cells = int(fields["sst"][0, 0].notnull().sum())
     errors = np.random.default_rng(0).normal(0, 1, (1, cells, 64))
     errors = np.repeat(errors, 8 + MARGIN_DAYS, axis=0).astype(np.float32)  # an event goes on to the end
     shares = (20, 25, 45, 50, 100)
     fields["sst_spread"] = xr.ones_like(fields["sst_spread"])
-    found = with_places(fields, Places.read(file), weights, shares, errors, np.full(cells, np.nan, np.float32))
+    found = with_places(fields, Places.read(file), of_cells, shares, errors, np.full(cells, np.nan, np.float32))
     found = found.isel(init_time=0, lead=-1).drop_vars("init_time")
     chances = found["place_share_probability"].sel(place="defined")
     ocean = fields["sst"][0, 0].notnull().values
@@ -227,10 +229,11 @@ def test_an_event_of_an_area_that_ends_on_day_7_is_running_on_it(forecasted: xr.
         fields["sst_spread"] = 1e-3 + 0 * forecasted["sst_spread"]
         weights = np.zeros((3, 8, 12), np.float32)
         weights[2, 2:6, 4:8] = 1
+        of_cells = csr_array(weights.reshape(3, -1))
         cells = int(fields["sst"].isel(init_time=0, lead=0).notnull().sum())
         errors = np.zeros((8 + MARGIN_DAYS, cells, 64), np.float32)
         lowest = np.full(cells, np.nan, np.float32)
-        found = with_place_events(fields, base, Places.read(file), weights, errors, lowest).isel(init_time=0)
+        found = with_place_events(fields, base, Places.read(file), of_cells, errors, lowest).isel(init_time=0)
         assert float(found["place_event_probability"].sel(place="park")) == 1
         assert float(found["place_running_probability"].sel(place="park", running_day=7)) == running
         assert found["place_event_probability"].isnull().sel(place=["farm", "elsewhere"]).all()

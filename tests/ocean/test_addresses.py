@@ -126,6 +126,9 @@ def test_days_that_change_between_prepare_and_evaluate(
     sstcast.evaluate(run)
     assert f"{url}: has changed since" in (told := capsys.readouterr().err)
     assert "on 2 days, the first 2002-05-01" in told
+    sstcast.heatwaves(run)
+    assert f"{url}: has changed since" in (told := capsys.readouterr().err)
+    assert "the events are of the old data" in told
     with pytest.raises(SSTCastError, match=r"has changed since .* on 2 days, the first 2002-05-01"):
         sstcast.forecast(run)
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.ndimage import label
+from scipy.sparse import csr_array
 
 import sstcast
 from sstcast.errors import SSTCastError
@@ -303,7 +304,8 @@ def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArra
     here &= (np.repeat(cells["cell_lon"], cells["cell_events"]) == lon[3]).values
     np.testing.assert_array_equal(site["peak"], cells["event_peak"][here])
     np.testing.assert_allclose(site["intensity_cumulative"], cells["event_intensity_cumulative"][here], atol=1e-4)
-    weights = Places.read(places).weights(sst[0].notnull().astype(float), sst[0].notnull().values)[0]
+    weights = Places.read(places).weights(sst[0].notnull().astype(float), sst[0].notnull().values)
+    weights = weights[[0]].toarray().reshape(sst.shape[1:])
     mean = (sst.fillna(0) * weights).sum(("lat", "lon")) / weights.sum()
     series = mean.expand_dims(place=["box"], axis=1).astype("float32")
     baseline = Baseline("fixed", *(pd.Timestamp(date).date() for date in PERIOD))
@@ -320,6 +322,6 @@ def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> 
     )
     weights = np.zeros((3, 2, 2), np.float32)
     weights[1, 0, 1], weights[2] = 1, [[1, 0], [1, 2]]
-    series = series_of_places(sst, Places.read(file), weights)
+    series = series_of_places(sst, Places.read(file), csr_array(weights.reshape(3, -1)))
     assert series["place"].values.tolist() == ["site", "bay"]
     np.testing.assert_array_equal(series, [[1, (0 + 2 + 2 * 3) / 4], [5, (4 + 6 + 2 * 7) / 4]])

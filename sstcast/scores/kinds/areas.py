@@ -86,16 +86,17 @@ class Areas(Kind):
         truth, places, self.systems = self.truth, scene.asked.places, list(scene.correlations)
         self.init_times = truth.windows.init_times
         self.step = max(1, EVERY // spacing(self.init_times))
-        self.names, self.weights = [REGION], truth.area[truth.ocean][None]
+        self.names, of_areas = [REGION], [truth.area[truth.ocean]]
         if places is not None:
             cells = np.isfinite(truth.on_map(np.ones(truth.ocean.shape, np.float32)))
             with silent():  # `evaluate` has told them already, and a hindcast once for all folds
                 on_map = places.weights(truth.cube["ocean_fraction"].load(), cells)
             grid = truth.anomalies["ocean_mask"]
-            for name, weights in zip(places.names, on_map, strict=True):
-                if weights.any():
-                    on_tiles = truth.on_tiles(grid.copy(data=weights))[truth.ocean]
-                    self.names, self.weights = [*self.names, name], np.vstack([self.weights, on_tiles])
+            for number in np.flatnonzero(np.diff(on_map.indptr)):
+                weights = grid.copy(data=on_map[[number]].toarray().reshape(grid.shape))
+                self.names.append(places.names[number])
+                of_areas.append(truth.on_tiles(weights)[truth.ocean])
+        self.weights = np.stack(of_areas)
         self.paths = _training_paths(truth)
         self.errors: dict[int, Array] = {}
         self.observed: dict[int, tuple[Array, Array]] = {}

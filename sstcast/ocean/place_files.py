@@ -1,0 +1,222 @@
+"""Reads the names and geometries of places from files.
+
+A CSV with the columns `name`, `lat` and `lon` holds points. GeoJSON, shapefiles, GeoPackage and KML hold points
+and polygons, which may have holes and several parts. Longitudes follow any convention. If two successive corners
+of a polygon are more than 180 degrees of longitude apart, the line between them takes the shorter way, across the
+date line or Greenwich. With longitudes beyond 180, it is refused unless the shorter way is below `CLEARLY_SHORTER`
+degrees. Corners 360 degrees apart close a band around the globe.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError, reading
+from sstcast.log import LOG
+from sstcast.storage.csv_files import check_csv
+
+COLUMNS = ("name", "lat", "lon")
+JSON_SUFFIXES = (".geojson", ".json")
+SEQUENCE_SUFFIXES = (".geojsonl", ".geojsons", ".geojsonseq", ".jsonl", ".ndjson")
+RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142), if lines do not separate them
+# What files that pyogrio reads begin with. GDAL would also open other formats, which may name further files.
+SIGNATURES = {".shp": b"\0\0\x27\x0a", ".gpkg": b"SQLite format 3\0", ".kml": b"<kml"}
+SIGNATURE_BYTES = 4096  # within which it is
+FINEST_EDGE = 10_000.0  # metres, between the points of an outline that is projected to degrees
+CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
+TINY = 1e-9
+
+Array = NDArray[np.float64]
+
+
+class Feature(NamedTuple):
+    """A geometry of a file, with its id and its properties."""
+
+    geometry: Any
+    properties: dict[str, Any]
+    id: Any = None
+
+
+def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Read a CSV, GeoJSON, a GeoJSON sequence, a shapefile, GeoPackage or KML, and yield names and geometries.
+
+    The latter three need pyogrio, and are projected to degrees. The name of a feature is its property `name`, its
+    id, or the only property that holds text. A single feature may have the name of the file.
+
+    Raises SSTCastError if the file cannot be read, has several layers, or holds a place without a name or a
+    coordinate, another geometry than points and polygons, or an invalid polygon.
+    """
+    suffix = path.suffix.lower()
+    with reading(path, f"give a CSV with {', '.join(COLUMNS)}, or GeoJSON"):
+        if suffix in (*JSON_SUFFIXES, *SEQUENCE_SUFFIXES):
+            yield from _named(path, _in_geojson(path))
+        elif suffix in SIGNATURES:
+            yield from _named(path, _by_pyogrio(path))
+        else:
+            yield from _in_csv(path)
+
+
+def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
+    check_csv(path)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file, skipinitialspace=True)
+        columns = [(column or "").strip().lower() for column in rows.fieldnames or ()]
+        if missing := [column for column in COLUMNS if column not in columns]:
+            raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
+        rows.fieldnames = columns
+        for row in rows:
+            where = f"{path}: line {rows.line_num}"
+            try:
+                lat, lon = float(row["lat"]), float(row["lon"])
+            except (TypeError, ValueError):
+                raise SSTCastError(f"{where}: lat and lon must be numbers; write degrees") from None
+            name = (row["name"] or "").strip()
+            if not name:
+                raise SSTCastError(f"{where}: the place has no name; give it one")
+            _check_degrees(lon, lat, where)
+            yield name, shapely.Point(lon, lat)
+
+
+def _in_geojson(path: Path) -> list[Feature]:
+    text = path.read_text(encoding="utf-8-sig")
+    if RECORD_SEPARATOR in text:
+        texts = text.split(RECORD_SEPARATOR)
+    else:
+        texts = text.split("\n") if path.suffix.lower() in SEQUENCE_SUFFIXES else [text]
+    features = []
+    for content in (json.loads(text) for text in texts if text.strip()):
+        for of in content["features"] if content["type"] == "FeatureCollection" else [content]:
+            geometry = of["geometry"] if of["type"] == "Feature" else of
+            shape = None if geometry is None else shapely.geometry.shape(geometry)
+            features.append(Feature(shape, of.get("properties") or {}, of.get("id")))
+    return features
+
+
+def _by_pyogrio(path: Path) -> list[Feature]:
+    """Read the only layer of a file, in degrees."""
+    with path.open("rb") as file:
+        if SIGNATURES[path.suffix.lower()] not in file.read(SIGNATURE_BYTES):
+            raise SSTCastError(f"{path}: does not hold what its name says; give a shapefile, GeoPackage or KML")
+    try:
+        import pyogrio
+    except ImportError:
+        raise SSTCastError(f"{path}: reading it needs pyogrio; run: pip install 'sstcast[polygons]'") from None
+    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
+    if len(layers) != 1:
+        raise SSTCastError(f"{path}: has the layers {', '.join(layers) or 'none'}; save one in a file of its own")
+    meta, _, geometry, columns = pyogrio.raw.read(path, layer=layers[0], force_2d=True)
+    shapes = _in_degrees(shapely.from_wkb(geometry), meta["crs"], path)
+    properties = [dict(zip(meta["fields"], row, strict=True)) for row in zip(*columns, strict=True)]
+    return [Feature(*of) for of in zip(shapes, properties or [{}] * len(shapes), strict=True)]
+
+
+def _in_degrees(shapes: Any, system: str | None, path: Path) -> Any:
+    """Return geometries in degrees, from their coordinate reference system, which may be unknown."""
+    if system is None:
+        LOG.info(f"{path}: states no coordinate reference system, so its coordinates are read as degrees")
+        return shapes
+    import pyproj  # imported here because few files need it
+
+    crs = pyproj.CRS.from_user_input(system)
+    to_degrees = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
+
+    def convert(points: Array) -> Array:
+        lon, lat = to_degrees.transform(*points.T)
+        if crs.is_geographic:  # longitudes beyond 180 stay beyond it
+            lon = points[:, 0] + (lon - points[:, 0] + 180) % 360 - 180
+        return np.column_stack([lon, lat])
+
+    if not crs.is_geographic:  # edges that are straight on the map bend in degrees
+        shapes = shapely.segmentize(shapes, FINEST_EDGE / crs.axis_info[0].unit_conversion_factor)
+    return shapely.transform(shapes, convert)
+
+
+def _named(path: Path, features: list[Feature]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and the geometries, whose outlines have no jumps in longitude."""
+    texts = {key: None for of in features for key, value in of.properties.items() if isinstance(value, str)}
+    for number, feature in enumerate(features, 1):
+        named = {key.lower(): value for key, value in feature.properties.items()}
+        only_text = feature.properties.get(next(iter(texts))) if len(texts) == 1 else None
+        last = [only_text, path.stem if len(features) == 1 else None]
+        if path.suffix.lower() in JSON_SUFFIXES:  # whose single feature was named after its file before
+            last.reverse()
+        given = (named.get("name"), feature.id, *last)
+        name = next((text for value in given if value is not None and (text := str(value).strip())), "")
+        if not name:
+            listed = f"; its properties that hold text are {', '.join(texts)}" if len(texts) > 1 else ""
+            raise SSTCastError(f"{path}: feature {number} has no name{listed}; give it one in properties.name")
+        where = f"{path}: {name}"
+        if feature.geometry is None or feature.geometry.is_empty:
+            raise SSTCastError(f"{where}: has no geometry; give it one, or leave it out")
+        parts = list(shapely.get_parts(shapely.force_2d(feature.geometry)))
+        kinds = {part.geom_type for part in parts}
+        if not (kinds == {"Polygon"} or (kinds == {"Point"} and len(parts) == 1)):
+            raise SSTCastError(
+                f"{where}: is a {feature.geometry.geom_type}, not a point or a polygon; give one of these"
+            )
+        lon, lat = shapely.get_coordinates(parts).T
+        _check_degrees(lon, lat, where)
+        if kinds == {"Point"}:
+            yield name, parts[0]
+        else:
+            yield name, _of_parts([_unwrapped(part, where) for part in parts], where)
+
+
+def _check_degrees(lon: Any, lat: Any, where: str) -> None:
+    if not np.all((abs(lat) <= 90) & (abs(lon) <= 540)):
+        raise SSTCastError(
+            f"{where}: coordinates must be degrees, lat within -90..90; check their order and units"
+        )
+
+
+def _of_parts(parts: list[Any], where: str) -> Any:
+    """Return an area of several parts. Those that touch along a line, or overlap, are united."""
+    area = shapely.MultiPolygon(parts)
+    if shapely.is_valid(parts).all():
+        west = shapely.bounds(parts)[:, 0]
+        turns = np.floor((west - west[0] + TINY) / 360) * 360
+        moved = [shapely.affinity.translate(part, -turn) for part, turn in zip(parts, turns, strict=True)]
+        united = shapely.union_all(moved)
+        if not area.is_valid or united.area < area.area * (1 - TINY):
+            area = shapely.MultiPolygon(list(shapely.get_parts(united)))
+    if not area.is_valid:
+        raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")
+    return area
+
+
+def _unwrapped(polygon: Any, where: str) -> Any:
+    """Return a polygon whose longitudes have no jumps at the date line or at Greenwich."""
+    rings: list[Array] = []
+    for ring in (polygon.exterior, *polygon.interiors):
+        points = np.array(ring.coords)
+        points[:, 0] = _without_jumps(points[:, 0], where)
+        if rings:  # a hole lies in the 360 degrees that begin at the west end of the polygon
+            points[:, 0] -= 360 * np.floor((points[:, 0].min() - rings[0][:, 0].min() + TINY) / 360)
+        rings.append(points)
+    return shapely.Polygon(rings[0], rings[1:])
+
+
+def _without_jumps(lon: Array, where: str) -> Array:
+    """Return the longitudes of a ring, whose first and last corner are the same, without jumps."""
+    steps = np.diff(lon)
+    if abs(lon).max() > 180:
+        shorter = 360 - abs(steps)
+        for edge in np.flatnonzero((abs(steps) > 180 + TINY) & (shorter >= CLEARLY_SHORTER)):
+            west, east = np.sort(lon[edge : edge + 2])
+            raise SSTCastError(
+                f"{where}: has an edge that is {east - west:g} degrees wide from {west:g} to {east:g}, or "
+                f"{shorter[edge]:g} from {east:g} to {west:g}; add a corner between them"
+            )
+    unwrapped: Array = np.unwrap(lon, period=360)
+    around = abs(abs(steps) - 360) < TINY
+    if around.any() and (abs(unwrapped[-1] - unwrapped[0]) > TINY or np.ptp(unwrapped) < TINY):
+        unwrapped = lon[0] + np.concatenate([[0], np.where(around, steps, np.diff(unwrapped)).cumsum()])
+    if abs(unwrapped[-1] - unwrapped[0]) > TINY:
+        raise SSTCastError(f"{where}: encircles a pole; divide it into parts that do not")
+    return unwrapped
