@@ -7,14 +7,13 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import FieldSource, PredictorConfig, parse_box
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, check_not_special, reading
 from sstcast.geo import NINO, Box, area_weights, spans_globe, step
 from sstcast.ocean.fields import dates
 from sstcast.ocean.grid import around, check_places, ocean_cells
 from sstcast.ocean.index_texts import GIVE, read_text
 from sstcast.ocean.predictor_values import marks_missing
 from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
-from sstcast.storage.csv_files import check_csv
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
@@ -86,7 +85,7 @@ def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple
             times = dates(field[field.dims[0]], path)
             return pd.DataFrame({"value": field.values}, times), str(field.attrs.get("units", ""))
     with reading(path, GIVE):
-        check_csv(path)
+        check_not_special(path)
         return read_text(path, variable, span), ""
 
 
