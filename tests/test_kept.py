@@ -175,10 +175,13 @@ def test_kept_folds_are_joined_and_not_verified_again(with_points: dict[str, Any
     assert files == {file: file.read_bytes() for file in files}
 
 
+REDEFINED = ("interval", "ratio_interval", "left_out")  # since then, and told in other words
+
+
 def same(after: Any, before: Any) -> bool:
-    """Whether nested scores agree, whatever the processor."""
+    """Whether nested scores agree, whatever the processor, but for what has been `REDEFINED`."""
     if isinstance(before, dict):
-        return after.keys() == before.keys() and all(same(after[key], before[key]) for key in before)
+        return all(key in REDEFINED or same(after[key], before[key]) for key in before)
     if isinstance(before, list):
         return len(after) == len(before) and all(map(same, after, before))
     return after == (pytest.approx(before, abs=2e-5) if isinstance(before, float) else before)
