@@ -1,5 +1,6 @@
 """Grids of ocean models brought to regular ones, against fields known everywhere."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.reading import open_region
+from sstcast.ocean.forecast_files import read_forecasts
+from sstcast.ocean.grid import coarsen, ocean_cells
+from sstcast.ocean.reading import open_daily, open_region
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.source_grid import of_nodes, of_polygons, structured
 from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, polygon_areas, unit_vectors
 
@@ -300,6 +304,20 @@ def as_mesh(connectivity: str) -> xr.Dataset:
     return dataset
 
 
+def as_triangles() -> xr.Dataset:
+    """Values on triangles with the vertices of each, in radians, as of ICON."""
+    side = np.linspace(-12, 12, 65)
+    lat, lon = np.meshgrid(side + 30, side, indexing="ij")
+    _, _, triangles = mesh(65)
+    corners = lat.ravel()[triangles], lon.ravel()[triangles]
+    dataset = dataset_on(corners[0].mean(1), corners[1].mean(1), ("cell",), ("clat", "clon"))
+    for name, axis, vertices in (("clat", "latitude", corners[0]), ("clon", "longitude", corners[1])):
+        attributes = {"standard_name": axis, "units": "radian", "bounds": f"{name}_vertices"}
+        dataset[name] = ("cell", np.radians(dataset[name].values), attributes)
+        dataset[f"{name}_vertices"] = ("cell", "nv"), np.radians(vertices)
+    return dataset
+
+
 SOURCES: dict[str, Callable[[], xr.Dataset]] = {
     "curvilinear": as_curvilinear,
     "kelvin": as_kelvin,
@@ -309,6 +327,7 @@ SOURCES: dict[str, Callable[[], xr.Dataset]] = {
     "fvcom": lambda: as_mesh("nv"),
     "fesom": lambda: as_mesh("elem"),
     "ugrid": lambda: as_mesh("ugrid"),
+    "icon": as_triangles,
     "points": lambda: as_mesh(""),
 }
 
@@ -366,8 +385,6 @@ def test_a_regular_source_is_coarsened(tmp_path: Path) -> None:
     path = tmp_path / "regular.nc"
     dataset.to_netcdf(path)
     box = Box(-8, 8, 22, 38)
-    from sstcast.ocean.grid import coarsen, ocean_cells
-
     blocks = configured(path, box, None, coarsen=2)
     native = opened(blocks)
     expected = coarsen(native, ocean_cells(native), blocks.box)
@@ -399,3 +416,39 @@ def test_positions_that_vary_along_one_axis_are_axes(layout: str, tmp_path: Path
     found = opened(configured(path, Box(172, -172, 22, 38), None))
     np.testing.assert_array_equal(found.values, plain["tos"][:, 4:36, 4:36].values)
     np.testing.assert_allclose(found["lon"], lon[4:36])
+
+
+def test_forecasts_and_predictors_on_any_grid_come_to_the_cells_of_the_run(tmp_path: Path) -> None:
+    """By themselves, forecasts come to cells about as wide as their own."""
+    cells = xr.Dataset(coords={"lat": np.arange(24.25, 36, 0.5), "lon": np.arange(-7.75, 8, 0.5)})
+    region = configured(tmp_path, Box(-8, 8, 24, 36), None).box
+    regridder = Regridder.to(cells, region)
+    as_curvilinear().to_netcdf(tmp_path / "wind.nc")
+    with contextlib.closing(open_daily(FieldSource(source=tmp_path / "wind.nc"), regridder)) as field:
+        check(field.load(), 0.02)
+    lead = {"lead": ("lead", [1, 2, 3], {"units": "days"})}
+    days = as_curvilinear().isel(time=slice(4)).rename(time="init_time")
+    days.expand_dims(lead=3, axis=1).assign_coords(lead).to_netcdf(tmp_path / "forecast.nc")
+    forecasts = read_forecasts(tmp_path / "forecast.nc", regridder=regridder)
+    assert forecasts.regridded
+    for number in range(4):
+        values = forecasts.sst.isel(member=0, init_time=number).load()
+        lat, lon = np.meshgrid(values["lat"], values["lon"], indexing="ij")
+        assert abs(values - temperature(lat, lon) - 0.01 * number).max() < 0.02
+    alone = read_forecasts(tmp_path / "forecast.nc").sst.isel(member=0, init_time=0, lead=0).load()
+    assert np.median(np.diff(alone["lat"])) == 0.5
+    lat, lon = np.meshgrid(alone["lat"], alone["lon"], indexing="ij")
+    inside = abs(lat - 30) + abs(lon) < 20
+    assert abs(alone.values - temperature(lat, lon))[inside].max() < 0.02
+
+
+def test_flags_are_used_before_cells_are_averaged(tmp_path: Path) -> None:
+    dataset = as_curvilinear()
+    quality = np.full(dataset["tos"].shape, 5, np.int8)
+    quality[:, ::4, ::4] = 2
+    dataset["tos"] = dataset["tos"] - 30 * (xr.DataArray(quality, dims=dataset["tos"].dims) < 5)
+    dataset["tos"].attrs = as_curvilinear()["tos"].attrs
+    dataset["quality_level"] = dataset["tos"].dims, quality
+    path = tmp_path / "flags.nc"
+    dataset.to_netcdf(path)
+    check(opened(configured(path, Box(-8, 8, 24, 36), 2.0)), 0.03 * AMPLITUDE)
