@@ -114,7 +114,10 @@ def test_histories_it_refuses(run: LoadedRun, history: xr.DataArray, case: str) 
 
 
 @pytest.mark.parametrize("protocol", ["physical", "paper"])
-def test_cells_before_and_after_averaging(run_yaml: Path, history: xr.DataArray, protocol: str) -> None:
+def test_cells_before_and_after_averaging(
+    run_yaml: Path, history: xr.DataArray, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sstcast.forecasting.forecast.check_forecast", lambda *_: None)  # of random weights
     coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
     config = load_config(run_yaml, coarse)
     prepare(config.data)
