@@ -182,12 +182,12 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    systems = [trainable(config, overrides, source) for config in configs]
-    if predictors:
+    systems = [trainable(config, overrides, source) for config in listed(configs)]
+    if predictors is not None:
         check_by_name(predictors)
-    for number, system in enumerate(systems if predictors else ()):
-        own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
-        systems[number] = as_config(system, predictors=own)
+        for number, system in enumerate(systems):
+            own = {name: values for name, values in predictors.items() if name in system.data.predictors}
+            systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     areas = read_places(places)
     points = read_observations(observations, observation_error, platforms, hours, observation_units)

@@ -125,7 +125,7 @@ class _Store(ObjectStore[Any]):
         import obstore
 
         fields = {} if byte_range is None else dataclasses.asdict(byte_range)
-        part = tuple(fields.values()) if isinstance(byte_range, RangeByteRequest) else fields
+        part: Any = tuple(fields.values()) if isinstance(byte_range, RangeByteRequest) else fields
         begun = time.monotonic()
         for attempt in itertools.count():
             try:
