@@ -2,14 +2,21 @@
 
     python perf/frozen.py --keep /tmp/frozen.json    # before: writes the scores
     python perf/frozen.py /tmp/frozen.json           # after: prints what differs by more than 1e-6
+    python perf/frozen.py /tmp/frozen.json --exact   # after: prints what differs by a bit, in any table
 
-Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of
-two folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a
-file; and three graph benchmarks, whose raw files are read from `--root`. It takes about six minutes. The last
-digits depend on the processor and on the version of PyTorch, so both runs must be on one machine.
+Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of two
+folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a file;
+and three graph benchmarks, whose raw files are read from `--root`. The parts `sea`, `sea-hindcasts` and
+`sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it. All
+parts take about ten minutes, and these three two and a half. The last digits depend on the processor and on the
+version of PyTorch, so both runs must be on one machine.
+
+`--exact` also compares the bits of every variable of `scores.nc`, of the folds' `hindcast.nc` and of the
+baselines' files, their recipes, and the text of `metrics.json`.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -17,32 +24,69 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import xarray as xr
+from frozen_sea import ASKED, write_inputs, write_weeks
 
 HERE = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
 NOT_SCORES = ("seconds", "peak", "version", "date", "digest", "layout")  # keys whose values may differ
 DEMO = HERE / "perf/frozen-demo.yaml"
+BITS = "bits of "
+SEA_YEARS = "--years 2006:2009 --fold 2 --validation 1 --every 6"
 TINY = "--set training.windows_per_epoch=1600"
 GRAPHS = {"mutag": "gin", "cora": "gcn-kipf", "minesweeper": "sage"}
 
-OCEAN = {
+HINDCAST = (
+    "runs/hindcast/metrics.json runs/hindcast/*.nc runs/hindcast/*/*/hindcast.nc runs/hindcast/baselines/*.nc"
+)
+
+# Each part is its commands or functions of the folder, and the files to keep. The first holds the scores.
+OCEAN: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
     "demo": (
         [f"prepare {DEMO}", f"train {DEMO}", "evaluate runs/demo"],
-        "runs/demo/metrics.json",
+        "runs/demo/metrics.json runs/demo/scores.nc",
     ),
     "hindcast": (
         [
             f"hindcast configs/linear/multiscale-ridge.yaml configs/linear/local-ridge.yaml {DEMO}"
             f" --years 2009:2016 --every 20 --average mean --out runs/hindcast {TINY}"
         ],
-        "runs/hindcast/metrics.json",
+        HINDCAST,
     ),
     "file": (
         ["forecast runs/demo --date 2016-03-01 --out file.nc", "score file.nc --truth sample --out scored"],
-        "scored/metrics.json",
+        "scored/metrics.json scored/scores.nc",
+    ),
+    "sea": (
+        [
+            write_inputs,
+            "train sea/net.yaml --seeds 0..1",
+            f"evaluate sea/runs/net {ASKED}",
+        ],
+        "sea/runs/net/metrics.json sea/runs/net/scores.nc",
+    ),
+    "sea-hindcasts": (
+        [
+            f"hindcast sea/net.yaml sea/local.yaml {SEA_YEARS} --seeds 0..1 --average mean --combine fitted"
+            f" --out sea/runs/hindcast {ASKED}",
+            f"hindcast sea/local.yaml sea/later.yaml {SEA_YEARS} --out sea/runs/ridges {ASKED}",
+        ],
+        " ".join(HINDCAST.replace("runs/hindcast", f"sea/runs/{name}") for name in ("hindcast", "ridges")),
+    ),
+    "sea-files": (
+        [
+            "score sea/runs/hindcast/local/hindcast.zarr --truth sea/sea.nc --remove-bias --out sea/daily"
+            " --observations sea/points.csv --platforms b",
+            write_weeks,
+            "score sea/weeks.nc --truth sea/sea.nc --against sea/runs/net --observations sea/points.csv"
+            " --out sea/weekly",
+            "score sea/members.nc --truth sea/sea.nc --out sea/with-members",
+        ],
+        "sea/daily/metrics.json sea/weekly/metrics.json sea/with-members/metrics.json sea/*/scores.nc",
     ),
 }
 
@@ -73,8 +117,38 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> None:
         sys.exit(f"{done.stdout[-1000:]}\n{done.stderr[-2000:]}")
 
 
-def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float]:
-    """Return the scores of all chosen parts, by their paths."""
+def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield digests of the variables and the recipe of a NetCDF file, or of the text of a JSON file, by name."""
+
+    def digest(value: bytes | str) -> str:
+        return hashlib.sha256(value if isinstance(value, bytes) else value.encode()).hexdigest()[:16]
+
+    def text(contents: Any) -> str:
+        contents.get("recipe", contents).pop("file", None)  # the time of a file that was just written
+        return json.dumps(contents, sort_keys=True).replace(f"{folder}/", "")
+
+    if file.suffix == ".json":
+        contents = json.loads(file.read_text())
+        yield from ((key, digest(text({key: value}))) for key, value in contents.items())
+        return
+    with xr.open_dataset(file, decode_cf=False) as tables:
+        yield "recipe", digest(text(json.loads(tables.attrs["recipe"])))
+        for name, field in tables.variables.items():
+            yield f"{name}{field.dims}", digest(f"{field.dtype}".encode() + field.values.tobytes())
+
+
+def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | str]]:
+    """Yield the scores and the bits of the files of a part."""
+    files = [file for pattern in patterns.split() for file in sorted(folder.glob(pattern))]
+    for number, file in enumerate(files):
+        name = str(file.relative_to(folder)).replace("/", ":")
+        if file.suffix == ".json":
+            yield from numbers(json.loads(file.read_text()), f"{part}/{name}" if number else part)
+        yield from ((f"{part}/{name}/{BITS}{key}", value) for key, value in bits(file, folder))
+
+
+def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float | str]:
+    """Return the scores and the bits of all chosen parts, by their paths."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
@@ -82,12 +156,15 @@ def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float]:
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
-    found: dict[str, float] = {}
-    for part, (commands, file) in OCEAN.items():
+    found: dict[str, float | str] = {}
+    for part, (commands, files) in OCEAN.items():
         if part in parts:
             for command in commands:
-                run(command, folder, environment)
-            found |= numbers(json.loads((folder / file).read_text()), part)
+                if callable(command):
+                    command(folder)
+                else:
+                    run(command, folder, environment)
+            found |= kept(part, folder, files)
     if "graphs" in parts:
         for data, model in GRAPHS.items():
             run(f"benchmark {data} --model {model} --root {root} --set training.epochs=3", folder, environment)
@@ -96,12 +173,17 @@ def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float]:
     return found
 
 
-def differences(before: dict[str, float], after: dict[str, float]) -> Iterator[str]:
-    """Yield a line for every score that is gone, or that differs by more than `TOLERANCE`."""
+def differences(
+    before: dict[str, float | str], after: dict[str, float | str], exact: bool = False
+) -> Iterator[str]:
+    """Yield a line for every score that is gone, or that differs by more than `TOLERANCE`, or at all."""
     for name, old in before.items():
         new = after.get(name)
         if new is None:
             yield f"{name}: {old!r} is gone"
+        elif exact or isinstance(old, str) or isinstance(new, str):
+            if repr(new) != repr(old):
+                yield f"{name}: {old!r} -> {new!r}"
         elif not (abs(new - old) <= 1.001 * TOLERANCE or (math.isnan(new) and math.isnan(old))):
             yield f"{name}: {old!r} -> {new!r}"
 
@@ -112,6 +194,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="write the scores to this file")
     parser.add_argument("--root", type=Path, default=HERE / "data/graphs", help="raw files of graph data sets")
     parser.add_argument("--parts", nargs="+", default=[*OCEAN, "graphs"], choices=[*OCEAN, "graphs"])
+    parser.add_argument("--exact", action="store_true", help="compare the bits of all tables too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         after = measure(Path(folder), options.root.resolve(), options.parts)
@@ -122,9 +205,13 @@ def main() -> None:
         before = {
             name: value
             for name, value in json.loads(options.before.read_text()).items()
-            if name.split("/")[0] in options.parts and name.split("/")[-1] not in NOT_SCORES
+            if name.split("/")[0] in options.parts
+            and name.split("/")[-1] not in NOT_SCORES
+            and (options.exact or not isinstance(value, str))
         }
-        changed = list(differences(before, after))
+        changed = list(differences(before, after, options.exact))
+        if options.exact:
+            changed += [f"{name} is new" for name in after.keys() - before.keys()]
         print("\n".join(changed) or f"all {len(before)} scores are as before")
         sys.exit(1 if changed else 0)
 

@@ -284,17 +284,9 @@ def print_nothing(*_: object) -> None:
 
 
 def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
-    from sstcast.figures.event_scores import events
-    from sstcast.figures.places import areas
-    from sstcast.figures.points import points
-    from sstcast.figures.printing import print_scores, print_sheets
+    from sstcast.figures.printing import print_scores
 
     print_scores(result.value, label, against)
-    if "places" in result.value:
-        print_sheets(areas(result.value, label))
-    print_sheets(points(result.value, label))
-    if "events" in result.value:
-        print_sheets(events(result.value, label))
     _file(result)
 
 

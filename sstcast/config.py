@@ -141,10 +141,10 @@ class FieldSource(Strict):
     """Where the days of a field come from, and how they are read.
 
     `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, the
-    URL of a Zarr store (`sstcast.ocean.addresses`), or `object:TOKEN` for an xarray object
-    (`sstcast.ocean.objects`). Set `variable` or `units` if the source does not
-    state them, or states them wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a
-    name in `configs/regions.yaml` or a `Region`.
+    URL of a Zarr store (`ocean.addresses`), or `object:TOKEN` for an xarray object (`ocean.objects`). Set
+    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
+    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Grids that are not regular
+    are brought to `grid` degrees.
     """
 
     source: Place = "sample"
@@ -155,6 +155,12 @@ class FieldSource(Strict):
         Annotated[str, Tag("name")] | Annotated[Region, Tag("box")],
         Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
     ] = "tasman"
+    grid: Annotated[float, Field(gt=0, le=10)] | None = added()
+
+    @property
+    def box(self) -> Region:
+        """The region, looked up in `configs/regions.yaml` if given by name."""
+        return self.region if isinstance(self.region, Region) else load_region(self.region)
 
     @property
     def path(self) -> Path:
@@ -187,6 +193,7 @@ class PredictorConfig(FieldSource):
       `span`, which is counted from the month in the label, so that no label can be too late.
     - If the value that an initial date needs is missing, training reads the climatology. A forecast is refused,
       unless `missing` is `climatology`.
+    - A number that marks a missing value, or is far from all others, is an error, unless `implausible` is `keep`.
     """
 
     kind: Literal["index", "grid", "forecast", "static"]
@@ -196,6 +203,8 @@ class PredictorConfig(FieldSource):
     span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
     missing: Literal["error", "climatology"] = added("error")
     perfect: bool = added(False)
+    implausible: Literal["error", "keep"] = added("error")
+    grid: None = added()
 
     @property
     def path(self) -> Path:
@@ -222,7 +231,7 @@ class PredictorConfig(FieldSource):
 
 
 class DataConfig(FieldSource):
-    """The SST data and how to prepare them, in `directory`. `history` and `horizon` are in days.
+    """The SST data and how to prepare them, in `directory`, for forecasts from `history` to `horizon` days.
 
     `predictors` are read besides SST, in this order.
     """
@@ -233,11 +242,6 @@ class DataConfig(FieldSource):
     horizon: Days = 28
     splits: Splits
     predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = added({})
-
-    @property
-    def box(self) -> Region:
-        """The region, looked up in `configs/regions.yaml` if given by name."""
-        return self.region if isinstance(self.region, Region) else load_region(self.region)
 
     @property
     def place(self) -> str:
@@ -412,9 +416,10 @@ class RunConfig(Strict):
         """Return the keys that determine the result, without the run's folder, device and checkpoint settings.
 
         Data may be `moved`: their digests tell whether they are the same, so their paths are left out as well.
-        Whether a predictor may be missing is always left out.
+        Whether a predictor may be missing or implausible is always left out.
         """
-        paths: Any = {"predictors": {"__all__": {"missing", "source"} if moved else {"missing"}}}
+        allowed = {"missing", "implausible"}
+        paths: Any = {"predictors": {"__all__": {*allowed, "source"} if moved else allowed}}
         paths |= {"source": True, "directory": True} if moved else {}
         exclusions: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
         exclusions |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
@@ -487,9 +492,7 @@ def parse_box(region: str) -> Box:
             if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # also refuses nan
                 raise ValueError
         except ValueError:
-            raise SSTCastError(
-                f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
-            ) from None
+            raise SSTCastError(f"--region {region}: write W,E,S,N in degrees, such as 180,270,-15,15") from None
         box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region} (W,E,S,N)").bounds
     if 0 in box.shape:
         raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")

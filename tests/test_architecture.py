@@ -82,3 +82,15 @@ def test_files_stay_short() -> None:
     files = [path for path in PACKAGE.glob("**/*") if path.suffix in (".py", ".js", ".html")]
     lengths = {path: len(path.read_text().splitlines()) for path in files}
     assert max(lengths.values()) <= 500, max(lengths, key=lengths.__getitem__)
+
+
+def test_every_kind_of_score_has_a_file_and_a_sheet_of_its_own() -> None:
+    from sstcast.figures.sheets import SHEETS
+    from sstcast.scores.kinds import KINDS
+
+    names = [kind.__module__.rpartition(".")[2] for kind in KINDS]
+    assert [sheet.__name__.rpartition(".")[2] for sheet in SHEETS] == names
+    kinds = {path.stem for path in (PACKAGE / "scores/kinds").glob("*.py")} - {"__init__", "kind"}
+    assert kinds == set(names)
+    for path in (PACKAGE / "figures/sheets").glob("*.py"):
+        assert not any(name.startswith("matplotlib") for name in imports(path)), path

@@ -1,4 +1,4 @@
-"""What docs/own-model.md and docs/own-metric.md tell to write, tested in a copy of the repository."""
+"""What docs/own-model.md, own-metric.md and own-score.md tell to write, tested in a copy of the repository."""
 
 import os
 import re
@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository in which both pages have been followed."""
+    """A copy of the repository in which the pages have been followed."""
     folder = tmp_path_factory.mktemp("followed")
     for name in ("sstcast", "tests"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.tar.xz"))
@@ -29,6 +29,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert metric
     insert(folder / "sstcast/scores/metrics.py", r"^(?=METRICS\b)", f"{metric[0]}\n\n")
     insert(folder / "sstcast/scores/metrics.py", r"for metric in \((?=mse)", "Misses(), ")
+    kind, table, test = blocks("docs/own-score.md")
+    (folder / "sstcast/scores/kinds/patterns.py").write_text(kind)
+    (folder / "sstcast/figures/sheets/patterns.py").write_text(table)
+    (folder / "tests/scores/test_patterns.py").write_text(test)
+    kinds, sheets = (folder / f"sstcast/{name}/__init__.py" for name in ("scores/kinds", "figures/sheets"))
+    insert(kinds, r"^(?=KINDS)", "from sstcast.scores.kinds.patterns import Patterns\n\n")
+    insert(kinds, r"^KINDS.*Events(?=\))", ", Patterns")
+    insert(sheets, r"^from sstcast.figures.sheets import areas", ", patterns")
+    insert(sheets, r"^SHEETS.*events(?=\))", ", patterns")
     return folder
 
 
@@ -46,8 +55,12 @@ def insert(file: Path, after: str, text: str) -> None:
         ("tests/models/test_models.py", "tests/models/test_invariance.py", "-k", "diffusion or presets or each"),
         ("tests/papers/test_numbers.py",),
         ("tests/scores/test_metrics.py",),
+        (
+            *("tests/scores/test_patterns.py", "tests/scores/test_evaluate.py", "tests/test_architecture.py"),
+            *("-k", "patterns or every_kind or table_of_the_command"),
+        ),
     ],
-    ids=["models", "papers", "metrics"],
+    ids=["models", "papers", "metrics", "scores"],
 )
 def test_the_tests_of_a_contributor_pass(copy: Path, arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from logged import logged
 from refusals import refused
 from scored_runs import configure
 from small_hindcast import plan
@@ -168,10 +169,27 @@ def test_a_hindcast_and_combinations_read_a_field(place: Path, run: Run, monkeyp
     assert "wind" in sstcast.forecast(both, "2006-12-01").value.attrs["predictors"]
 
 
+def test_a_hindcast_tells_the_first_fold_that_a_late_record_serves(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    read(place).sel(time=slice("2004-06-01", None)).to_netcdf(place / "late.nc")
+    late = config(place, "late", source="late.nc")
+    with refused("data.predictors.wind", "begins on 2004-06-01", "2005-06-02 or later", "serves begins in 2006"):
+        hindcast(plan(late, first=2005, last=2006, fold=1, validation=1, out="late"))
+
+
 def test_a_forecast_needs_the_newest_day(place: Path) -> None:
     wind = read(place)
-    wind.sel(time=slice(None, "2007-03-10")).to_netcdf(place / "short.nc")
+    unknown = wind["time"].isin(
+        np.arange("2006-05-04", "2006-05-07", dtype="datetime64[D]").astype("datetime64[ns]")
+    )
+    wind.where(~unknown).sel(time=slice(None, "2007-03-10")).to_netcdf(place / "short.nc")
     run = sstcast.train(config(place, "short", source="short.nc"))
+    with logged() as lines:
+        metrics = sstcast.evaluate(run).value
+    assert metrics["predictors_lacking"] == {"wind": 12}  # one of the ten days that are read
+    assert any("wind: less is known than on nine in ten training days on 12 of 34" in line for line in lines)
     assert sstcast.update(run, "2007-03-12").code == 0
     with refused("data.predictors.wind", "short.nc", "2007-03-11..2007-03-12", "missing: climatology"):
         sstcast.forecast(run, "2007-03-14")
@@ -187,6 +205,18 @@ def test_a_forecast_needs_the_newest_day(place: Path) -> None:
     )
     late = sstcast.forecast(run, "2007-03-14").value
     assert "wind has no values for 2007-03-11..2007-03-12, its climatology is read" in late.attrs["predictors"]
+
+
+def test_a_forecast_from_a_wind_that_nobody_has_felt_is_refused(place: Path, run: Run) -> None:
+    """It lies within a hundred times the usual range, so the wind itself is not refused."""
+    day, wind = "2006-08-04", read(place)["u10"]
+    storm = wind.where(wind["time"] != np.datetime64("2006-08-02"), 200)
+    loaded = sstcast.load(run)
+    with refused("runs/wind: forecasts", "degC on 2006-08-05", "the predictor wind is 2"):
+        loaded.forecast(history(place, day), predictors={"wind": storm})
+    kept = loaded.forecast(history(place, day), predictors={"wind": wind.sel(time=slice("2006-08-01", day))})
+    assert kept["sst"].values.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()
+    assert kept.attrs["predictors_known"].startswith("wind: 100.0% of the sea on the newest day; wind: 100.0% of")
 
 
 def test_an_object_is_a_source(place: Path, run: Run) -> None:
@@ -238,7 +268,7 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
         for field in (
             ahead,
             ahead.where(ahead["init_time"] <= np.datetime64(day), 9),
-            ahead.where(ahead["init_time"] != newest, 9),
+            ahead.where(ahead["init_time"] != newest, 1),
         )
     )
     assert first.tobytes() == same.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()

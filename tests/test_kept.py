@@ -4,13 +4,18 @@
 `init`, with a history of 14 days and a horizon of 7; `fetch --source sample`; `train` of the recommended system
 (`sea`), of a network with a share on a base with a memory (`network`, then evaluated) and of a TF-Net (`plain`);
 `forecast runs/network`; `score` of that forecast; and a `hindcast` of two folds.
+
+`kept-0.2.0-points.tar.xz` has 4 x 4 of these cells, a place, observations at points, and what `evaluate` of a
+local ridge and a `hindcast` of two folds made of them with `--places`, `--observations` and `--events`.
 """
 
+import dataclasses
 import datetime as dt
 import json
 import tarfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,24 +24,42 @@ import xarray as xr
 
 import sstcast
 from sstcast.figures import catalogue
+from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.artefacts import digest
 from sstcast.training.checkpoint import load_checkpoint
 
 ARCHIVE = Path(__file__).with_name("kept-0.2.0.tar.xz")
+WITH_POINTS = Path(__file__).with_name("kept-0.2.0-points.tar.xz")
 DAY = "1986-06-30"
 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder with the kept files, which is also the working folder."""
-    with tarfile.open(ARCHIVE) as archive:
+    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
+    return extract(ARCHIVE, tmp_path, monkeypatch)
+
+
+def extract(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with tarfile.open(file) as archive:
         archive.extractall(tmp_path, filter="data")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
     prepared = Prepared.of(sstcast.load_config("sea.yaml").data).cube.parent  # named after the path of the source
-    next(prepared.parent.iterdir()).rename(prepared)
+    next(prepared.parent.glob("sea-*")).rename(prepared)
     return tmp_path
+
+
+@pytest.fixture
+def with_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The options that the kept scores at points were made with. Their recipes name the file where it lay then."""
+    folder = extract(WITH_POINTS, tmp_path, monkeypatch)
+    recipe = scores(folder / "runs/hindcast/metrics.json")["recipe"]["observations"]
+    points = PointObservations.read(folder / "points.csv")
+    kept = dataclasses.replace(points, path=Path("points.csv"), recipe=recipe)
+    assert kept.recipe["digest"] == points.recipe["digest"]
+    monkeypatch.setattr(PointObservations, "read", Mock(return_value=kept))
+    return {"places": "places.csv", "observations": "points.csv", "events": True}
 
 
 def scores(file: Path) -> dict[str, Any]:
@@ -124,3 +147,41 @@ def test_a_kept_raw_store_takes_more_days(kept: Path) -> None:
     with xr.open_zarr("raw.zarr", consolidated=False) as raw:
         days = raw["sst"].notnull().any(("lat", "lon")).sum()
     assert days == 25
+
+
+def test_kept_scores_of_places_points_and_events_are_not_made_again(with_points: dict[str, Any]) -> None:
+    before = scores(Path("runs/sea/metrics.json"))
+    assert {"places", "points", "areas", "events"} < before.keys()
+    for options in ({}, with_points):  # what was asked last is kept
+        kept = sstcast.evaluate("runs/sea", **options)
+        assert not kept.new
+        assert kept.value == before
+
+
+def test_kept_folds_are_joined_and_not_verified_again(with_points: dict[str, Any]) -> None:
+    def again() -> sstcast.Result[dict[str, Any]]:
+        options = {"fold": 1, "validation": 1, "every": 21, "out": "runs/hindcast", **with_points}
+        return sstcast.hindcast(["sea.yaml"], "1985:1986", **options)
+
+    before = scores(Path("runs/hindcast/metrics.json"))
+    assert not again().new
+    files = {file: file.read_bytes() for file in Path("runs/hindcast").rglob("*.nc") if file.name != "scores.nc"}
+    Path("runs/hindcast/metrics.json").unlink()
+    joined = again()
+    assert joined.new
+    compare(joined.value, before)
+    for part in ("points", "areas", "events", "terciles", "heatwaves"):
+        assert same(joined.value[part], before[part]), part
+    assert files == {file: file.read_bytes() for file in files}
+
+
+REDEFINED = ("interval", "ratio_interval", "left_out")  # since then, and told in other words
+
+
+def same(after: Any, before: Any) -> bool:
+    """Whether nested scores agree, whatever the processor, but for what has been `REDEFINED`."""
+    if isinstance(before, dict):
+        return all(key in REDEFINED or same(after[key], before[key]) for key in before)
+    if isinstance(before, list):
+        return len(after) == len(before) and all(map(same, after, before))
+    return after == (pytest.approx(before, abs=2e-5) if isinstance(before, float) else before)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from sstcast.api.arguments import Verified, asked_of, takes_verified
 from sstcast.api.data import (
     Result,
     Seeds,
@@ -13,8 +14,6 @@ from sstcast.api.data import (
     expand_path,
     field_source,
     listed,
-    read_observations,
-    read_places,
     seeds_of,
     trainable,
 )
@@ -26,24 +25,19 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.figures.tables import Sheet
+    from sstcast.figures.sheets.sheet import Sheet
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
 
 
+@takes_verified
 def evaluate(
     run: Run | Path | str,
     against: str | Run | Path = "multiscale",
     source: str | Path | xr.Dataset | xr.DataArray | None = None,
     region: str | None = None,
     index: str | Path | None = None,
-    places: Path | str | None = None,
-    observations: Path | str | None = None,
-    observation_error: float = 0.3,
-    observation_units: str | None = None,
-    platforms: str | None = None,
-    hours: str | None = None,
-    events: bool = False,
+    **asked: Unpack[Verified],
 ) -> Result[dict[str, Any]]:
     """Score a run and the baselines on the test days. Scores on other data go to RUN/elsewhere-NAME.
 
@@ -57,15 +51,6 @@ def evaluate(
         region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
-        places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
-            GeoJSON with points and polygons.
-        observations: also score against observations at points, in a CSV or NetCDF file with the columns
-            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
-        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
-        observation_units: units of the observations, for instance `K`, in place of those in the file.
-        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
-        hours: use only observations at these hours of local time, for instance `20..6`.
-        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -84,16 +69,16 @@ def evaluate(
     from sstcast.forecasting.transfer import continued, transferred_run
     from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import compare_runs, evaluate
+    from sstcast.scores.evaluate import compare_runs, evaluate, kept
 
+    also = asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
     if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
         raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given and (days := continued(run.trained, days)).given:
         run = transferred_run(run, days)
-    points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    metrics, new = evaluate(run, read_places(places), points, events)
+    metrics, new = evaluate(run, also.or_else(kept(run), run.folder))
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -102,6 +87,7 @@ def evaluate(
     return Result(metrics, run.metrics, new)
 
 
+@takes_verified
 @reporting()
 def hindcast(
     configs: Sequence[RunConfig | Path | str],
@@ -115,19 +101,13 @@ def hindcast(
     select: str | None = None,
     against: str | None = None,
     index: str | Path | None = None,
-    places: Path | str | None = None,
-    observations: Path | str | None = None,
-    observation_error: float = 0.3,
-    observation_units: str | None = None,
-    platforms: str | None = None,
-    hours: str | None = None,
-    events: bool = False,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
     scheduler: str | None = None,
     source: xr.Dataset | xr.DataArray | None = None,
     predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
+    **asked: Unpack[Verified],
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
@@ -146,15 +126,6 @@ def hindcast(
             one. The comparison is shown and returned, but not saved.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
-        places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
-            GeoJSON with points and polygons.
-        observations: also score against observations at points, in a CSV or NetCDF file with the columns
-            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
-        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
-        observation_units: units of the observations, for instance `K`, in place of those in the file.
-        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
-        hours: use only observations at these hours of local time, for instance `20..6`.
-        events: also score warnings of heatwaves: whether an event came within the horizon, and when.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         jobs: number of runs to train in parallel.
@@ -180,7 +151,7 @@ def hindcast(
     from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
     from sstcast.ocean.objects import check_by_name
 
-    protocol = Protocol.parse(years, fold, validation, every)
+    also, protocol = asked_of(**asked), Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [trainable(config, overrides, source) for config in listed(configs)]
     if predictors is not None:
@@ -189,15 +160,14 @@ def hindcast(
             own = {name: values for name, values in predictors.items() if name in system.data.predictors}
             systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
-    areas = read_places(places)
-    points = read_observations(observations, observation_error, platforms, hours, observation_units)
     numbers = seeds_of(seeds) or []
-    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, areas, points, events)
+    plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, also)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
 
 
+@takes_verified
 def score(
     file: Path | str,
     truth: str | Path | xr.Dataset | xr.DataArray | None = None,
@@ -209,11 +179,7 @@ def score(
     leads: int | None = None,
     remove_bias: bool = False,
     index: str | Path | None = None,
-    observations: Path | str | None = None,
-    observation_error: float = 0.3,
-    observation_units: str | None = None,
-    platforms: str | None = None,
-    hours: str | None = None,
+    **asked: Unpack[Verified],
 ) -> Result[dict[str, Any]]:
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
@@ -231,12 +197,6 @@ def score(
         remove_bias: also score all systems minus their mean errors in other years, by cell, lead and season.
         index: also score the initial dates in the lower, middle and upper third of an index separately. The index
             is a box, such as `nino34`, on the first day forecast, or a CSV of initial dates and values.
-        observations: also score against observations at points, in a CSV or NetCDF file with the columns
-            `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
-        observation_error: standard deviation of an observation from the mean of its cell and day in degC.
-        observation_units: units of the observations, for instance `K`, in place of those in the file.
-        platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
-        hours: use only observations at these hours of local time, for instance `20..6`.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -252,11 +212,19 @@ def score(
     from sstcast.runs import Run
     from sstcast.scores.score import score
 
+    also = asked_of(**asked)
     runs = [run for reference in listed(against) if isinstance(run := _reference(reference), Run)]
     days = field_source(truth, region=region)
-    points = read_observations(observations, observation_error, platforms, hours, observation_units)
     metrics, scored, new = score(
-        expand_user(file), days, runs, expand_path(out), variable, units, leads, remove_bias, points
+        expand_user(file),
+        days,
+        runs,
+        expand_path(out),
+        variable,
+        units,
+        leads,
+        remove_bias,
+        also,
     )
     return Result(_again(scored.folder, metrics, index), scored.metrics, new)
 

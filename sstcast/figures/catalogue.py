@@ -14,7 +14,10 @@ from sstcast.figures.events import days_by_week, draw_days_by_week
 from sstcast.figures.heatwave_case import heatwave_case, heatwave_history, heatwave_weeks
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
-from sstcast.figures.tables import BOXES, HEATWAVES, PARTS, comparisons, percent
+from sstcast.figures.sheets.errors import BOXES
+from sstcast.figures.sheets.heatwaves import HEATWAVES
+from sstcast.figures.sheets.sheet import PARTS, percent
+from sstcast.figures.tables import comparisons
 from sstcast.names import (
     BASE_RATE,
     BIAS_REMOVED,

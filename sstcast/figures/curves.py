@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sstcast.figures.tables import week_ends
+from sstcast.figures.sheets.sheet import week_ends
 from sstcast.names import BASE_RATE, MODEL, STATE, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: narrow enough for the text to be legible on a phone

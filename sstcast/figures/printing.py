@@ -2,34 +2,15 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.figures.tables import (
-    NOTE,
-    VARY,
-    Sheet,
-    added,
-    bases,
-    by_index,
-    ensembles,
-    errors,
-    gains,
-    heatwaves,
-    indices,
-    probabilities,
-    ratios,
-    summary,
-    terciles,
-    versus,
-)
-from sstcast.names import REGION
-
-Scores = dict[str, Any]
+from sstcast.figures.sheets import sections_of
+from sstcast.figures.sheets.sheet import Scores, Sheet
+from sstcast.figures.tables import NOTE, VARY, added, bases, gains, ratios, summary, versus
 
 
 def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
@@ -39,16 +20,12 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
     """
     system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
     name = system if hindcast else label
+    sections = sections_of(metrics, label)
     sheets = [
-        *errors(metrics, label),
+        *sections.pop("scores"),
         *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
         *(ratios(metrics, label) if hindcast else []),
-        *by_index(metrics, label),
-        *probabilities(metrics, label),
-        *heatwaves(metrics, label),
-        *terciles(metrics, label),
-        *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
-        *ensembles(metrics, label),
+        *(sheet for of_section in sections.values() for sheet in of_section if sheet.is_printed),
     ]
     print_sheets(
         sheets,

@@ -17,9 +17,10 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import on_cells
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, open_forecasts
+from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
@@ -50,7 +51,7 @@ class Results:
         is_run = Run(folder).config_file.exists() or not ScoreFiles(folder).metrics.exists()
         self.run = Run.open(folder) if is_run else None
         if self.run is not None:
-            evaluate(self.run)
+            evaluate(self.run, kept(self.run))
         self.scored, self.region = ScoreFiles(self.run.folder if self.run else folder), region
         self.metrics: Scores = self.scored.read()
         if self.run is None and self.metrics["kind"] == "run":
@@ -177,6 +178,10 @@ class Results:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
         if not path.exists() or fingerprint(path) != recipe["file"] or not self.scored.are_of(path):
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
-        forecasts = read_forecasts(path, *recipe["read_as"])
-        sst = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
+        variable, units = recipe["read_as"]
+        forecasts, cells = read_forecasts(path, variable, units), Prepared.of(self.data).open()[1]
+        if forecasts.regridded:
+            regridder = Regridder.to(cells, self.data.box)
+            forecasts = read_forecasts(path, variable, units, regridder=regridder)
+        sst = on_cells(forecasts.sst, cells, self.data.box, path)[0]
         return sst.sel(lead=slice(self.data.horizon))

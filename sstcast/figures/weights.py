@@ -1,6 +1,6 @@
 """The table of the weights of a combination."""
 
-from sstcast.figures.tables import Sheet, number
+from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.runs import Run
 
 

@@ -8,10 +8,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
@@ -19,10 +20,17 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.history import RegionStatistics, checked, describe_history, last_days
+from sstcast.forecasting.history import (
+    RegionStatistics,
+    checked,
+    days_read,
+    describe_history,
+    last_days,
+    most_days_read,
+)
 from sstcast.forecasting.place_events import with_place_events
 from sstcast.forecasting.places import HEADER, SHARES, with_places, write_table
-from sstcast.forecasting.predictor import Predictor, days_read, predictor_of
+from sstcast.forecasting.plausible import check_forecast
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
@@ -46,7 +54,6 @@ from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.ocean.terciles import terciles_of
-from sstcast.ocean.windows import with_earlier
 from sstcast.progress import waiting
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
@@ -55,6 +62,9 @@ from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import Predictor
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
@@ -95,17 +105,18 @@ def forecast(
     with locked(out or run.folder / "forecast"), error_keys:
         data = transferred_data(run, days, to_forecast=True, date=day) if options else run.config.data
         today = dt.date.today()
-        history = last_days(data, day, today, days_read(run, data), PAST)
+        history = last_days(data, day, today, most=max(most_days_read(run), PAST))
+        last = history.indexes["time"][-1].date()
         if not options:
-            last = history.indexes["time"][-1].date()
             data = own_data(run, last)
-            if (count := days_read(run, data)) > len(history):  # a refit to a longer record has a memory
-                history = last_days(data, last, today, count, PAST)
         elif "source" in options or not Prepared.of(data).exist:
             prepare(data)
         else:
             check_source(data)
             update_predictors(data)
+        if (count := days_read(run, data)) > len(history):
+            history = last_days(data, last, today, count, PAST)
+        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         loaded = LoadedRun(run.folder, data)
         if out is None:
             source = options.get("source")
@@ -219,8 +230,10 @@ class LoadedRun:
         return RegionStatistics(self.data)
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> "Predictor":
         """The predictor of the run for the region."""
+        from sstcast.forecasting.predictor import predictor_of  # imported late: PyTorch takes a second
+
         with waiting(f"{self.run.folder}: fitting its linear parts"):
             return predictor_of(self.run, self.data)
 
@@ -245,13 +258,15 @@ class LoadedRun:
         stored = stored_predictors(self.data, self._folder)
         return {name: stored[name].given(values) for name, values in predictors.items()}
 
-    def _check_predictors(self, standard: xr.Dataset) -> str:
-        """Describe the predictors, and those missing. Raises SSTCastError if one may not be missing."""
-        absent = [
-            f"{name} {reason}, its climatology is read"
-            for name, reason in check_known(standard, self.data, self._folder).items()
-        ]
-        return "; ".join(filter(None, [describe_predictors(self.data), *absent]))
+    def _check_predictors(self, days: NDArray[np.datetime64], given: Mapping[str, xr.DataArray]) -> dict[str, str]:
+        """Describe the predictors, and what is known of them on the last of the `days` read, as attributes.
+
+        Raises SSTCastError if one may not be missing.
+        """
+        absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
+        missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
+        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
 
     def recipe(
         self,
@@ -321,6 +336,8 @@ class LoadedRun:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
                 with one member, the training days are too few for the samples, or an area is not in the region.
         """
+        from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
+
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
@@ -329,10 +346,12 @@ class LoadedRun:
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
-        read = {"predictors": description} if (description := self._check_predictors(all_standard)) else {}
+        read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
         anomalies = self.predictor.predict(with_earlier(standard, all_standard))
+        record = Prepared.of(self.data).open_anomalies()
+        check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")

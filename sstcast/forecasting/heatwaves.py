@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -42,6 +41,8 @@ def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
 
     With zero spread, the probability is 0 or 1. If either argument is NaN, so is the probability.
     """
+    import torch  # imported late, as it takes a second
+
     with np.errstate(divide="ignore", invalid="ignore"):
         sigmas = np.asarray(margin / spread, np.float32)
     sigmas[np.broadcast_to((spread == 0) & (margin == 0), sigmas.shape)] = -np.inf  # at the limit, not beyond it

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import DataConfig, Region
+from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
@@ -18,6 +19,7 @@ from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
 from sstcast.ocean.reading import open_region
+from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
@@ -201,3 +203,27 @@ def describe_history(history: xr.DataArray) -> str:
     )
     ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(preliminary_days)]
     return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"
+
+
+def most_days_read(run: Run) -> int:
+    """Return the largest number of days up to the initial date that a run may read, with its memory."""
+    history = run.config.data.history
+    models = [system.config.model for system in run.systems]
+    return history + max(days_before(model.name, model.options, history) for model in models)
+
+
+def days_read(run: Run, data: DataConfig | None = None) -> int:
+    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
+
+    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
+    """
+    run = run.trained
+    if run.config.model.name == COMBINATION:
+        return max(days_read(part, data) for part in run.open_parts())
+    history = run.config.data.history
+    before = days_before(run.config.model.name, run.config.model.options, history)
+    if before and (data is None or data in run.config.oceans):
+        from sstcast.forecasting.predictor import remembers  # imported late: PyTorch takes a second
+
+        return history + before * remembers(run)
+    return history + before

@@ -9,10 +9,12 @@ import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.fields import FIELD, axes
+from sstcast.forecasting.fitted import fitted
 from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
@@ -39,6 +41,7 @@ from sstcast.training.forecast_task import fit, samples
 
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
+SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
@@ -216,18 +219,18 @@ class TrainedRun(Models):
     def __init__(self, run: Run, data: DataConfig | None = None, refit: bool = True) -> None:
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
+        is_other = data not in oceans
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
             trained_with = _trained_with(run, member)
             state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
-            if config.name in LINEAR and data in oceans:
+            is_fitted = config.name in LINEAR and is_other
+            if is_fitted:
+                shape = whole(data.box, Prepared.of(data).open_cube()).tile
+            elif config.name in LINEAR:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
-            elif config.name in LINEAR:
-                fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
-                models.append(fitter.system(config.name, refit, kinds, **config.options))
-                continue
             model = build_forecaster(
                 config.name,
                 history=data.history,
@@ -237,13 +240,13 @@ class TrainedRun(Models):
                 predictors=kinds,  # in the order of the run: `data` may name them in another
                 **config.options,
             )
-            load_weights(model, state, member.best)
-            wraps = wraps and bool(state.get("wraps"))
-            if model.linear is not None and data not in oceans:
-                before = days_before(config.name, config.options, data.history)
-                ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-                _adapt(model, data, before, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
+            if not is_fitted:
+                load_weights(model, state, member.best)
+                wraps = wraps and bool(state.get("wraps"))
             models.append(model)
+        if is_other:
+            ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
+            _adapt(models, run, data, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
@@ -256,25 +259,48 @@ def _trained_with(run: Run, member: Run) -> RunConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
-def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
-    """Fit the linear base of a network to other data.
+def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: int, refit: bool) -> None:
+    """Fit linear systems, or the linear bases of networks, to other data. All members have the same.
 
-    If `blocks` is positive, also estimate the share of the network's change from that many blocks of years, or
-    from fewer if there are fewer years. A single year supports no change.
+    If `blocks` is positive, also estimate the share of each network's change from that many blocks of years, or
+    from fewer if there are fewer years. A fit to all days is saved (see `fitted`).
     """
-    base, anomalies = model.linear, Prepared.of(data).open_anomalies()
-    assert base is not None
-    train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
-    years = len(np.unique(train.init_times.astype("datetime64[Y]")))
+    is_network, config = not isinstance(models[0], LinearSystem), run.config.model
+    parts = [model.linear if is_network else model for model in models]
+    systems = [part for part in parts if isinstance(part, LinearSystem)]
+    if not systems:
+        return
+    before = days_before(config.name, config.options, data.history)
+
+    def fit_first() -> dict[str, Any]:
+        anomalies, cut = Prepared.of(data).open_anomalies(), cut_windows if is_network else whole_windows
+        train, validation = (cut(anomalies, data, split, before) for split in ("train", "validation"))
+        shares = [_share(network, train, blocks) for network in models if is_network and blocks]
+        fit(systems[0], train, validation, refit)
+        weights = systems[0].state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
+        return {name: weight.numpy() for name, weight in weights.items()}
+
+    arrays = fitted(run, data, before, fit_first) if refit else fit_first()
+    weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for network, share in zip(models, weights.pop(SHARES, ()), strict=False):
+        network.share = share
+    for system in systems:
+        system.load_state_dict(weights)
+
+
+def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
+    """Estimate the share of a network's change, which fits its base again. A single year supports no change."""
+    system, years = network.linear, len(np.unique(train.init_times.astype("datetime64[Y]")))
+    assert system is not None
+    if years == 1:
+        return torch.zeros(system.horizon)
 
     def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
         for other_years, block in blocks_of_years(train, min(blocks, years)):
-            fit(base, other_years, None)
-            yield model, block
+            fit(system, other_years, None)
+            yield network, block
 
-    if blocks:
-        model.share = supported_share(leave_one_block_out()) if years > 1 else torch.zeros(base.horizon)
-    fit(base, train, validation, refit)
+    return supported_share(leave_one_block_out())
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
@@ -332,22 +358,11 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
-def days_read(run: Run, data: DataConfig | None = None) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
-
-    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
-    """
-    run = run.trained
-    if run.config.model.name == COMBINATION:
-        return max(days_read(part, data) for part in run.open_parts())
-    history = run.config.data.history
-    before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (data is None or data in run.config.oceans):
-        member = run.members[0]
-        weights = load_best(member, _trained_with(run, member))["model"]
-        if not all(weights.get(key, True) for key in REMEMBERS):  # fitted to too short a record
-            return history
-    return history + before
+def remembers(run: Run) -> bool:
+    """Return whether the weights of a system with a memory have one: not after a fit to too short a record."""
+    member = run.members[0]
+    weights = load_best(member, _trained_with(run, member))["model"]
+    return all(weights.get(key, True) for key in REMEMBERS)
 
 
 def load_combination(run: Run) -> Weights:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -19,27 +19,21 @@ from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
-from sstcast.forecasting.predictor import (
-    Combination,
-    LinearSystemFitter,
-    Predictor,
-    TrainedRun,
-    load_combination,
-    predictor_of,
-)
+from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD, on_days
-from sstcast.ocean.digests import digest_of_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
-from sstcast.ocean.predictors import digests_of_predictors, predictors_in
+from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.predictor import LinearSystemFitter, Predictor
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -64,7 +58,7 @@ class Spread:
     values: xr.DataArray
     correlation: Array
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of the standard deviations."""
         return hashlib.sha256(self.values.values.tobytes()).hexdigest()
@@ -86,8 +80,10 @@ class SpreadCalibrator:
         self.cube, self.anomalies = Prepared.of(data).open()
 
     @cached_property
-    def training(self) -> LinearSystemFitter:
+    def training(self) -> "LinearSystemFitter":
         """The training days of linear systems."""
+        from sstcast.forecasting.predictor import LinearSystemFitter  # imported late: PyTorch takes a second
+
         return LinearSystemFitter(self.data, self.anomalies)
 
     @cached_property
@@ -123,7 +119,7 @@ class SpreadCalibrator:
         covariance = products[lags]
         return Spread(in_scratch(values), _correlation(covariance))
 
-    def spread(self, predictor: Predictor) -> Spread:
+    def spread(self, predictor: "Predictor") -> Spread:
         """Return the spread of a predictor that was not fitted to the validation days.
 
         Raises SSTCastError if there are too few validation days.
@@ -157,6 +153,8 @@ class SpreadCalibrator:
 
     @cached_property
     def _days(self) -> xr.Dataset:
+        from sstcast.ocean.windows import days_of_split
+
         names = ["anomaly", "ocean_mask", *predictors_in(self.anomalies)]
         days = days_of_split(self.anomalies, self.data, "validation")[names]
         return days.assign(anomaly=in_scratch(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
@@ -173,8 +171,10 @@ class SpreadCalibrator:
     def _statistics(self) -> xr.Dataset:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
-    def _errors(self, predictor: Predictor) -> Iterator[xr.DataArray]:
+    def _errors(self, predictor: "Predictor") -> Iterator[xr.DataArray]:
         """Yield the forecast errors on the validation days in blocks, `(init_time, lead, lat, lon)` in degC."""
+        from sstcast.ocean.windows import with_earlier
+
         days, history, horizon = self._days, self.data.history, self.data.horizon
         starts = -(-(days.sizes["time"] - history - horizon) // EVERY)
         cells = days.sizes["lat"] * days.sizes["lon"]
@@ -277,8 +277,7 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
     """
     run_data = run.config.data
     data = data or run_data
-    name_suffix = "" if data == run_data else f"-{Prepared.of(data).cube.parent.name}"
-    path = run.folder / f"spread{name_suffix}.nc"
+    path = run.folder / "spread.nc" if data == run_data else ocean_file(run, data, "spread")
 
     def make() -> xr.Dataset:
         validation = days or SpreadCalibrator(data)
@@ -296,12 +295,12 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, _recipe(run, data), make)
+    dataset = cached(path, {"layout": LAYOUT, **recipe_of_fit(run, data)}, make)
     with reading(path, "delete it"), dataset:
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
 
-def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
+def held_out(run: Run, days: SpreadCalibrator) -> "Predictor":
     """Return a predictor like `run` that was not fitted to the validation days.
 
     A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
@@ -309,6 +308,8 @@ def held_out(run: Run, days: SpreadCalibrator) -> Predictor:
     `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
     training days. The same holds for the parts of a combination, which keep their weights.
     """
+    from sstcast.forecasting.predictor import Combination, TrainedRun, load_combination, predictor_of
+
     run = run.trained
     config = run.config
     if config.model.name == COMBINATION:
@@ -330,27 +331,3 @@ def _overlap(region: Region, other_region: Region) -> bool:
         box.west - other_box.west
     ) % 360 < other_box.width
     return common_lon and not disjoint_lat
-
-
-def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
-    """Return the recipe of a spread, which does not depend on the test days."""
-    splits = data.splits
-    prepared = Prepared.of(data)
-    cube, statistics = prepared.open_cube(), prepared.open_statistics()
-    predictors = digests_of_predictors(data, prepared.cube.parent, splits.validation[1])
-    return {
-        "layout": LAYOUT,
-        **({"predictors": predictors} if predictors else {}),
-        "checkpoints": run.digest,
-        "days": digest_of_days(cube, min(splits.train[0], splits.base[0]), splits.validation[1]),
-        "statistics": str(statistics.attrs["digest"]),
-        "data": data.model_dump(
-            mode="json",
-            exclude={
-                "directory": True,
-                "source": True,
-                "splits": {"test"},
-                "predictors": {"__all__": {"source", "missing"}},
-            },
-        ),
-    }

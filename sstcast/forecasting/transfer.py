@@ -7,13 +7,13 @@ from typing import Any
 
 from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
+from sstcast.geo import Box, step
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.grid import crop
 from sstcast.ocean.objects import hold, is_object, is_there, open_object, release
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
-from sstcast.ocean.reading import open_region, open_sst
+from sstcast.ocean.reading import open_region, open_sst, source_grid
 from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
@@ -147,12 +147,14 @@ def _cut_as(region: Region, box: Box) -> Region:
 
 def _of_source(data: DataConfig, days: FieldSource, oceans: Sequence[DataConfig]) -> DataConfig:
     """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
-    options: dict[str, Any] = {"variable": None, "units": None}
+    options: dict[str, Any] = {"variable": None, "units": None, "grid": None}
     for ocean in oceans:  # a source that the run was trained on is read with the same options
         if ocean.path == days.path:
-            options = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
+            options = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps, "grid": ocean.grid}
     if not days.source or not (is_object(days.path) or is_there(days.path)):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
+    if days.grid is None and options["grid"] is None and source_grid(days) is not None:  # to cells like the run's
+        options["grid"] = round(step(Prepared.of(oceans[0]).open_cube()["lat"].values), 6)
     return data.model_copy(update=options | days.given | {"region": data.region})
 
 

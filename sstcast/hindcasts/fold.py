@@ -5,7 +5,6 @@ says what it did. The statistics of a fold are in `hindcast.nc` in the run's fol
 beside that file until all folds are joined.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,18 @@ from sstcast.forecasting.fields import described
 from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.log import silent
 from sstcast.names import REFERENCES
-from sstcast.ocean.places import Places
-from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import Asked
 from sstcast.scores.combine import combine, error_products
+from sstcast.scores.joining import CONCAT_OPTIONS, join_systems
+from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
-from sstcast.scores.statistics import CONCAT_OPTIONS, Statistics
-from sstcast.scores.systems import System, baselines, forecast_block, forecast_file
-from sstcast.scores.terciles import WHOLE_WEEK
+from sstcast.scores.systems import System, baselines, forecast_file
+from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write, write_zarr
@@ -79,24 +77,16 @@ def _squared_error(run: Run, every: int) -> float:
     return float(weeks @ days / days.sum())
 
 
-def score_run(
-    config: RunConfig,
-    every: int,
-    joined: bool,
-    thresholds: DataConfig,
-    places: Places | None = None,
-    observations: PointObservations | None = None,
-    events: bool = False,
-) -> str:
+def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
     The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
-    of `thresholds` defines the heatwave thresholds. With `events`, warnings of heatwaves are also verified.
+    of `thresholds` defines the heatwave thresholds.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
-        score_recipe = recipe | _base(thresholds) | _asked(places, observations, events)
+        score_recipe = recipe | _base(thresholds) | asked.recipe_of_fold
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run)
@@ -108,41 +98,22 @@ def score_run(
             RECIPE: as_text(recipe),
         }
         systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
-        with silent():  # the baselines tell of the observations
-            statistics = Statistics(truth, systems, False, places, observations, events)
-        with forecast_file(part_file(run), run, truth, **attributes) as add:
-            for observed in truth.observe(len(run.members), name):
-                statistics.add_observed(observed)
-                for _, forecast in forecast_block(systems, truth, observed.dates):
-                    statistics.add(name, forecast, observed)
-                    add(observed.dates, forecast)
-        _write(statistics.dataset(), truth, statistics_file(run), score_recipe)
+        with forecast_file(part_file(run), run, truth, **attributes) as write:
+            tables = verify(Scene(truth, systems, asked, references=False), name, write)
+        _write(tables, truth, statistics_file(run), score_recipe)
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
-def score_baselines(
-    data: DataConfig,
-    every: int,
-    path: Path,
-    thresholds: DataConfig,
-    places: Places | None = None,
-    observations: PointObservations | None = None,
-    events: bool = False,
-) -> str:
+def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | _asked(places, observations, events)
+        recipe |= _base(thresholds) | asked.recipe_of_fold
         if is_up_to_date(path, recipe):
             return f"{path}: already written"
         truth = Analysis.open(data, every=every, base=thresholds)
-        systems = baselines(SpreadCalibrator(data))
-        statistics = Statistics(truth, systems, places=places, observations=observations, events=events)
-        for observed in truth.observe(label="baselines"):
-            statistics.add_observed(observed)
-            for name, forecast in forecast_block(systems, truth, observed.dates):
-                statistics.add(name, forecast, observed)
-        _write(statistics.dataset(), truth, path, recipe)
+        tables = verify(Scene(truth, baselines(SpreadCalibrator(data)), asked), "baselines")
+        _write(tables, truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
@@ -220,25 +191,7 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: has other days or values than {first_path}, because the source has changed; {REMEDY}"
             )
-    # Anomalies are from the climatology of each system's own training days, which may be the same for all.
-    box_means = [table["observed_index"] for table in tables]
-    if not all(means.equals(box_means[0]) for means in box_means):
-        tables = [
-            table.assign(observed_index=means.expand_dims(system=table["system"]))
-            for table, means in zip(tables, box_means, strict=True)
-        ]
-    if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
-        tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
-    systems, warnings = (
-        xr.concat(
-            [table.drop_dims(absent_dim) for table in tables],
-            dim,
-            data_vars="minimal",
-            **CONCAT_OPTIONS | {"join": "outer"},
-        )
-        for dim, absent_dim in (("system", "warning"), ("warning", "system"))
-    )
-    return systems.merge(warnings, join="exact", compat="override")
+    return join_systems(tables)
 
 
 def _open(path: Any) -> xr.Dataset:
@@ -247,12 +200,6 @@ def _open(path: Any) -> xr.Dataset:
 
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
-
-
-def _asked(places: Places | None, observations: PointObservations | None, events: bool) -> Recipe:
-    areas = ["region"] if places is None else ["region", json.loads(places.geojson)]
-    points = {} if observations is None else {"observations": observations.recipe}
-    return {"areas": areas, **points, **({"events": True} if events else {})}
 
 
 def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:

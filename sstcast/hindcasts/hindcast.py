@@ -1,6 +1,5 @@
 """The command `hindcast`: retrains systems for each fold, forecasts the fold, and scores all folds together."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
@@ -10,6 +9,7 @@ import pandas as pd
 
 from sstcast.config import DataConfig
 from sstcast.dask_schedulers import cluster
+from sstcast.errors import SSTCastError
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -25,11 +25,12 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.heatwaves import short_base_period
+from sstcast.ocean.predictor_grid import ShortRecord
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
 from sstcast.scores.evaluate import tell_weights
+from sstcast.scores.joining import join_folds
 from sstcast.scores.score_files import part_of, skill_of
-from sstcast.scores.statistics import join
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
@@ -78,9 +79,17 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
         needed += [ocean] if ocean not in needed else []
     with cluster(scheduler):
         for ocean in needed:
-            prepare(ocean)
-    if plan.places is not None:
-        tell_weights(plan.places, needed[0])
+            try:
+                prepare(ocean)
+            except ShortRecord as error:
+                served = [
+                    str(later.splits.test[0].year) for later in needed if later.splits.base[1] >= error.needed
+                ]
+                raise SSTCastError(
+                    f"{error}; the first fold that it serves begins in {[*served, 'no year'][0]}"
+                ) from None
+    if plan.asked.places is not None:
+        tell_weights(plan.asked.places, needed[0])
     tasks: list[Task] = []
     for run in plan.trained:
         for member in plan.dropped(run):
@@ -90,16 +99,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
             ensemble(run, plan.seeds)
         tasks += [partial(train_run, member) for member in members]
     tasks += [
-        partial(
-            score_baselines,
-            ocean,
-            every,
-            plan.baselines(ocean),
-            plan.thresholds(fold),
-            plan.places,
-            plan.observations,
-            plan.events,
-        )
+        partial(score_baselines, ocean, every, plan.baselines(ocean), plan.thresholds(fold), plan.asked)
         for data in plan.oceans.values()
         for fold, ocean in zip(folds, data, strict=True)
     ]
@@ -120,17 +120,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     run_tasks(tasks, jobs, scheduler)
     joined = {s.name: is_up_to_date(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [
-        partial(
-            score_run,
-            run,
-            every,
-            joined[s.name],
-            plan.thresholds(fold),
-            plan.places,
-            plan.observations,
-            plan.events,
-        )
-        for s, fold, run in runs
+        partial(score_run, run, every, joined[s.name], plan.thresholds(fold), plan.asked) for s, fold, run in runs
     ]
     run_tasks(tasks, jobs, scheduler)
     for system in plan.scored:
@@ -139,7 +129,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
 
 
 def _score(plan: Plan) -> Scores:
-    tables = join([open_statistics(plan, fold) for fold in plan.protocol.folds])
+    tables = join_folds([open_statistics(plan, fold) for fold in plan.protocol.folds])
     models = {system.name: system.model.name for system in plan.scored}
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
     names = [str(name) for name in tables["system"].values]
@@ -163,10 +153,8 @@ def _score(plan: Plan) -> Scores:
         "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **summary,
-        **({} if plan.places is None else {"places": json.loads(plan.places.geojson)}),
     }
-    if plan.observations is not None:
-        metrics["points"] |= plan.observations.described(metrics["points"].get("left_out", {}))
+    plan.asked.describe(metrics)
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"

@@ -15,11 +15,10 @@ from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
-from sstcast.ocean.places import Places
-from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import Lengths
 from sstcast.storage.artefacts import check_own
@@ -132,9 +131,7 @@ class Plan:
     fitted: str | None = None  # name of the combination with fitted weights
     equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
-    places: Places | None = None  # verified beside the region
-    observations: PointObservations | None = None  # at points, against which systems are also verified
-    events: bool = False  # whether warnings of heatwaves are verified
+    asked: Asked = NOTHING  # what is verified besides all cells
 
     @property
     def combinations(self) -> list[RunConfig]:
@@ -260,12 +257,7 @@ class Plan:
             }
             for system in self.scored
         }
-        recipe = recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
-        if self.observations is not None:
-            recipe |= {"observations": self.observations.recipe}
-        if self.places is not None:
-            recipe |= {"places": json.loads(self.places.geojson)}
-        return recipe | {"events": True} if self.events else recipe
+        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs} | self.asked.recipe
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""

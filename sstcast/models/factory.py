@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.log import warn_once
-from sstcast.models.registry import LINEAR, LINEAR_BASES, MODELS
+from sstcast.models.registry import LINEAR, LINEAR_BASES, MEMORY_DAYS, MODELS
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
@@ -101,8 +101,6 @@ def transfer_of(name: str, options: Mapping[str, Any]) -> "Transfer":
 
 def days_before(name: str, options: dict[str, Any], history: int) -> int:
     """Return how many days before its history a forecaster, or its base, may read."""
-    from sstcast.models.ridge_inputs import MEMORY_DAYS
-
     system = options if name in LINEAR else base_of(options)[1]
     return max(0, MEMORY_DAYS - history) if system.get("memory") else 0
 

@@ -18,7 +18,8 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import LinearSystem, Samples
-from sstcast.models.ridge_inputs import MEMORY_DAYS, Inputs, Sums, box_means, cross_validate, daily, lagged_sums
+from sstcast.models.registry import MEMORY_DAYS
+from sstcast.models.ridge_inputs import Inputs, Sums, box_means, cross_validate, daily, lagged_sums
 
 Made = TypeVar("Made")
 DECADE = np.timedelta64(3652, "D")

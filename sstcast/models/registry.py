@@ -5,6 +5,8 @@ PyTorch is imported only when a class is needed, so that listing the names stays
 
 from typing import Any, NamedTuple
 
+MEMORY_DAYS = 365  # days up to the initial date that a system with a memory reads
+
 
 class Entry(NamedTuple):
     """The path of a model's class (module.Class), the options that its name implies, and a short description."""

@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from sstcast.graphs.grid import GridGraph
+from sstcast.models.registry import MEMORY_DAYS
 
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
 DATES_AT_ONCE = 1024  # initial dates whose shares of all days in their memory are in one matrix
-PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, [from, to) days before the initial date
-MEMORY_DAYS = PERIODS[-1][1]
+PERIODS = ((42, 90), (90, 180), (180, MEMORY_DAYS))  # of the memory, [from, to) days before the initial date
 BOX_CELLS = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
 LAGS = (0, 3, 7, 14, 28)  # of the stencil, in days before the initial date
 OFFSETS = tuple((n * row, n * col) for n in (2, 4) for row, col in ((-1, 0), (1, 0), (0, 1), (0, -1)))

@@ -16,7 +16,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import requests
 import xarray as xr
 import zarr
 from zarr.abc.store import RangeByteRequest
@@ -32,12 +31,14 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.ocean.bounds import days_of
-from sstcast.ocean.fields import find_field
+from sstcast.ocean.fields import find_field, identified
 from sstcast.ocean.grid import crop
+from sstcast.ocean.positions import is_apart
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs, chunk_bytes
 
@@ -195,25 +196,37 @@ def open_address(path: Path) -> xr.Dataset:
     return _open(path)[0]
 
 
-def day_states(data: DataConfig) -> xr.DataArray:
-    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region.
+def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
+    """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region of SST.
 
-    A day whose hash is the same has the same values. Raises SSTCastError like `open_address`.
+    If `cells` are given, the data are another field that is brought to these. A day whose hash is the same has the
+    same values. Raises SSTCastError like `open_address`.
     """
     path = data.path
     dataset, group, store = _open(path)
-    field = find_field(dataset, path, variable=data.variable, units=data.units)
-    days, _ = days_of(field["time"], dataset, path)
-    cells = crop(field.isel(time=slice(1)), data.box, path)
-    name, axes, array = str(field.name), field.attrs["axes"], group[str(field.name)]
+    dataset, (name, axes) = identified(
+        dataset, path, variable=data.variable, is_sst=cells is None, regular=data.grid is None
+    )
+    array, time_axis = group[name], dataset[name][axes["time"]]
+    days, _ = days_of(time_axis, dataset, path)
     lengths = dict(zip(dataset[name].dims, array.shards or array.chunks, strict=True))
     dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
-    needed = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
-    for axis in ("lat", "lon"):
-        stored, of_region = (
-            (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axes[axis]], cells[axis])
-        )
-        needed[dims[axis]] = np.unique(np.flatnonzero(np.isin(stored, of_region)) // lengths[dims[axis]]).tolist()
+    needed: dict[Hashable, Any] = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
+    about = _about(array)
+    if is_apart(dataset, axes):  # any cell may be in the region
+        about += str(data.grid)
+    else:
+        field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=cells is None)
+        first = field.isel(time=slice(1))
+        used = crop(first, data.box, path) if isinstance(data, DataConfig) else read_by(first, cells)
+        for axis in ("lat", "lon"):
+            stored, of_region = (
+                (degrees.values.astype(float) % 360).round(4) % 360
+                for degrees in (dataset[axes[axis]], used[axis])
+            )
+            in_region = np.flatnonzero(np.isin(stored, of_region))
+            needed[dims[axis]] = np.unique(in_region // lengths[dims[axis]]).tolist()
+            about += str(used[axis].values.tolist())
     chunks = list(itertools.product(*needed.values()))
     keys = [f"{name}/{array.metadata.encode_chunk_key(chunk)}" for chunk in chunks]
     with ThreadPoolExecutor(TOGETHER) as pool:
@@ -222,7 +235,6 @@ def day_states(data: DataConfig) -> xr.DataArray:
     of_time: dict[int, list[str]] = {number: [] for number in needed[dims["time"]]}
     for chunk, key, state in zip(chunks, keys, states, strict=True):
         of_time[chunk[along]].append(f"{key} {state}")
-    about = _about(array) + "".join(str(cells[axis].values.tolist()) for axis in ("lat", "lon"))
     length = lengths[dims["time"]]
     return xr.DataArray(
         [_hash(about, str(day_index % length), *of_time[day_index // length]) for day_index in range(len(days))],
@@ -350,6 +362,8 @@ def _connected(path: Path, kind: Any, *location: str, **options: Any) -> _Store:
 
 def _region(bucket: str, endpoint: str | None) -> str:
     """Return the region of a bucket as its server tells it, else that in the environment."""
+    import requests  # imported late: it takes 0.1 s
+
     region = None
     with suppress(requests.RequestException):
         address = f"{(endpoint or 'https://s3.amazonaws.com').rstrip('/')}/{bucket}"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
+from sstcast.ocean.flags import flags_beside, is_flag
+from sstcast.ocean.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart, located, straightened
 from sstcast.ocean.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -57,17 +59,26 @@ AXIS_NAMES = {
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile(
-    rf"(nav_|geo)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
+    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
 )
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
-CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
-REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
-GRID_POINTS = REGRID.replace("remapbil", "remapdis")  # which also reads points
+REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
+
+
+class Regrid(Protocol):
+    """Brings a field whose positions share their dimensions to a regular grid (see `regridding.Regridder`)."""
+
+    true_positions: bool
+
+    def regular(
+        self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
+    ) -> xr.DataArray: ...
+
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
@@ -87,8 +98,9 @@ def find_field(
     dims: tuple[str, ...] = OBSERVED,
     variable: str | None = None,
     units: str | None = None,
-    layouts: dict[Any, Layout] | None = None,
+    layouts: dict[Any, Any] | None = None,
     is_sst: bool = True,
+    regrid: Regrid | None = None,
 ) -> xr.DataArray:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
@@ -102,6 +114,7 @@ def find_field(
         layouts: a cache of layouts; among many similar files, only the first is searched.
         is_sst: if false, find any field: `variable`, or the only one on these axes. It keeps its units, which may
             be "".
+        regrid: brings a field that is on no axes of latitude and longitude to a regular grid (see `regridding`).
 
     Returns:
         The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
@@ -113,23 +126,29 @@ def find_field(
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     layouts = {} if layouts is None else layouts
-    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
-    if not is_sst:  # a field may be the depth of the sea
-        coordinates = [
-            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
-        ]
-    dataset = dataset.set_coords(coordinates)
-    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
-    if header not in layouts:
-        cf_dataset = dataset.cf.guess_coord_axis()
-        name = choose(cf_dataset, path, dims, variable, is_sst)
-        layouts[header] = name, _axes(cf_dataset[name])
-    name, axes = layouts[header]
-    field, notes = dataset[name], []
+    true_positions = regrid is not None and regrid.true_positions
+    dataset, (name, axes) = identified(
+        dataset, path, dims, variable, layouts, is_sst, regrid is None, true_positions
+    )
+    field, method = dataset[name], ""
+    notes: list[str] = []
+    if regrid is not None and is_apart(dataset, axes) and dims == OBSERVED and not is_flag(field):
+        for flag_name, keeps in flags_beside(dataset, name, notes):
+            field = field.chunk({field.dims[0]: 1}).where(keeps(dataset[flag_name].chunk({field.dims[0]: 1})))
     if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
         level = int(np.argmin(abs(field[depth].values)))
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
+    if regrid is not None and is_apart(dataset, axes):
+        if is_sst and (given := units or str(field.attrs.get("units", "")).strip()):
+            factor, offset = celsius(given, path, name)
+            field = (field * np.float32(factor) + np.float32(offset)).assign_attrs(field.attrs, units="degC")
+            units = "degC"
+        field = regrid.regular(dataset, field, axes, path)
+        method = str(field.attrs.pop("method"))
+        notes.append(method)
+        axes = axes | {"lat": "lat", "lon": "lon"}
+        dataset = xr.Dataset({name: field})
     if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
         time = field[axes["time"]]
         bounds = {key: text for key, text in time.attrs.items() if key == "bounds"}
@@ -170,31 +189,70 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
-    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes)
+    if dims == OBSERVED and not is_flag(dataset[name]):
+        for flag_name, keeps in flags_beside(dataset, name, notes):
+            flags = find_field(dataset, path, OBSERVED, flag_name, "", layouts.setdefault(flag_name, {}), False)
+            field = field.where(keeps(flags))
+    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes, regridded=method)
+
+
+def identified(
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...] = OBSERVED,
+    variable: str | None = None,
+    layouts: dict[Any, Any] | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
+    true_positions: bool = False,
+) -> tuple[xr.Dataset, Layout]:
+    """Return a dataset with its positions as coordinates, and the layout of the field in it.
+
+    Unless it must be `regular`, the field may be on no axes of latitude and longitude. If it has `true_positions`
+    beside nominal axes, these are preferred where wanted. Raises SSTCastError like `find_field`.
+    """
+    layouts = {} if layouts is None else layouts
+    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    if not is_sst:  # a field may be the depth of the sea
+        coordinates = [
+            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
+        ]
+    dataset = straightened(located(dataset.set_coords(coordinates)))
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    if header not in layouts:
+        cf_dataset = dataset.cf.guess_coord_axis()
+        name = choose(cf_dataset, path, dims, variable, is_sst, regular)
+        layouts[header] = name, _axes(cf_dataset[name], true_positions)
+    return dataset, layouts[header]
 
 
 def choose(
-    dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None, is_sst: bool = True
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...],
+    variable: str | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
 ) -> str:
     """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
     The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
-    only one with the axes `dims`. If it need not be SST, names do not count. Raises SSTCastError if no variable or
-    several qualify.
+    only one with the axes `dims`. If it need not be SST, names do not count. Unless it must be `regular`,
+    positions may share their dimensions. Raises SSTCastError if no variable or several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
     if variable is not None:
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
-        if fault := _fault(fields[variable], dims):
+        if fault := _fault(fields[variable], dims, regular):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
         other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims) or (hint if other_quantity else "")
+        faults[name] = _fault(field, dims, regular) or (hint if other_quantity else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable) if is_sst else (usable,):
@@ -216,8 +274,11 @@ def reason_not_sst(attributes: Mapping[str, Any]) -> str:
     return next(filter(OTHER.search, names), "")
 
 
-def _axes(field: xr.DataArray) -> dict[str, str]:
-    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate."""
+def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
+    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate.
+
+    `true_positions`, which share their dimensions, go before nominal axes where wanted.
+    """
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
     axes: dict[str, str] = {}
     for axis, names in AXIS_NAMES.items():
@@ -233,7 +294,11 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
                 if name != axes.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
             ]
             if candidates:
-                axes[axis] = min(candidates, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
+                is_position = axis != "time" and true_positions
+                axes[axis] = min(
+                    candidates,
+                    key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),
+                )
                 break
     if "lead" in axes and "time" in axes:
         axes.setdefault("init_time", axes["time"])
@@ -256,7 +321,9 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
             nominal_centres, true_centres = xr.broadcast(
                 axis.drop_vars(axis.coords), coordinate.drop_vars(coordinate.coords)
             )
-            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(abs(true_centres) <= 720)
+            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(
+                abs(true_centres) <= LARGEST_DEGREES
+            )
             misplaced |= (distance > CENTRE_TOLERANCE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
     return misplaced
 
@@ -272,7 +339,7 @@ def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
     return edges if np.abs(halfway - edges).max() > CENTRE_TOLERANCE * step(centres) else None
 
 
-def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
+def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> str:
     """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
@@ -283,15 +350,16 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
             f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
         )
     for axis in ("lat", "lon"):
-        if axis in axes and field[axes[axis]].ndim == 2:
+        if regular and axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
     if (
-        {"lat", "lon"} <= set(axes)
+        regular
+        and {"lat", "lon"} <= set(axes)
         and field[axes["lat"]].ndim
         and field[axes["lat"]].dims == field[axes["lon"]].dims
     ):
         (dim,) = field[axes["lat"]].dims
-        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {GRID_POINTS}"
+        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {REGRID}"
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing_axes := [axis for axis in OBSERVED if axis not in axes]:
@@ -383,7 +451,7 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
         raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
     values = axis.values.astype(float)
-    limit = 90.01 if axis.name == "lat" else 720
+    limit = 90.01 if axis.name == "lat" else LARGEST_DEGREES
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
         raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
     if values.size < 2:

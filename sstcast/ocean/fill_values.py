@@ -23,11 +23,11 @@ def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
 
     Raises SSTCastError if no cell ever changes.
     """
-    if sst.sizes["time"] < FEWEST_DAYS or not _constant(sst[-FEWEST_DAYS:].values, share=0.5).any():
+    if sst.sizes["time"] < FEWEST_DAYS or not constant_cells(sst[-FEWEST_DAYS:].values, share=0.5).any():
         return sst  # the usual case; a fill value would be on most of these days, even if some lack values
     days = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
     sample = sst.isel(time=days).values  # may read the whole record
-    constant = _constant(sample)
+    constant = constant_cells(sample)
     if not constant.any():
         return sst
     if constant[np.isfinite(sample[0])].all():
@@ -52,7 +52,7 @@ def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
     return by_day(block, sst)
 
 
-def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
+def constant_cells(values: Field, share: float = 1) -> NDArray[np.bool_]:
     """Return a mask of cells in `[time, lat, lon]`, except ice, with one number on at least a `share` of days."""
     # The middle number is the most frequent one, if that fills more than half of the days.
     middle = np.sort(values, axis=0)[len(values) // 2]

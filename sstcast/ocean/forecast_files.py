@@ -25,6 +25,7 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.bounds import AVERAGES, longer_means, middles
 from sstcast.ocean.fields import FORECAST, REFORECAST, dates, find_field, options_for_keys
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.units import celsius
 
 DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
@@ -46,12 +47,14 @@ class Forecasts:
             forecast. `lead` counts days from 1 and may omit some.
         spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: a description of the variable and axes that were found.
+        regridded: whether the file is on no axes of latitude and longitude.
     """
 
     path: Path
     sst: xr.DataArray
     spread: xr.DataArray | None
     note: str
+    regridded: bool = False
 
     @property
     def daily(self) -> bool:
@@ -62,9 +65,15 @@ class Forecasts:
 
 @options_for_keys()
 def read_forecasts(
-    path: Path, variable: str | None = None, units: str | None = None, is_sst: bool = True
+    path: Path,
+    variable: str | None = None,
+    units: str | None = None,
+    is_sst: bool = True,
+    regridder: Regridder | None = None,
 ) -> Forecasts:
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
+
+    Those on no axes of latitude and longitude are regridded, by default to cells about as wide as their own.
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
     or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
@@ -73,9 +82,8 @@ def read_forecasts(
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    first, *other_parts = parts = read_parts(
-        path, partial(_forecasts, variable=variable, units=units, is_sst=is_sst)
-    )
+    read = partial(_forecasts, variable=variable, units=units, is_sst=is_sst, regrid=regridder or Regridder())
+    first, *other_parts = parts = read_parts(path, read)
     for part in other_parts:
         if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
             raise SSTCastError(
@@ -93,14 +101,14 @@ def read_forecasts(
     sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time").assign_attrs(first.sst.attrs)
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
-    return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note)
+    return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note, first.regridded)
 
 
 def _forecasts(
-    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, is_sst: bool
+    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, is_sst: bool, regrid: Regridder
 ) -> Forecasts:
     """Return the forecasts in one dataset."""
-    field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst)
+    field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst, regrid=regrid)
     init, lead, attributes = field["init_time"], field["lead"], dataset[field.name].attrs
     dataset = _with_bounds_as_times(dataset, lead, path)
     if found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"]):
@@ -139,9 +147,13 @@ def _forecasts(
         factor, _ = celsius(
             str(dataset[spread_name].attrs.get("units", field.attrs["units"])), path, spread_name, ""
         )
-        spread = ordered(find_field(dataset, path, FORECAST, spread_name, "degC")[0]) * np.float32(factor)
+        spread = ordered(find_field(dataset, path, FORECAST, spread_name, "degC", regrid=regrid)[0]) * np.float32(
+            factor
+        )
     units_kept = {} if is_sst else {"units": field.attrs["units"]}
-    return Forecasts(path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes))
+    return Forecasts(
+        path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes), bool(field.attrs["regridded"])
+    )
 
 
 def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -> xr.Dataset:

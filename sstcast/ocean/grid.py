@@ -57,10 +57,10 @@ def true_rows(field: xr.DataArray) -> slice:
     return slice(int(first[longest]), int(misplaced_rows[longest]))
 
 
-def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
+def check_places(cells: xr.DataArray, where: str, remedy: str = REGRID) -> xr.DataArray:
     """Return `cells(..., lat, lon)` without the mask of misplaced cells.
 
-    Raises SSTCastError, which begins with `where`, if any of the cells is misplaced.
+    Raises SSTCastError, which begins with `where` and ends in `remedy`, if any of the cells is misplaced.
     """
     if MISPLACED not in cells.coords:
         return cells
@@ -71,7 +71,7 @@ def check_places(cells: xr.DataArray, where: str) -> xr.DataArray:
         suggestion = f"choose a region within lat {south:g}..{north:g}, or " if north > south else ""
         raise SSTCastError(
             f"{where} lies on a curvilinear grid: its true latitudes and longitudes differ from its axes by more "
-            f"than a tenth of a cell; {suggestion}{REGRID}"
+            f"than a tenth of a cell; {suggestion}{remedy}"
         )
     return cells.drop_vars(MISPLACED)
 

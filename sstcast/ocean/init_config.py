@@ -15,7 +15,8 @@ from sstcast.ocean.fill_values import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.ocean.objects import is_object
 from sstcast.ocean.raw import is_raw_store
-from sstcast.ocean.reading import longest_gap, open_sst
+from sstcast.ocean.reading import longest_gap, open_sst, source_grid
+from sstcast.ocean.regridding import proposed
 from sstcast.ocean.splits import for_training
 from sstcast.storage.artefacts import atomic
 
@@ -29,7 +30,7 @@ TEMPLATE = """\
 # Written by `sstcast init`. You can change every key. docs/own-data.md explains source, region and gaps.
 name: {name}
 data:
-  source: {source}{variable}{units}{gaps}
+  source: {source}{variable}{units}{gaps}{grid}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
   region: {{{region}, tile: [{tile[0]}, {tile[1]}]{skip}}}
@@ -60,6 +61,14 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     out = out or Path(f"{folder_name(path.resolve().stem, UNNAMED)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
+    grid_lines = []
+    if days.grid is None and (cells := source_grid(days)) is not None:
+        spacing, whole = proposed(cells)
+        days = days.model_copy(update={"grid": spacing, "region": whole})
+        grid_lines = [
+            f"  source: {cells.index.size} cells of {cells.spacing:.3g} degrees, on no axes of latitude and "
+            f"longitude; data.grid brings them to {spacing:g} degrees"
+        ]
     with options_for_keys():
         sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
     if not is_raw_store(path):
@@ -88,7 +97,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     longest = longest_gap(time)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     source_box, region = (box.yaml for box in (Box.of(sst), box_of(sst["lat"], rows, lon, cols)))
-    cells = f"{lat.size} x {lon.size}"
+    cells_text = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),
         source=json.dumps(days.source, ensure_ascii=False),
@@ -96,7 +105,10 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=source_box,
-        cells=cells,
+        cells=cells_text,
+        grid=f"\n  grid: {days.grid:g} # degrees, of the cells to which the source's are brought"
+        if days.grid
+        else "",
         region=region[1:-1],
         tile=tile,
         skip=f", skip: {skip}" if skip else "",
@@ -129,7 +141,8 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
             f"  gaps: up to {counted(gap, 'day')} in a row, filled linearly in time, also in single cells"
         )
     lines += [
-        f"  grid: {cells} cells, {source_box}, {ocean.mean():.0%} ocean",
+        *grid_lines,
+        f"  grid: {cells_text} cells, {source_box}, {ocean.mean():.0%} ocean",
         f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {region_ocean.mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{counted(horizon, 'day')} ahead",

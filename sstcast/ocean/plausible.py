@@ -16,6 +16,7 @@ from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.grid import ocean_cells
 
 COLDEST, WARMEST = PLAUSIBLE
+DAYS_AT_ONCE = 32  # in the search for a day without missing values
 JUDGED = 4096  # cells compared between two days; all cells would take too long
 
 
@@ -42,10 +43,12 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
             if (empty_ocean := missing & ~land).any():
                 count = empty_ocean.any((1, 2)).sum()
                 location = describe_first(sst, empty_ocean, day)
+                since, first = first_whole_day(sst, ocean), np.datetime_as_string(sst["time"].values[0], unit="D")
+                but = f", but not before {since}, where values begin: save only the days from then on"
                 raise SSTCastError(
-                    f"{path}: ocean cells lack values on {count} or more days, the first {location}, longer "
-                    f"than data.gaps: {gaps}; raise it to fill them linearly in time, or use a gap-free "
-                    "(level 4) analysis"
+                    f"{path}: ocean cells lack values on {count} or more days, the first {location}, longer than "
+                    f"data.gaps: {gaps}; raise it to fill them linearly in time"
+                    f"{but if since not in ('', first) else ''}, or use a gap-free (level 4) analysis"
                 )
             location = describe_first(sst, ~missing & land, day, values)
             raise SSTCastError(
@@ -55,6 +58,16 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         return values
 
     return by_day(block, sst, before=1), ocean
+
+
+def first_whole_day(sst: xr.DataArray, ocean: xr.DataArray) -> str:
+    """Return the first day on which all ocean cells have values, or "" if there is none. May read all of `sst`."""
+    for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
+        part = sst[start : start + DAYS_AT_ONCE]
+        whole = (part.notnull() | ~ocean).all(("lat", "lon")).compute(scheduler="synchronous").values
+        if whole.any():
+            return str(np.datetime_as_string(part["time"].values[whole.argmax()], unit="D"))
+    return ""
 
 
 def check_changes(values: Field, day: NDArray[np.datetime64], path: Path) -> None:

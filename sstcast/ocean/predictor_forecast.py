@@ -7,6 +7,7 @@ each day had been forecast on the day before, and all days ahead are read from i
 """
 
 import datetime as dt
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +22,9 @@ from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.predictor_grid import DAY, GridPredictor
-from sstcast.ocean.predictor_store import Days, newest_known
+from sstcast.ocean.predictor_store import Days, Shares, newest_known
 from sstcast.ocean.reading import open_daily
+from sstcast.ocean.regrid import read_by
 from sstcast.storage.artefacts import path_of
 
 AHEAD = "ahead"  # dimension of what is known: the days after the initial date
@@ -34,29 +36,34 @@ class ForecastPredictor(GridPredictor):
 
     AXIS, CHUNK = "init_time", 8
 
+    def open(self) -> xr.Dataset:
+        store = super().open()
+        known = np.flatnonzero(store["cells"].values.any(1))  # a store may have axes for issues to come
+        return store.isel(init_time=slice(0, known[-1] + 1)) if known.size else store
+
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return super().recipe(cube) | {"perfect": self.config.perfect}
 
     @contextmanager
-    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[xr.DataArray]:
+    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
         days = self.config.model_copy(update={"source": source or self.config.source})
         with self.naming_keys():
             if self.config.perfect:
-                with open_daily(days) as field:
+                with open_daily(days, self.regridder(cells)) as field:
                     valid = field["time"].values
                     field = field.rename(time="init_time").assign_coords(init_time=valid - DAY)
-                    yield self.on_cells(field.expand_dims(lead=[1], axis=1), cells)
+                    yield self.on_cells(field.expand_dims(lead=[1], axis=1), cells), read_by(field, cells)
                 return
             try:
                 path = path_of(days.source) if source else days.path
-                field = read_forecasts(path, days.variable, days.units, is_sst=False).sst
+                field = read_forecasts(path, days.variable, days.units, False, self.regridder(cells)).sst
             except SSTCastError as error:
                 if "looks like observations" not in str(error):
                     raise
                 told = "as perfect forecasts, which nobody has, analyses need perfect: true"
                 raise SSTCastError(f"{error}; {told}") from error
             mean = field.mean("member", keep_attrs=True).transpose("init_time", "lead", "lat", "lon")
-            yield self.on_cells(mean, cells)
+            yield self.on_cells(mean, cells), read_by(field.transpose("init_time", ...), cells)
 
     def valid_days(self, values: xr.DataArray) -> Days:
         issues, leads = values["init_time"].values, values["lead"].values.astype("timedelta64[D]")
@@ -68,6 +75,13 @@ class ForecastPredictor(GridPredictor):
         first, last = super()._base
         before = dt.timedelta(self.config.perfect)  # an analysis has the day before as its initial time
         return first - before, last - before
+
+    def _digest(self, first: dt.date, last: dt.date) -> str:
+        """Hash the values and the leads, unless these are 1, 2, ..., as earlier versions left them out."""
+        text, leads = super()._digest(first, last), self.open()["lead"].values.tolist()
+        if leads == [*range(1, len(leads) + 1)]:
+            return text
+        return hashlib.sha256(f"{text}\n{leads}".encode()).hexdigest()
 
     def span(self, first: dt.date, last: dt.date) -> tuple[dt.date, dt.date]:
         if self.config.perfect:
@@ -135,8 +149,14 @@ class ForecastPredictor(GridPredictor):
         coordinates = {"time": days, AHEAD: ahead, "lat": values["lat"], "lon": values["lon"]}
         return xr.DataArray(data, coordinates, ("time", AHEAD, "lat", "lon"))
 
-    def missing(self, known: xr.DataArray) -> str:
-        if bool(known[-1].notnull().any()):
-            return ""
-        day = np.datetime_as_string(known["time"].values[-1], unit="D")
-        return f"has no {'day' if self.config.perfect else 'issue with days'} after {day}"
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        counts, ocean = self._cells(given)
+        issue, lead = self._places(counts, days)
+        used, position = np.unique(issue, return_inverse=True)
+        known = counts[used].values[position.reshape(issue.shape), lead]
+        return {"the sea on the days ahead": np.where(issue >= 0, known, 0).mean(1) / ocean}
+
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
+        (share,) = self.coverage(np.array([day]), 1, given).values()
+        what = "day" if self.config.perfect else "issue with days"
+        return "" if share[0] else f"has no {what} after {np.datetime_as_string(day, unit='D')}"

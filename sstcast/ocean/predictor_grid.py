@@ -1,6 +1,7 @@
 """Predictors of `kind: grid`, a daily field of past values on the cells of a run.
 
-    predictor-NAME-HASH.zarr                             value(time, lat, lon), NaN on land; digest, cells(time)
+    predictor-NAME-HASH.zarr                             value(time, lat, lon), NaN on land; digest, cells(time);
+                                                         extremes(time, extreme) of the source on these cells
     predictor-NAME-HASH.FROM-TO-DELAY.statistics.zarr    terms(term, lat, lon), deviation
 
 The second store is of the base period. It is made from the values that are known at its end.
@@ -10,6 +11,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +21,36 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.ocean.addresses import day_states, fingerprint
 from sstcast.ocean.anomalies import harmonics
 from sstcast.ocean.by_day import by_day
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.objects import hold, release
-from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, StoredPredictor, newest_known, scale_of
+from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of
+from sstcast.ocean.predictor_values import Extremes, Limits, check_values, extremes, limits
 from sstcast.ocean.reading import open_daily
-from sstcast.ocean.regrid import to_cells
+from sstcast.ocean.regrid import read_by, to_cells
+from sstcast.ocean.regridding import Regridder
 from sstcast.progress import dask_progress
-from sstcast.storage.artefacts import is_up_to_date
+from sstcast.storage.artefacts import Address, is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import open_intact, open_written
 
 MIN_DAYS = 365  # with values in a cell in the base period, for a climatology
 LEAST_SEASON = 1e-3  # smallest eigenvalue of the mean products of harmonics on these days: they cover the seasons
 DAY = np.timedelta64(1, "D")
+EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
+DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
+
+
+class ShortRecord(SSTCastError):
+    """A predictor has too few days in the base period, which would have to end on the date `needed` or later."""
+
+    def __init__(self, text: str, needed: dt.date = dt.date.max) -> None:
+        super().__init__(text)
+        self.needed = needed
 
 
 class GridPredictor(StoredPredictor):
@@ -58,7 +73,7 @@ class GridPredictor(StoredPredictor):
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
-        return rounded(open_written(self.statistics, REMEDY)).load()
+        return rounded(open_intact(self.statistics, REMEDY)).load()
 
     def prepare(self, cube: xr.Dataset) -> bool:
         is_new = super().prepare(cube)
@@ -67,20 +82,34 @@ class GridPredictor(StoredPredictor):
         if is_up_to_date(self.statistics, recipe):
             return is_new
         values = self.open()["value"].sel({self.AXIS: slice(str(first), str(last))})
-        statistics = fit_harmonics(values, self.valid_days(values))
-        if not bool(statistics["terms"].notnull().any()):
-            count = counted(int(np.prod(values.shape[:-2])), "day")
-            raise SSTCastError(
-                f"{self.key}: {self.config.source} has {count} in {first}..{last}, but a climatology needs "
-                f"{MIN_DAYS} in all seasons; give more"
-            )
+        statistics = fit_harmonics(values, self.valid_days(values)) if values.size else None
+        if statistics is None or not bool(statistics["terms"].notnull().any()):
+            raise self._too_short(int(np.prod(values.shape[:-2])))
         statistics.attrs["digest"] = digest_of(statistics)
         self.save(statistics, self.statistics, recipe, {})
         self._tell(cube)
         return True
 
+    def _too_short(self, count: int) -> "ShortRecord":
+        """Return the error for a base period with values on `count` days."""
+        cells, (first, last) = self.open()["cells"], self.data.splits.base
+        days = cells[self.AXIS].values[(cells > 0).values.reshape(cells.sizes[self.AXIS], -1).any(1)]
+        fault = f"{self.config.source} has {counted(count, 'day')} in {first}..{last}, but a climatology needs"
+        needed, remedy = dt.date.max, "give more"
+        if days.size and days[-1] - days[0] >= (MIN_DAYS - 1) * DAY:
+            begin = days[0].astype("datetime64[D]").item()
+            needed = begin + dt.timedelta(MIN_DAYS - 1 + self.config.delay)
+        if last < needed < dt.date.max:
+            remedy = f"it begins on {begin}: let splits.train or splits.base_period end on {needed} or later"
+        return ShortRecord(f"{self.key}: {fault} {MIN_DAYS} in all seasons; {remedy}", needed)
+
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return {"cells": digest_of(cube[["ocean_mask"]])}
+
+    def source_state(self, cells: xr.Dataset) -> str:
+        """Return a fingerprint of the source's files, or of the chunks at a URL that hold what is read."""
+        is_daily = isinstance(self.config.path, Address) and (self.config.kind == "grid" or self.config.perfect)
+        return fingerprint(day_states(self.config, cells)) if is_daily else super().source_state(cells)
 
     def valid_days(self, values: xr.DataArray) -> Days:
         """Return the day that each of the values describes, with all axes but latitude and longitude."""
@@ -114,30 +143,57 @@ class GridPredictor(StoredPredictor):
             )
 
     def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
-        with self._read(cube) as values:
+        with self._read(cube) as (values, source):
             cells = values.notnull().sum(("lat", "lon"), dtype="int32")
             dataset = xr.Dataset(
                 {"value": values, "digest": digests(values), "cells": cells, "ocean_mask": cube["ocean_mask"]},
                 attrs={"units": values.attrs["units"], "method": values.attrs["method"]},
-            )
+            ).assign({EXTREMES: _extremes(source)})
             with dask_progress():
-                self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK})
+                check = partial(self._check_written, source)
+                self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK}, check)
             trim(0)
             count = counted(values.sizes[self.AXIS], "day" if self.AXIS == "time" else "issue")
             LOG.info(f"{self.path}: {count} of {self.name} written; {values.attrs['method']}")
 
     @contextmanager
-    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[xr.DataArray]:
-        """Open the source, by default the configured one, on `cells`, as `value(time, lat, lon)`, NaN on land."""
+    def _read(self, cells: xr.Dataset, source: str = "") -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
+        """Open the source, by default the configured one, on `cells`, as `value(time, lat, lon)`, NaN on land.
+
+        Also yields the values from which these are made, on the source's own cells.
+        """
         days = self.config.model_copy(update={"source": source or self.config.source})
-        with self.naming_keys(), open_daily(days) as field:
-            yield self.on_cells(field, cells)
+        with self.naming_keys(), open_daily(days, self.regridder(cells)) as field:
+            yield self.on_cells(field, cells), read_by(field, cells)
+
+    def regridder(self, cells: xr.Dataset) -> Regridder | None:
+        """Return how a field on any other grid is brought to the cells of the run."""
+        return Regridder.to(cells, self.data.box, self.data.directory / "weights")
 
     def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
         """Bring a field to the cells of the run, NaN on land."""
         remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
         values = to_cells(field, cells, self.config.path, remedy)
         return values.where(cells["ocean_mask"]).rename("value")
+
+    def check(
+        self, source: xr.DataArray, found: Extremes, plausible: Limits, where: object, more: Any = ()
+    ) -> None:
+        """Check the values of a source (see `check_values`), unless all are kept."""
+        if self.config.implausible == "error":
+            check_values(source, found, plausible, f"{where}", self.key, more)
+
+    def _check_written(self, source: xr.DataArray, store: Path) -> None:
+        written = open_written(store, REMEDY)
+        self.check(source, written[EXTREMES].values, self._plausible(written), self.config.path)
+
+    def _plausible(self, store: xr.Dataset) -> Limits:
+        """Return the limits of plausible values, from a fixed draw of a million values of the base period."""
+        values, random = store["value"].sel({self.AXIS: slice(*map(str, self._base))}), np.random.default_rng(0)
+        blocks = list(parts(values)) if values.size else []
+        drawn = blocks[:: max(1, len(blocks) // DRAWN_BLOCKS)]
+        draws = [random.permutation(values[block].values.ravel())[: DRAWN // len(drawn)] for block in drawn]
+        return limits(np.concatenate([[], *draws]))
 
     @contextmanager
     def naming_keys(self) -> Iterator[None]:
@@ -181,19 +237,35 @@ class GridPredictor(StoredPredictor):
     def compare(self, whole: bool = False) -> tuple[str, bool]:
         store = self.open()
         span = slice(None) if whole else slice(*map(str, self.span(*self.data.splits.whole)))
-        with self._read(store) as values:
+        with self._read(store) as (values, _):
             now = digests(values.sel({self.AXIS: span})).compute()
             then = store["digest"].sel({self.AXIS: span})
             return str(values.attrs["units"]), now.reset_coords(drop=True).equals(then.reset_coords(drop=True))
 
-    def missing(self, known: xr.DataArray) -> str:
-        is_there = known.notnull().any(("lat", "lon")).values
-        if is_there[-1]:
+    def _cells(self, given: xr.DataArray | None) -> tuple[xr.DataArray, int]:
+        """Return the numbers of cells with values, without the axes latitude and longitude, and of ocean cells."""
+        store = self.open()
+        counts = store["cells"] if given is None else given.notnull().sum(("lat", "lon"))
+        return counts, int(store["ocean_mask"].sum())
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        counts, ocean = self._cells(given)
+        newest = pd.date_range(days[0] - (read + self.config.delay - 1) * DAY, days[-1] - self.config.delay * DAY)
+        counts = counts.sel(time=slice(newest[0], newest[-1])).reindex(time=newest, fill_value=0)
+        share = counts.values / ocean
+        whole = np.convolve(share, np.ones(read) / read, "valid")
+        return {"the sea on the newest day": share[read - 1 :], "the sea on the days that are read": whole}
+
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
+        counts, _ = self._cells(given)
+        newest = day - self.config.delay * DAY
+        until = counts.sel(time=slice(newest - MIN_DAYS * DAY, newest)).compute()
+        last = until["time"].values[until.values > 0][-1:]
+        if last.size and last[0] == newest:
             return ""
-        newest = np.flatnonzero(is_there)[-1] if is_there.any() else -1
-        absent = known["time"].values[newest + 1 :] - self.config.delay * DAY
-        first, last = (np.datetime_as_string(absent[at], unit="D") for at in (0, -1))
-        return f"has no values for {first}{'' if first == last else f'..{last}'}"
+        first = last[0] + DAY if last.size else newest
+        begin, end = (np.datetime_as_string(each, unit="D") for each in (first, newest))
+        return f"has no values for {begin}{'' if begin == end else f'..{end}'}"
 
     def given(self, values: Any) -> xr.DataArray:
         """Convert an xarray object with the axes time, latitude and longitude, or a path."""
@@ -204,11 +276,32 @@ class GridPredictor(StoredPredictor):
             )
         source = str(values) if isinstance(values, (str, Path)) else hold(values)
         try:
-            with self._read(self.open(), source) as field:
+            store = self.open()
+            with self._read(store, source) as (field, values):
                 self.check_units(field.attrs["units"])
-                return field.load()
+                found = extremes(values.load().values)
+                more = store[EXTREMES].values if EXTREMES in store else ()
+                self.check(values, found, self._plausible(store), f"predictors: {self.name}", more)
+                field = field.load().assign_coords(lat=store["lat"], lon=store["lon"])
+                others = store["value"].isel({self.AXIS: ~store[self.AXIS].isin(field[self.AXIS]).values})
+                return (
+                    xr.concat([others, field], self.AXIS, join="outer").sortby(self.AXIS) if others.size else field
+                )
         finally:
             release(source)
+
+
+def _extremes(source: xr.DataArray) -> xr.DataArray:
+    """Return the `extremes` of each value on the first axis of a field lazily, `(axis, extreme)`."""
+    return xr.apply_ufunc(
+        extremes,
+        source,
+        input_core_dims=[source.dims[1:]],
+        output_core_dims=[["extreme"]],
+        dask="parallelized",
+        output_dtypes=[float],
+        dask_gufunc_kwargs={"output_sizes": {"extreme": 4}, "allow_rechunk": True},
+    )
 
 
 def fit_harmonics(values: xr.DataArray, valid_days: Days) -> xr.Dataset:

@@ -5,6 +5,7 @@ predictor-NAME-HASH.zarr    value(lat, lon), NaN on land
 
 import datetime as dt
 import hashlib
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,26 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import xarray as xr
-from scipy.spatial import KDTree
 
 from sstcast.config import COAST_DISTANCE
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS
 from sstcast.log import LOG
 from sstcast.ocean.digests import digest_of
 from sstcast.ocean.fields import find_field
 from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_store import Days, scale_of
+from sstcast.ocean.predictor_store import Days, Shares, scale_of
+from sstcast.ocean.predictor_values import extremes, limits
 from sstcast.ocean.reading import read_parts
+from sstcast.ocean.regrid import is_finer, read_by
 from sstcast.storage.cf import rounded
 
+# Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.
+HEIGHT = re.compile(
+    r"((surface|bedrock|ground_level|sea_floor)_)?(altitude|height|depth)(_(above|below)_\w+)?"
+    r"|elev(ation)?|topo(graphy)?|bathy(metry)?|deptho",
+    re.I,
+)
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
@@ -55,14 +63,25 @@ class StaticPredictor(GridPredictor):
             except SSTCastError as error:
                 raise SSTCastError(f"{self.key}: {error}") from error
         with self.naming_keys():
-            read = partial(_static_field, variable=self.config.variable, units=self.config.units)
+            options = {"variable": self.config.variable, "units": self.config.units}
+            read = partial(_static_field, options=options | {"regrid": self.regridder(cells)})
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            return self.on_cells(first.isel(time=0, drop=True), cells).load()
+            source = read_by(first.drop_vars("time"), cells).load()
+            self.check(source, extremes(source.values), limits(source.values), self.config.path)
+            field, on_land = first.isel(time=0, drop=True), 0
+            if is_finer(field, cells) and (side := sea_side(first.attrs["is_height"], source.values)):
+                field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
+            values = self.on_cells(field, cells).load()
+            if on_land:
+                values.attrs["method"] += (
+                    f"; without {counted(on_land, 'cell')} of the source on the land side of 0"
+                )
+            return values
 
-    def source_state(self) -> str:
-        return "" if self.config.source == COAST_DISTANCE else super().source_state()
+    def source_state(self, cells: xr.Dataset) -> str:
+        return "" if self.config.source == COAST_DISTANCE else super().source_state(cells)
 
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
         """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
@@ -81,8 +100,11 @@ class StaticPredictor(GridPredictor):
         now = self._field(store)
         return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])
 
-    def missing(self, known: xr.DataArray) -> str:
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
         return ""
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        return {}
 
     def given(self, values: Any) -> xr.DataArray:
         raise SSTCastError(f"predictors: {self.name} does not change; leave it out")
@@ -93,6 +115,8 @@ def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
 
     It is the length of the great circle between the centres of the cells. Raises SSTCastError without land.
     """
+    from scipy.spatial import KDTree  # imported late: it takes 0.2 s
+
     lat, lon = np.meshgrid(np.deg2rad(ocean["lat"]), np.deg2rad(ocean["lon"]), indexing="ij")
     place, sea = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], -1), ocean.values
     if sea.all():
@@ -104,8 +128,26 @@ def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
     return ocean.copy(data=distance).assign_attrs(attributes)
 
 
-def _static_field(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> xr.DataArray:
-    """Return a field without time as `(time, lat, lon)`, with any day."""
+def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> xr.DataArray:
+    """Return a field without time as `(time, lat, lon)`, with any day, found with `options` of `find_field`."""
     if "time" not in dataset.dims:
         dataset = dataset.drop_vars("time", errors="ignore").expand_dims(time=[ANY_DAY])
-    return find_field(dataset, path, variable=variable, units=units, is_sst=False)
+    field = find_field(dataset, path, is_sst=False, **options)
+    attributes = dataset[field.name].attrs
+    names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
+    return field.assign_attrs(
+        is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
+    )
+
+
+def sea_side(names: str, values: np.ndarray) -> int:
+    """Return the sign of a height or depth below the sea, or 0 if `names` are not those of either.
+
+    A depth is positive and a height negative. Of a bathymetry, it is the sign of most `values`. The attribute
+    `positive` may say otherwise, and so may values that all have the other sign.
+    """
+    if not names:
+        return 0
+    usual = int(np.sign(np.nansum(np.sign(values)))) if "bathy" in names else 1 if "depth" in names else -1
+    side = {"up": -1, "down": 1}.get(names.split()[-1], usual)
+    return side if (values * side > 0).any() else -side

@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from sstcast.storage.artefacts import (
 )
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import write_zarr
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import open_intact
 
 LAYOUT = 1
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
@@ -37,6 +38,8 @@ READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how 
 ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 
 Days = NDArray[np.datetime64]
+Shares = dict[str, NDArray[np.float64]]
+Check = Callable[[Path], None]
 
 
 def scale_of(deviation: float, size: float) -> float:
@@ -91,8 +94,8 @@ class StoredPredictor(ABC):
         return str(self.open().attrs["units"])
 
     def open(self) -> xr.Dataset:
-        """Open the store. Raises SSTCastError if it is absent or damaged."""
-        return open_written(self.path, REMEDY)
+        """Open the store. Raises SSTCastError if it is absent, damaged or not what was written."""
+        return open_intact(self.path, REMEDY)
 
     def prepare(self, cube: xr.Dataset) -> bool:
         """Bring the stores up to date with the source, for the cells and days of a cube. Returns whether any was
@@ -101,7 +104,7 @@ class StoredPredictor(ABC):
         Raises SSTCastError if the source cannot be read or does not serve.
         """
         recipe = {key: getattr(self.config, key) for key in READING_KEYS}
-        recipe |= {"layout": LAYOUT, "files": self.source_state()} | self.recipe(cube)
+        recipe |= {"layout": LAYOUT, "files": self.source_state(cube)} | self.recipe(cube)
         clear_leftovers(self.path)
         absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()
         times = changes(self.config.path)
@@ -124,7 +127,7 @@ class StoredPredictor(ABC):
         note_source(self.path, times)
         return True
 
-    def source_state(self) -> str:
+    def source_state(self, cells: xr.Dataset) -> str:
         """Return a fingerprint of the source's files. Of a URL, it only tells whether the store has grown."""
         path = self.config.path
         return metadata_digest(path) if isinstance(path, Address) else state(path)
@@ -156,12 +159,22 @@ class StoredPredictor(ABC):
         """
 
     @abstractmethod
-    def missing(self, known: xr.DataArray) -> str:
-        """Return what the last day of `known` lacks, as the end of a sentence, or "" if nothing."""
+    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
+        """Return what is not known at all on a day, as the end of a sentence, or "" if something is."""
+
+    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
+        """Return which shares are known on each of consecutive `days`, by what they are shares of.
+
+        The days of which a forecast reads values are the last `read` up to its initial date.
+        """
+        return {}
 
     @abstractmethod
     def given(self, values: Any) -> xr.DataArray:
-        """Convert values that Python gives. Raises SSTCastError if they are of another type."""
+        """Convert values that Python gives, and add those of the store on other days.
+
+        Raises SSTCastError if they are of another type.
+        """
 
     def changed(self) -> str:
         """Return how the source differs from the store, as a sentence, or "" if it does not.
@@ -170,7 +183,8 @@ class StoredPredictor(ABC):
         """
         made, path = read_recipe(self.path) or {}, self.config.path
         try:
-            if not is_there(path) or (made.get("files") == self.source_state() and self._agrees()):
+            is_same = is_there(path) and made.get("files") == self.source_state(self.open())
+            if not is_there(path) or (is_same and self._agrees()):
                 return ""
             units, is_same = self.compare()
         except Unreachable as error:
@@ -181,8 +195,15 @@ class StoredPredictor(ABC):
         told = f"{path}: tells other values of the predictor {self.name} on the days of the splits"
         return "" if is_same else f"{told} than when its store was made"
 
-    def save(self, dataset: xr.Dataset, path: Path, recipe: dict[str, Any], chunks: dict[str, int]) -> None:
-        """Write a store of the predictor."""
+    def save(
+        self,
+        dataset: xr.Dataset,
+        path: Path,
+        recipe: dict[str, Any],
+        chunks: dict[str, int],
+        check: Check | None = None,
+    ) -> None:
+        """Write a store of the predictor, unless `check` raises an error for what was written."""
         dataset = describe(
             dataset,
             title=f"A predictor besides SST: {self.config.kind} from {Path(self.config.source).name}",
@@ -192,6 +213,8 @@ class StoredPredictor(ABC):
         )
         with noted(path, recipe) as temporary:
             write_zarr(dataset, temporary, chunks)
+            if check is not None:
+                check(temporary)
 
     def check_units(self, units: str) -> None:
         """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""

@@ -10,16 +10,19 @@ import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig, PredictorConfig
 from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
 from sstcast.names import PERFECT
 from sstcast.ocean.predictor_forecast import ForecastPredictor
 from sstcast.ocean.predictor_grid import GridPredictor
 from sstcast.ocean.predictor_index import IndexPredictor
 from sstcast.ocean.predictor_static import StaticPredictor
-from sstcast.ocean.predictor_store import StoredPredictor
+from sstcast.ocean.predictor_store import ROUNDING, Days, StoredPredictor
 
 VARIABLE_PREFIX = "predictor_"
 KINDS: dict[str, type[StoredPredictor]] = {
@@ -93,20 +96,66 @@ def _described(config: PredictorConfig) -> str:
     return f"{source}, known {counted(config.delay, 'day')} after {since}" if since else source
 
 
-def check_known(known: xr.Dataset, data: DataConfig, folder: Path) -> dict[str, str]:
-    """Check that each predictor is known on the last day of `known`. Returns those that are not, with a reason.
+def check_known(
+    day: np.datetime64, read: int, data: DataConfig, folder: Path, given: Mapping[str, xr.DataArray]
+) -> tuple[dict[str, str], str]:
+    """Check that on an initial date each predictor is known as well as on training days.
 
-    Raises SSTCastError for the first that may not be missing.
+    Args:
+        day: the initial date.
+        read: number of days up to it of which values are read.
+        data: a data configuration, whose predictors have their stores in `folder`.
+        given: values that are read beside those of the stores, by name.
+
+    Returns:
+        Those that are not, with a reason, and the shares that are known, as text. Logs shares below the median.
+
+    Raises:
+        SSTCastError: one that may not be missing is not known as well.
     """
-    day, absent = known["time"].dt.strftime("%Y-%m-%d").values[-1], {}
+    absent, told = {}, []
     for name, predictor in stored_predictors(data, folder).items():
-        config = predictor.config
-        if not (reason := predictor.missing(known[VARIABLE_PREFIX + name])):
-            continue
-        if config.missing == "error":
+        reason = predictor.missing(day, given.get(name))
+        usual = usual_coverage(predictor, read)
+        for what, (share,) in predictor.coverage(np.array([day]), read, given.get(name)).items():
+            least, median = usual[what]
+            told.append(f"{name}: {share:.1%} of {what}")
+            if share < median and not reason:
+                LOG.info(f"{folder}: {told[-1]} is known, less than on half of the training days ({median:.1%})")
+            if share < least and not reason:
+                reason = f"tells {share:.1%} of {what}, less than on nine in ten training days ({least:.1%})"
+        if reason and predictor.config.missing == "error":
+            text = np.datetime_as_string(day, unit="D")
             raise SSTCastError(
-                f"data.predictors.{name}: {config.source} {reason}, which a forecast from {day} needs; add it, or "
-                "set missing: climatology in config.yaml"
+                f"data.predictors.{name}: {predictor.config.source} {reason}, which a forecast from {text} needs; "
+                "add it, or set missing: climatology in config.yaml"
             )
-        absent[name] = reason
-    return absent
+        if reason:
+            absent[name] = reason
+    return absent, "; ".join(told)
+
+
+def usual_coverage(predictor: StoredPredictor, read: int) -> dict[str, tuple[float, float]]:
+    """Return the share that nine in ten training days know at least, and the median, by what it is a share of.
+
+    Days on which nothing is known, as before a product begins, do not count.
+    """
+    first, last = predictor.data.splits.train
+    days = pd.date_range(min(first + dt.timedelta(read - 1), last), last).as_unit("ns").values
+    usual = {}
+    for what, shares in predictor.coverage(days, read).items():
+        known = shares[shares > 0] if shares.any() else np.zeros(1)
+        usual[what] = float(np.quantile(known, 0.1, method="lower")) - ROUNDING, float(np.median(known)) - ROUNDING
+    return usual
+
+
+def count_lacking(days: Days, read: int, data: DataConfig, folder: Path) -> dict[str, int]:
+    """Return by name, and log, on how many consecutive `days` less is known than on nine in ten training days."""
+    counts = {}
+    for name, predictor in stored_predictors(data, folder).items():
+        usual = usual_coverage(predictor, read)
+        lacking = [shares < usual[what][0] for what, shares in predictor.coverage(days, read).items()]
+        if lacking and (count := int(np.any(lacking, axis=0).sum())):
+            counts[name] = count
+            LOG.info(f"{name}: less is known than on nine in ten training days on {count} of {len(days)} dates")
+    return counts

@@ -115,6 +115,8 @@ class _Preparation:
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
         }
+        if self.data.grid is not None:
+            self.recipe["grid"] = self.data.grid
         self.changes = changes(self.path)  # before the source is read
         self.states = day_states(self.data) if isinstance(self.path, Address) else None
         self.of_cube = self.recipe | {

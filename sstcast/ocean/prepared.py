@@ -25,14 +25,14 @@ from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.objects import changes, is_object, is_there, state
 from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, stored_predictors, with_predictors
 from sstcast.ocean.reading import open_region
-from sstcast.storage.artefacts import Address, check_intact, note_source, noted_source, read_recipe
+from sstcast.storage.artefacts import Address, note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
-from sstcast.storage.stores import open_written
+from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord, added
 
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
-STATES = "source_state"  # variable of a cube that was made from a URL
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
+STATES = "source_state"  # variable of a cube that was made from a URL
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ class Prepared:
 
     def open_cube(self) -> xr.Dataset:
         """Open only the cube, like `open`."""
-        return rounded(_open(self.cube))
+        return rounded(open_intact(self.cube, REMEDY))
 
     def open_anomalies(self) -> xr.Dataset:
         """Open only the anomalies, like `open`, with what is known of the predictors on each day."""
-        return with_predictors(rounded(_open(self.anomalies)), self.data, self.cube.parent)
+        return with_predictors(rounded(open_intact(self.anomalies, REMEDY)), self.data, self.cube.parent)
 
     def open_statistics(self) -> xr.Dataset:
         """Open only the statistics, like `open`.
 
         Under the `paper` protocol, they are on the cells and coordinates of the source.
         """
-        statistics = _open(self.statistics)
+        statistics = open_intact(self.statistics, REMEDY)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self) -> "Record":
@@ -103,11 +103,6 @@ class Prepared:
             statistics=str(statistics.attrs["digest"]),
             predictors=digests_of_predictors(self.data, self.cube.parent),
         )
-
-
-def _open(store: Path) -> xr.Dataset:
-    check_intact(store, REMEDY)
-    return open_written(store, REMEDY)
 
 
 class Record(JsonRecord):

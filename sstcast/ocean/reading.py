@@ -1,7 +1,7 @@
 """Reads daily SST in degC from NetCDF files and Zarr stores, with any names and units."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +21,24 @@ from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.ocean.addresses import open_address
 from sstcast.ocean.bounds import averages, days_of
-from sstcast.ocean.fields import COMMON_NAMES, DATENUM, PLAUSIBLE, Layout, find_field, is_leapless
+from sstcast.ocean.fields import (
+    COMMON_NAMES,
+    DATENUM,
+    PLAUSIBLE,
+    Layout,
+    find_field,
+    identified,
+    is_leapless,
+)
 from sstcast.ocean.fill_values import mask_constant_cells
-from sstcast.ocean.grid import crop
+from sstcast.ocean.grid import coarsen, crop, ocean_cells
 from sstcast.ocean.objects import is_object, open_object
+from sstcast.ocean.positions import is_apart
 from sstcast.ocean.raw import is_raw_store, open_days
+from sstcast.ocean.regridding import Regridder, cells_across
+from sstcast.ocean.source_grid import cells_of
 from sstcast.ocean.units import celsius
+from sstcast.ocean.weights import SourceGrid
 from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
@@ -69,6 +81,9 @@ class FieldInFile:
     close: Callable[[], None] = lambda: None
 
 
+MergedDays = tuple[list[FieldInFile], xr.DataArray]
+
+
 def open_region(data: DataConfig) -> xr.DataArray:
     """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
 
@@ -80,12 +95,16 @@ def open_region(data: DataConfig) -> xr.DataArray:
     consecutive days.
     """
     opened, path = open_sst(data), data.path
-    sst = crop(opened, data.box, path)
+    finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
+    sst = crop(opened, finer, path)
     if isinstance(path, Address):
         _check_fill_value(path, sst)
     if not is_raw_store(path):
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
+    if finer != data.box:
+        blocks = finer.model_copy(update={"coarsen": finer.coarsen // data.box.coarsen})
+        sst = coarsen(sst, ocean_cells(sst), blocks).assign_attrs(sst.attrs)
     sst.set_close(opened.close)
     return sst
 
@@ -102,11 +121,13 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     appears twice.
     """
     path = days.path
-    parts, sst = _merged_days(days, is_sst=True)
+    parts, sst = _merged_days(days, True)
     sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
+    if method := parts[0].field.attrs["regridded"]:
+        title = f"{title}; regridded: {method}"
     kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
     sst = sst.drop_attrs().assign_attrs(title=title, **kept)
     sst.set_close(_closing(parts))
@@ -117,27 +138,30 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     return sst
 
 
-def open_daily(days: FieldSource) -> xr.DataArray:
+def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.DataArray:
     """Open any daily field lazily, as `open_sst` opens SST, in its own units, which the attribute `units` holds.
 
-    Raises SSTCastError like `open_sst`, and if files state different units.
+    `regridder` is for one on any other grid. Raises SSTCastError like `open_sst`, and if units differ.
     """
-    parts, field = _merged_days(days, is_sst=False)
+    parts, field = _merged_days(days, False, regridder)
     units = [str(part.field.attrs["units"]) for part in parts]
     if differing := [part for part, unit in zip(parts, units, strict=True) if unit != units[0]]:
         raise SSTCastError(
             f"{differing[0].path}: is in {differing[0].field.attrs['units']!r}, but {parts[0].path} in "
             f"{units[0]!r}; convert it, or set data.units if both are the same"
         )
+    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
+        warn_once(f"{days.path}: {note}")
     field = field.drop_attrs().assign_attrs(units=units[0])
     field.set_close(_closing(parts))
     return field
 
 
-def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr.DataArray]:
+def _merged_days(days: FieldSource, is_sst: bool, regridder: Regridder | None = None) -> MergedDays:
     """Return the parts of a source of daily values, and their merged field."""
     path = days.path
-    read = partial(_observations, variable=days.variable, units=days.units, layouts={}, is_sst=is_sst)
+    options = {"variable": days.variable, "units": days.units, "regrid": regridder or Regridder.of(days)}
+    read = partial(_observations, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     if is_sst:
         _check_names(parts)
@@ -145,6 +169,23 @@ def _merged_days(days: FieldSource, is_sst: bool) -> tuple[list[FieldInFile], xr
     if not is_raw_store(path):
         _check_daily(field.indexes["time"], path)
     return parts, field
+
+
+def source_grid(days: FieldSource) -> SourceGrid | None:
+    """Return the cells of the first file of a source, or None if they lie on axes of latitude and longitude.
+
+    Raises SSTCastError like `open_sst`.
+    """
+    found: list[SourceGrid | None] = []
+
+    def look(path: Path, dataset: xr.Dataset) -> None:
+        if not found:
+            dataset, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
+            found.append(cells_of(dataset, dataset[name], axes, path) if is_apart(dataset, axes) else None)
+        dataset.close()
+
+    read_parts(days.path, look)
+    return found[0]
 
 
 def _closing(parts: Sequence[FieldInFile]) -> Callable[[], None]:
@@ -234,15 +275,17 @@ def _remedy(path: Path) -> str:
 def _observations(
     path: Path,
     dataset: xr.Dataset,
-    variable: str | None,
-    units: str | None,
+    options: Mapping[str, Any],
     layouts: dict[Any, Layout],
     is_sst: bool,
 ) -> FieldInFile:
-    """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
-    if variable is None and not is_sst and is_raw_store(path):
-        variable = "sst"  # even if ice is kept beside it later
-    field = find_field(dataset, path, variable=variable, units=units, layouts=layouts, is_sst=is_sst)
+    """Return the SST, or another field, in a dataset as `sst(time, lat, lon)`, with every day at 00:00.
+
+    `options` are those of `find_field` that come from the configuration.
+    """
+    if options["variable"] is None and not is_sst and is_raw_store(path):
+        options = {**options, "variable": "sst"}  # even if ice is kept beside it later
+    field = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
     time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored_field)

@@ -14,6 +14,7 @@ from sstcast.ocean.fields import MISPLACED
 from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells
 
 Grid = xr.DataArray | xr.Dataset
+TRUE_POSITIONS = "leave out its nominal axes, so that its true positions are read"
 LEAST_AREA = 0.5  # share of a cell's area that must have values for a mean
 FINER = 0.99  # of a cell's width; wider cells are interpolated
 WHOLE_AREA = 0.99  # share of a cell's area from which it counts as covered
@@ -32,7 +33,7 @@ def on_cells(
     """
     n = round(step(grid["lat"].values) / _height(sst, grid))
     if n > 1 and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
-        finer = check_places(finer, f"{path}: its grid")
+        finer = check_places(finer, f"{path}: its grid", TRUE_POSITIONS)
         for date in range(finer.sizes["init_time"]):  # the first forecasts may be missing
             values = finer.isel(init_time=date, drop=True)
             ocean = values.notnull().any(values.dims[:-2]).compute()
@@ -58,7 +59,7 @@ def to_cells(
     """
     in_box = Box.of(cells).contains(field["lat"], field["lon"])
     nearby = field.isel(lat=in_box.any("lon").values, lon=in_box.any("lat").values)
-    check_places(nearby, f"{path}: its grid")
+    check_places(nearby, f"{path}: its grid", TRUE_POSITIONS)
     field = field.drop_vars(MISPLACED, errors="ignore")
     if (exact := at_cells(field, cells)) is not None:
         return exact.assign_attrs(field.attrs, method="cells as in the file")
@@ -70,6 +71,27 @@ def to_cells(
         return mean.assign_attrs(field.attrs, method=f"means of {size}, weighted by area")
     interpolated = _interpolated(field, cells, path, remedy)
     return interpolated.assign_attrs(field.attrs, method=f"interpolated linearly from {size}")
+
+
+def is_finer(field: xr.DataArray, cells: xr.Dataset) -> bool:
+    """Return whether the cells of a field are smaller than those of a run, in both directions."""
+    return all(step(field[axis].values) < FINER * step(cells[axis].values) for axis in ("lat", "lon"))
+
+
+def read_by(field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
+    """Return the values of `field(..., lat, lon)` from which `to_cells` makes those of the ocean cells, lazily.
+
+    Others are NaN. A cell is read if it overlaps with an ocean cell, or is its neighbour in an interpolation.
+    """
+    near = {}
+    for axis in ("lat", "lon"):
+        own, wanted = step(field[axis].values), step(cells[axis].values)
+        apart = abs(field[axis].values[:, None] - cells[axis].values) % 360
+        near[axis] = np.minimum(apart, 360 - apart) < FINER * max(own, (own + wanted) / 2)
+    is_read = near["lat"] @ cells["ocean_mask"].values @ near["lon"].T
+    rows, columns = is_read.any(1), is_read.any(0)
+    mask = xr.DataArray(is_read[np.ix_(rows, columns)], dims=("lat", "lon"))
+    return field.isel(lat=rows, lon=columns).where(mask)
 
 
 def _height(field: Grid, cells: Grid) -> float:

@@ -7,7 +7,9 @@ from pathlib import Path
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.figures.printing import print_sheets
-from sstcast.figures.tables import VARY, Sheet, errors, summary
+from sstcast.figures.sheets.errors import errors
+from sstcast.figures.sheets.sheet import Sheet
+from sstcast.figures.tables import VARY, summary
 from sstcast.log import LOG
 from sstcast.names import STANDARDISED
 from sstcast.reports.images import write_page

@@ -6,7 +6,7 @@ const DAY = 86400000;
 const STEPS = [0.25, 0.5, 1, 2, 3, 5, 10, 15, 30, 60]; // degrees between ticks
 
 async function unpack({ rows, columns, step, text }) {
-  // The inverse of pack in page.py: differences between rows, low bytes before high bytes.
+  // The inverse of pack in page_contents.py: differences between rows, low bytes before high bytes.
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());

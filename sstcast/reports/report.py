@@ -8,14 +8,14 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
-from sstcast.figures.event_scores import events
 from sstcast.figures.maps import PHONE
-from sstcast.figures.places import areas, draw_outlines
-from sstcast.figures.points import points
+from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
-from sstcast.figures.tables import Sheet
+from sstcast.figures.sheets import sections_of
+from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
+from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
@@ -160,20 +160,9 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
     """Return the tables of each section."""
     metrics, label, run = results.metrics, results.name, results.run
     comparisons = tables.comparisons(metrics) if metrics["kind"] != "hindcast" else {}
-    sheets = {
-        "scores": [
-            *tables.errors(metrics, label),
-            *tables.ratios(metrics, label),
-            *(tables.versus(metrics, label, name) for name in comparisons),
-        ],
-        "indices": [*tables.indices(metrics, label).values(), *areas(metrics, label)],
-        "probabilities": tables.probabilities(metrics, label),
-        "heatwaves": [*tables.heatwaves(metrics, label), *events(metrics, label)],
-        "points": points(metrics, label),
-        "terciles": tables.terciles(metrics, label),
-        "ensemble": tables.ensembles(metrics, label),
-        "data": [_data(results)],
-    }
+    sheets = sections_of(metrics, label) | {"data": [_data(results)]}
+    sheets["scores"] += tables.ratios(metrics, label)
+    sheets["scores"] += [tables.versus(metrics, label, name) for name in comparisons]
     if run:
         trained = {member.folder.name: describe(member) for member in run.members}
         header = [name for name in next(iter(trained.values())) if name != "run"]
@@ -188,8 +177,6 @@ def _data(results: Results) -> Sheet:
     metrics, block, every = results.metrics, results.metrics["block_days"], results.metrics["every"]
     history = metrics["history"]
     if results.run:
-        from sstcast.forecasting.predictor import days_read  # here, because no other table needs PyTorch
-
         history = days_read(results.run)
     facts = {
         "Source": metrics["source"],
@@ -272,7 +259,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     last, name = results.metrics["horizon"], results.reference
 
     def degrees(value: float | None) -> str:
-        return tables.number(value, unit="\u00a0°C")
+        return number(value, unit="\u00a0°C")
 
     def at(score: dict[str, Any], lead: int) -> str:
         return degrees(score["by_lead"]["rmse"][lead - 1])
@@ -293,5 +280,5 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
         ("RMSE, day 1", at(best, 1), f"{name} {at(base, 1)}"),
         (f"RMSE, day {last}", at(best, last), f"{name} {at(base, last)}"),
         ("Bias", degrees(best["bias"]), "forecast − observed"),
-        ("Anomaly correlation", tables.number(best["acc"]), f"{name} {tables.number(base['acc'])}"),
+        ("Anomaly correlation", number(best["acc"]), f"{name} {number(base['acc'])}"),
     ]

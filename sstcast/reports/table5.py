@@ -5,7 +5,7 @@ from statistics import stdev
 
 import numpy as np
 
-from sstcast.figures.tables import Sheet, number, percent
+from sstcast.figures.sheets.sheet import Sheet, number, percent
 from sstcast.papers.table5 import PUBLISHED, ErrorsBySystem, error_interval, gain_significance, gains
 
 COLUMN_TITLES = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}

@@ -18,7 +18,6 @@ from sstcast.ocean.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
-from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
 from sstcast.storage.artefacts import atomic, check_intact, locked
 
@@ -120,6 +119,8 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     """Return area-mean statistics of the forecast in a file by `system` and `lead`, NaN without observations."""
+    from sstcast.scores.distributions import Gaussian  # imported late, as it imports PyTorch
+
     check_intact(file, AS_ISSUED)
     with open_forecast(file) as opened, reading(file, REMAKE):
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)

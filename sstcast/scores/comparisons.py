@@ -11,7 +11,16 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take 
 
 from sstcast.names import INIT_TIME, SEASONS, THIRDS
 from sstcast.ocean.windows import week_starts
-from sstcast.scores.significance import CONFIDENCE, FDR, Bootstrap, Lengths, diebold_mariano, sentence, spacing
+from sstcast.scores.significance import (
+    CONFIDENCE,
+    FDR,
+    Bootstrap,
+    Lengths,
+    compare_cells,
+    diebold_mariano,
+    sentence,
+    spacing,
+)
 
 Scores = dict[str, Any]
 Array = NDArray[np.floating]
@@ -163,3 +172,16 @@ def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
 def lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
     """Return the lengths of bootstrap blocks and lags for the dates and leads of some tables."""
     return Lengths.of(tables.sizes["lead"], spacing(tables[INIT_TIME].values))
+
+
+def tests_by_cell(
+    errors: Sequence[xr.DataArray], pairs: Sequence[tuple[int, int]], tables: xr.Dataset | xr.DataArray
+) -> tuple[Array, Array]:
+    """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks.
+
+    See `compare_cells` for the arguments. `tables` have the initial dates, leads and folds.
+    """
+    block, lags = lengths(tables)
+    p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
+    enough = tables.sizes[INIT_TIME] >= 2 * block
+    return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)

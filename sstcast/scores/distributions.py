@@ -49,6 +49,10 @@ class Gaussian:
 
         `s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))` with `z = error / s` (Gneiting et al. 2005, Mon. Wea. Rev.
         133, eq. 5). That of a clipped distribution is `clipped_crps`. Cached like `_standard`.
+
+        >>> at_its_mean = Gaussian(np.zeros(1), np.ones(1)).crps(np.zeros(1))  # (sqrt(2) - 1) / sqrt(pi)
+        >>> round(float(at_its_mean[0]), 4)
+        0.2337
         """
         z, within = self._standard(truth)
         if self._crps is None and self.lowest is not None:
@@ -127,6 +131,10 @@ def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
     expected value does not depend on the size of the ensemble (Ferro 2014, QJRMS 140). It needs at least two
     members. The sum over pairs is computed from the sorted members, which needs memory for M values per element
     instead of M * M.
+
+    >>> members, truth = np.array([0.0, 2.0]), np.float64(0)
+    >>> float(crps(members, truth)), float(crps(members, truth, fair=True))  # 1 - 1 / 2 and 1 - 2 / 2
+    (0.5, 0.0)
     """
     count = len(members)
     distance = np.abs(members - truth).mean(0)
@@ -141,6 +149,9 @@ def sampling_error(share: Array, members: int) -> Array:
 
     Fair scores of probabilities subtract it, so that their expected value does not depend on the number of members
     (Ferro 2014, QJRMS 140). They need at least two.
+
+    >>> float(sampling_error(np.float64(0.5), 2))  # of one of two members: 1/2 * 1/2 / (2 - 1)
+    0.25
     """
     excess: Array = share * (1 - share) / (members - 1)
     return excess

@@ -1,6 +1,5 @@
 """The command `evaluate`: scores a run and the baselines on the run's test days, as a hindcast of one fold."""
 
-import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -11,15 +10,15 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.log import LOG
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
-from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.predictors import count_lacking
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
 from sstcast.runs import Run
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -32,16 +31,11 @@ def open_forecasts(run: Run) -> xr.Dataset:
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
-def evaluate(
-    run: Run,
-    places: Places | None = None,
-    observations: PointObservations | None = None,
-    events: bool = False,
-) -> tuple[dict[str, Any], bool]:
+def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    With `places`, their means are scored beside that of the region, with `observations`, forecasts are also scored
-    at points, and with `events`, warnings of heatwaves. Without, those of an earlier evaluation are kept.
+    Means of places, forecasts at points and warnings of heatwaves are also scored if they are `asked` for. To keep
+    those of the last evaluation, pass `kept(run)`.
 
     The second value is False if these files already existed for the best checkpoints of the run's members.
     `docs/runs.md` describes their contents.
@@ -52,34 +46,23 @@ def evaluate(
         check_data(run)
         check_source(run.config.data, REMEDY, only_warn=True)
     run.trained.open_parts()
-    if places is not None:
-        tell_weights(places, run.config.data)
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
         recipe |= {"linear_base": True}
-    saved_recipe = read_recipe(ScoreFiles(run.folder).metrics) or {}
-    if places is None and (saved_places := saved_recipe.get("places")):
-        places = Places.from_geojson(json.dumps(saved_places))
-    if places is not None:
-        recipe |= {"places": json.loads(places.geojson)}
-    points_recipe = saved_recipe.get("observations") if observations is None else observations.recipe
-    if points_recipe is not None:
-        recipe |= {"observations": points_recipe}
-    if events or saved_recipe.get("events"):
-        recipe |= {"events": True}
-    if (metrics := _known(run, recipe)) is not None:
+    if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
-        if (metrics := _known(run, recipe)) is not None:
+        if (metrics := _known(run, recipe | asked.recipe)) is not None:
             return metrics, False
-        if observations is None and points_recipe is not None:
-            try:
-                observations = PointObservations.again(points_recipe)
-                recipe |= {"observations": observations.recipe}
-            except SSTCastError as error:
-                LOG.warning(f"{run.folder}: scored without the observations of the last evaluation: {error}")
-                del recipe["observations"]
-        return _evaluate(run, recipe, places, observations), True
+        asked = asked.read(run.folder)
+        if asked.places is not None:
+            tell_weights(asked.places, run.config.data)
+        return _evaluate(run, recipe | asked.recipe, asked), True
+
+
+def kept(run: Run) -> Asked:
+    """Return what the last evaluation of a run was asked for."""
+    return Asked.kept(run.metrics)
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
@@ -107,29 +90,25 @@ def tell_weights(places: Places, data: DataConfig) -> None:
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
 
 
-def _evaluate(
-    run: Run, recipe: dict[str, Any], places: Places | None, observations: PointObservations | None
-) -> dict[str, Any]:
-    """Evaluate a run in five stages, the first three with one block of initial dates in memory at a time."""
+def _evaluate(run: Run, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
+    from sstcast.forecasting.history import days_read
     from sstcast.scores.analysis import Analysis
-    from sstcast.scores.statistics import Statistics, join
+    from sstcast.scores.joining import join_folds
+    from sstcast.scores.scene import Scene
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
-    from sstcast.scores.systems import describe_run, forecast_block, forecast_file, systems_of
+    from sstcast.scores.systems import describe_run, forecast_file, systems_of
+    from sstcast.scores.verify import verify
 
     config, truth, label = run.config.data, Analysis.of(run), run.folder.name
+    stores = Prepared.of(config).cube.parent
+    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, stores)
     systems = systems_of(run)
     references = [name for name in systems if name != MODEL]
-    statistics = Statistics(truth, systems, True, places, observations, "events" in recipe)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
-        for observed in truth.observe(len(run.members), label):  # stage 1, the analysis
-            statistics.add_observed(observed)
-            for name, forecast in forecast_block(systems, truth, observed.dates):  # stage 2, forecasts
-                statistics.add(name, forecast, observed)  # stage 3, statistics of a block
-                if name == MODEL:
-                    write(observed.dates, forecast)
-    tables = finish(join([statistics.dataset()]), [MODEL], references)  # stage 4, scores
+        verified = verify(Scene(truth, systems, asked), label, write)
+    tables = finish(join_folds([verified]), [MODEL], references)
     described = {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)}
     metrics = {
         "kind": "run",
@@ -137,13 +116,12 @@ def _evaluate(
         "data": Prepared.of(config).record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
+        **({"predictors_lacking": lacking} if lacking else {}),
         "systems": described,
         **summarise(tables, DEFAULT_REFERENCE, described),
-        **({} if places is None else {"places": json.loads(places.geojson)}),
     }
-    if observations is not None:
-        metrics["points"] |= observations.described(metrics["points"].get("left_out", {}))
-    files, title = ScoreFiles(run.folder), f"Scores of run {label}"  # stage 5, files
+    asked.describe(metrics)
+    files, title = ScoreFiles(run.folder), f"Scores of run {label}"
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 
 
@@ -179,7 +157,7 @@ def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
     keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days have different values"}
     check_same(run, other_run, keys, digests, "compare runs that forecast the same days of the same ocean")
     for compared_run in (run, other_run):
-        evaluate(compared_run)
+        evaluate(compared_run, kept(compared_run))
     with ScoreFiles(run.folder).open() as tables, ScoreFiles(other_run.folder).open() as other_tables:
         return compare_models(tables, other_tables, (run.folder.name, other_run.folder.name))
 

@@ -11,8 +11,8 @@ from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box, area_weights
 from sstcast.names import INIT_TIME, THIRDS
-from sstcast.ocean.index_series import MISSING_VALUES
-from sstcast.storage.csv_files import check_csv
+from sstcast.ocean.index_series import read_series
+from sstcast.ocean.predictor_values import marks_missing
 
 
 def box_of(name: str) -> Box:
@@ -64,10 +64,10 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
     Args:
         tables: the contents of `scores.nc`. The thirds are those of its initial dates.
         index: a box in `tables` (`region`, `nino34`), indexed by its observed anomaly on the first day forecast,
-            or a CSV file with a header, and a date and a value in each line. If the file has one date a month,
-            its value holds for every day of that month.
+            or the file of an index (docs/predictors.md). If it has one date a month, its value holds for every day
+            of that month, and that of a season for those of its last month.
 
-    Raises SSTCastError if the CSV file cannot be read, or has no value for a date.
+    Raises SSTCastError if the file cannot be read, or has no value for a date.
     """
     if index in tables["box"]:
         observed = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0)
@@ -81,20 +81,17 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
 
 
 def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
-    """Return the values of the series in a CSV file on the given dates."""
+    """Return the values of the series in a file on the given dates."""
     try:
-        check_csv(path)
-        table = pd.read_csv(path)
-        series = pd.Series(table.iloc[:, 1].astype(float).values, pd.DatetimeIndex(table.iloc[:, 0]))
-        months = series.index.to_period("M")
-        unit = "M" if months.is_unique else "D"
-        series.index = series.index.to_period(unit)
-        values = series[~series.isin(MISSING_VALUES)].reindex(dates.to_period(unit)).to_numpy()
-    except (OSError, ValueError, IndexError) as error:
-        raise SSTCastError(
-            f"--index {path}: is neither a box of the scores nor a CSV of dates and values ({error}); give one, "
-            "and first write a table of CPC or PSL, with months in columns, as lines of `1982-01-01,0.43`"
-        ) from None
+        table, _ = read_series(path)
+    except SSTCastError as error:
+        raise SSTCastError(f"--index {path}: is neither a box of the scores nor an index ({error})") from error
+    unit = "M" if table.index.to_period("M").is_unique else "D"
+    spans = table.index.to_period(unit)
+    if spans.has_duplicates:
+        raise SSTCastError(f"--index {path}: holds {spans[spans.duplicated()][0]} twice; keep one value")
+    series = table["value"].mask(marks_missing(table["value"].to_numpy())).set_axis(spans)
+    values: NDArray[np.float64] = series.reindex(dates.to_period(unit)).to_numpy()
     if np.isnan(values).any():
         raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(values)][0]:%Y-%m-%d}; add it")
     return values

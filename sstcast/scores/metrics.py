@@ -120,7 +120,11 @@ class Metric:
 
 
 class MSE(Metric):
-    """Mean squared error. In standardised units, it is the score of the published table."""
+    """Mean squared error, `mean (f - o)^2`. In standardised units, it is the score of the published table.
+
+    >>> float(MSE()(xr.DataArray([1.0, 3.0]), xr.DataArray([0.0, 1.0])))  # (1 + 4) / 2
+    2.5
+    """
 
     name, heading, unit = "mse", "MSE", "°C²"
     about = "Mean squared error."
@@ -129,7 +133,11 @@ class MSE(Metric):
 
 
 class RMSE(Metric):
-    """Root of the mean squared error."""
+    """Root of the mean squared error, `sqrt(mean (f - o)^2)`.
+
+    >>> float(RMSE()(xr.DataArray([1.0, 7.0]), xr.DataArray([0.0, 0.0])))  # sqrt((1 + 49) / 2)
+    5.0
+    """
 
     name, heading = "rmse", "RMSE"
     about = "Root of the mean squared error."
@@ -142,7 +150,11 @@ class RMSE(Metric):
 
 
 class MAE(Metric):
-    """Mean absolute error."""
+    """Mean absolute error, `mean |f - o|`.
+
+    >>> float(MAE()(xr.DataArray([1.0, 3.0]), xr.DataArray([0.0, 5.0])))  # (1 + 2) / 2
+    1.5
+    """
 
     name, heading = "mae", "MAE"
     about = "Mean absolute error."
@@ -151,7 +163,11 @@ class MAE(Metric):
 
 
 class Bias(Metric):
-    """Mean of forecast minus truth."""
+    """Mean of forecast minus truth, `mean (f - o)`.
+
+    >>> float(Bias()(xr.DataArray([1.0, 3.0]), xr.DataArray([0.0, 5.0])))  # (1 - 2) / 2
+    -0.5
+    """
 
     name, heading = "bias", "bias"
     about = "Mean of forecast minus observation."
@@ -161,7 +177,11 @@ class Bias(Metric):
 class ACC(Metric):
     """Uncentred anomaly correlation. Forecast and truth are anomalies from the same climatology.
 
-    NaN if either is zero throughout, as a forecast of the climatology is.
+    `mean f o / sqrt(mean f^2 mean o^2)` (Wilks 2019, Statistical Methods in the Atmospheric Sciences, ch. 9). NaN
+    if either is zero throughout, as a forecast of the climatology is.
+
+    >>> float(ACC()(xr.DataArray([4.0, 3.0]), xr.DataArray([3.0, 4.0])))  # 12 / sqrt(12.5 * 12.5)
+    0.96
     """
 
     name, heading, unit = "acc", "ACC", ""
@@ -178,8 +198,12 @@ class ACC(Metric):
 class CentredACC(Metric):
     """Centred anomaly correlation: the means of forecast and truth over all scored days and cells are removed.
 
-    If all days are warmer than the climatology, as in a warming ocean, any warm forecast has a high uncentred
-    correlation.
+    `cov(f, o) / sqrt(var f var o)`. If all days are warmer than the climatology, as in a warming ocean, any warm
+    forecast has a high uncentred correlation.
+
+    >>> forecast, truth = xr.DataArray([5.0, 6.0, 5.0, 6.0]), xr.DataArray([5.0, 5.0, 6.0, 6.0])
+    >>> round(float(ACC()(forecast, truth)), 2), float(CentredACC()(forecast, truth))
+    (0.99, 0.0)
     """
 
     name, heading, unit = "acc_centred", "centred ACC", ""
@@ -198,7 +222,14 @@ class CentredACC(Metric):
 
 
 class SmallScales(Metric):
-    """Small-scale variance of the forecast divided by that of the truth: the amount of detail, right or wrong."""
+    """Small-scale variance of the forecast divided by that of the truth: the amount of detail, right or wrong.
+
+    `mean f'^2 / mean o'^2`, where a prime marks the departure from the mean of 5 x 5 cells (see `small_scales`).
+
+    >>> truth = xr.DataArray(np.arange(36.0).reshape(6, 6) % 2, dims=("lat", "lon"))
+    >>> float(SmallScales()(2 * truth, truth))  # twice the amplitude
+    4.0
+    """
 
     name, heading, unit = "small_scales", "detail", ""
     about = (

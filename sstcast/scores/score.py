@@ -23,21 +23,24 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around
 from sstcast.ocean.objects import is_object, is_there
-from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.regrid import on_cells
+from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
+from sstcast.scores.joining import join_folds
+from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
-from sstcast.scores.statistics import Statistics, join
 from sstcast.scores.summary import finish, metadata, summarise
-from sstcast.scores.systems import System, baselines, forecast_block
+from sstcast.scores.systems import System, baselines
+from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import check_data
@@ -64,7 +67,7 @@ def score(
     units: str | None = None,
     leads: int | None = None,
     remove_bias: bool = False,
-    observations: PointObservations | None = None,
+    asked: Asked = NOTHING,
 ) -> tuple[dict[str, Any], ScoreFiles, bool]:
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
@@ -78,7 +81,7 @@ def score(
         variable, units: name and unit of the temperatures, for files that do not state them.
         leads: score only this many days ahead.
         remove_bias: also score all systems minus their mean errors in other years (see `scores.bias`).
-        observations: observations at points, against which all systems are also scored.
+        asked: what is also scored. A place counts if half of it lies in the scored cells.
 
     Returns:
         The metrics, the folder, and False if the folder held these metrics already.
@@ -119,14 +122,14 @@ def score(
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
         **({"remove_bias": True} if remove_bias else {}),
-        **({} if observations is None else {"observations": observations.recipe}),
+        **asked.recipe,
     }
     with locked(scored.folder):
         if (metrics := scored.known(recipe)) is not None and scored.are_of(path):
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
         content = digest(path)
-        metrics = _score(forecasts, data, against, scored, recipe, observations)
+        metrics = _score(forecasts, data, against, scored, recipe, asked)
         note_source(scored.metrics, times, content)
         return metrics, scored, True
 
@@ -137,9 +140,12 @@ def _score(
     against: Sequence[Run],
     scored: ScoreFiles,
     recipe: dict[str, Any],
-    observations: PointObservations | None,
+    asked: Asked,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
+    if forecasts.regridded:  # now to the cells of the truth
+        variable, units = recipe["read_as"]
+        forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box))
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
@@ -156,6 +162,8 @@ def _score(
             "give another --truth or fewer --leads"
         )
     truth = Analysis.open(data).at(dates, covered_cells, sst["lead"].values)
+    if asked.places is not None:
+        asked.places.weights(cube["ocean_fraction"].load(), np.isfinite(truth.on_map(truth.area)))
     step = spacing(dates)
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
@@ -177,6 +185,9 @@ def _score(
             "CRPS does not"
             f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
         )
+    if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
+        reason = "they have no spread" if truth.daily else "not every day is forecast"
+        notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
     for note in notes:
         LOG.info(f"{path}: {note}")
     references = baselines(SpreadCalibrator(data))
@@ -200,13 +211,9 @@ def _score(
     if corrected:
         notes.append(note_of(truth))
         LOG.info(f"{path}: {notes[-1]}")
-    statistics = Statistics(truth, systems, observations=observations)
-    for observed in truth.observe(max(system.members for system in systems.values()), path.name):
-        statistics.add_observed(observed)
-        for name, forecast in forecast_block(systems, truth, observed.dates):
-            statistics.add(name, forecast, observed)
+    verified = verify(Scene(truth, systems, asked), path.name)
     compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
-    tables = finish(join([statistics.dataset()]), compared, [name for name in systems if name != MODEL])
+    tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
     described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
     heading = metadata(data, tables)
@@ -225,8 +232,7 @@ def _score(
         "systems": described,
         **summarise(tables, DEFAULT_REFERENCE, described),
     }
-    if observations is not None:
-        metrics["points"] |= observations.described(metrics["points"].get("left_out", {}))
+    asked.describe(metrics)
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]

@@ -190,6 +190,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_noted(path: Path) -> None:
+    """Delete a file and its note, if they exist."""
+    remove(path)
+    remove(_place_of_note(path))
+
+
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
     if path.is_dir():

@@ -14,14 +14,15 @@ from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, no
 from sstcast.storage.cf import encoded
 from sstcast.storage.stores import consolidate, open_netcdf
 
-_PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
+_CHECKED = {"fletcher32": True}
+_PACKED = {"zlib": True, "complevel": 1, "shuffle": True, **_CHECKED}
 
 
-def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
-    """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
+def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None, compress: bool = True) -> None:
+    """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as NetCDF.
 
     Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
-    unlimited, so that ncrcat can join files.
+    unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false.
     """
     with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
         if path.suffix == ".zarr":
@@ -29,7 +30,9 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
             return
         unlimited = [grows_along] if grows_along else []
         dataset = encoded(dataset)
-        encodings: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
+        encodings: Any = {
+            name: field.encoding | (_PACKED if compress else _CHECKED) for name, field in dataset.data_vars.items()
+        }
         for name, field in dataset.data_vars.items():
             if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
                 encodings[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
@@ -39,18 +42,23 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
 
 
-def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset]) -> xr.Dataset:
+def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset], compress: bool = True) -> xr.Dataset:
     """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
 
-    In a read-only folder, nothing is written, and the new dataset is returned.
+    In a read-only folder, or if another process replaces the file before it is opened, the new dataset is returned
+    and not written. `compress` is that of `write`.
     """
     if not is_up_to_date(path, recipe):
         if not os.access(path.parent, os.W_OK):
             return make()
         with locked(path):
             if not is_up_to_date(path, recipe):
-                write(make().assign_attrs(recipe=as_text(recipe)), path)
-    return open_netcdf(path, "delete it")
+                write(make().assign_attrs(recipe=as_text(recipe)), path, compress=compress)
+    opened = open_netcdf(path, "delete it")
+    if json.loads(opened.attrs[RECIPE]) != json.loads(as_text(recipe)):
+        opened.close()
+        return make()
+    return opened
 
 
 def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:

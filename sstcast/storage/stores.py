@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.errors import SSTCastError, reading
+from sstcast.storage.artefacts import check_intact
 
 if TYPE_CHECKING:
     import h5py
@@ -95,6 +96,12 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
                     f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"
                 )
     return dataset
+
+
+def open_intact(path: Path, remedy: str) -> "xr.Dataset":
+    """Open a Zarr store like `open_written`, and raise SSTCastError if it is not the one that was written."""
+    check_intact(path, remedy)
+    return open_written(path, remedy)
 
 
 def _digest(metadata: Any) -> str:

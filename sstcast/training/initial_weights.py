@@ -7,11 +7,15 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.log import LOG
 from sstcast.runs import PRETRAINED, Run
 from sstcast.storage.artefacts import digest, packaged
 from sstcast.storage.yaml_files import Model, validate
 from sstcast.training.checkpoint import load_checkpoint, load_weights
+
+OF_WEIGHTS = ("kind", "units", "region", "span", "delay", "perfect", "variable")  # keys of a predictor
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,23 @@ class InitialWeights:
             )
             raise SSTCastError(f"{self.key}: was trained on {actual}; name weights trained on {expected}")
         return validate(kind, self.config, self.key)
+
+    def check_predictors(self, own: DataConfig, data: DataConfig) -> None:
+        """Raise SSTCastError unless the predictors of `data` are those of the `own` data of the weights.
+
+        Other sources are logged, because data of other years may be in another file.
+        """
+        remedy = "make data.predictors equal"
+        if [*own.predictors] != [*data.predictors]:
+            names = [", ".join(each.predictors) or "none" for each in (own, data)]
+            raise SSTCastError(f"{self.key}: read the predictors {names[0]}, but this run {names[1]}; {remedy}")
+        for name, key in ((name, key) for name in data.predictors for key in (*OF_WEIGHTS, "source")):
+            own_value, value = (getattr(each.predictors[name], key) for each in (own, data))
+            text = f"{self.key}: read data.predictors.{name} with {key}: {own_value}, but this run with {value}"
+            if own_value != value and key != "source":
+                raise SSTCastError(f"{text}; {remedy}")
+            if own_value != value:
+                LOG.info(text)
 
     def put_into(self, model: nn.Module, fitted: tuple[str, ...] = ()) -> None:
         """Load the weights into `model`, except those whose names begin with one of `fitted`.

@@ -121,11 +121,7 @@ def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
             f"{initial.key}: may have learnt from days up to {last}, but this run is tested from {test}; choose "
             "weights of earlier days, or later test days"
         )
-    if [*source_config.data.kinds.items()] != [*config.data.kinds.items()]:
-        names = [", ".join(data.kinds) or "none" for data in (source_config.data, config.data)]
-        raise SSTCastError(
-            f"{initial.key}: read the predictors {names[0]}, but this run {names[1]}; make data.predictors equal"
-        )
+    initial.check_predictors(source_config.data, config.data)
     initial.put_into(model, fitted=("linear.", "share"))
     return initial
 

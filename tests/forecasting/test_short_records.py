@@ -10,7 +10,7 @@ from small_ocean import make_sst
 
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import days_read
+from sstcast.forecasting.history import days_read
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run

@@ -9,11 +9,12 @@ import shapely
 from logged import logged
 from small_hindcast import plan, system, write_ocean
 
-from sstcast.figures.places import areas
+from sstcast.figures.sheets.areas import areas
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.places import Place, Places
-from sstcast.scores.areas import EVERY
+from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.kinds.areas import EVERY
 
 PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
 PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
@@ -23,7 +24,7 @@ PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0,
 def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)
-    asked = replace(plan(system("one", "ridge", options={})), places=PLACES, events=True)
+    asked = replace(plan(system("one", "ridge", options={})), asked=Asked(PLACES, events=True))
     with logged() as lines:
         metrics, new = hindcast(asked)
     assert new

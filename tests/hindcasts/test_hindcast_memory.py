@@ -13,7 +13,7 @@ import sstcast
 from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import days_read
+from sstcast.forecasting.history import days_read
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.heatwaves import MARGIN_DAYS

@@ -13,6 +13,7 @@ from sstcast.figures.catalogue import indices
 from sstcast.figures.results import Results
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.point_observations import PointObservations
+from sstcast.scores.asked import Asked
 from sstcast.scores.indices import thirds
 from sstcast.scores.score_files import ScoreFiles
 
@@ -35,7 +36,7 @@ def test_points_of_all_folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     table.to_csv("points.csv", index=False)
     planned = replace(
         plan(system("wide", "multiscale-ridge", options={}), every=20, fold=2),
-        observations=PointObservations.read(Path("points.csv")),
+        asked=Asked(observations=PointObservations.read(Path("points.csv"))),
     )
     assert hindcast(planned)[1]
     found = metrics()["points"]
@@ -82,7 +83,7 @@ def test_systems_of_different_records_keep_their_own_anomalies(
     late = {"train": [2003, 2003], "validation": [2004, 2004], "test": [2005, 2005]}
     systems = system("early", "persistence", options={}), system("late", "persistence", options={}, splits=late)
     points = PointObservations.read(Path("points.csv"))
-    assert hindcast(replace(plan(*systems, every=20, last=2006), observations=points))[1]
+    assert hindcast(replace(plan(*systems, every=20, last=2006), asked=Asked(observations=points)))[1]
     found, area = metrics(), np.cos(np.deg2rad(ocean["lat"]))
     for name in ("early", "late"):
         sst = xr.open_zarr(f"hindcast/{name}/hindcast.zarr")["sst"].load()

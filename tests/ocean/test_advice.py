@@ -17,10 +17,8 @@ from small_files import Write, folder_of, netcdf
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.errors import SSTCastError
 from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.reading import open_sst
-from sstcast.scores.indices import thirds
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]
@@ -171,16 +169,6 @@ def test_a_fill_value_of_0_must_not_be_a_temperature(tmp_path: Path, units: str,
         np.testing.assert_allclose(open_sst(FieldSource(source=store(warm, "b.zarr"))), values + 20, atol=1e-4)
     else:
         assert int(open_sst(FieldSource(source=path))[3].notnull().sum()) == 0
-
-
-def test_a_table_of_months_in_columns_is_refused_with_its_form(tmp_path: Path) -> None:
-    table = tmp_path / "nina34.data"
-    table.write_text(" 1948 2026\n 1948 -99.99 24.1 24.6\n")
-    scores = xr.Dataset(coords={"box": ["region"], "init_time": pd.date_range("2001-01-01", periods=3)})
-    with pytest.raises(
-        SSTCastError, match=r"table of CPC or PSL, with months in columns, as lines of `1982-01-01"
-    ):
-        thirds(scores, str(table))
 
 
 def test_the_package_runs_as_a_module() -> None:

@@ -290,11 +290,11 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
         netcdf(OCEAN.assign_coords(time=pd.date_range("2001-01-01", periods=730, freq="6h"))),
         ["2001-01-01 twice", 'ds.resample(time="1D").mean()'],
     ),
-    "curvilinear": (netcdf(curvilinear()), ["curvilinear grid (nav_lat has two dimensions)", "cdo remapbil"]),
-    "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "cdo remapbil"]),
-    "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "cdo remapbil"]),
-    "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "cdo remapbil"]),
-    "points": (netcdf(on_points(OCEAN)), ["points, as lat and lon share the dimension cell", "cdo remapdis"]),
+    "curvilinear": (netcdf(curvilinear()), ["curvilinear grid (nav_lat has two dimensions)", "set data.grid"]),
+    "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "set data.grid"]),
+    "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "set data.grid"]),
+    "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "set data.grid"]),
+    "points": (netcdf(on_points(OCEAN)), ["points, as lat and lon share the dimension cell", "set data.grid"]),
     "one site": (netcdf(OCEAN.isel(lat=[4], lon=[4])), ["lat has one value", "at least 2 rows and 2 columns"]),
     "a scalar site": (netcdf(OCEAN.isel(lat=4, lon=4)), ["lat has one value", "at least 2 rows and 2 columns"]),
     "a section": (netcdf(OCEAN.isel(lon=[4])), ["lon has one value", "at least 2 rows and 2 columns"]),
@@ -341,12 +341,12 @@ def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, r
     write, words = REFUSED[case]
     path, scored = write(tmp_path), netcdf(forecasts(), "forecasts.nc")(tmp_path / "f")
     keys = {"directory": tmp_path / "p"}
-    for use in (
-        lambda: prepare(data_of(path, **keys)),
+    always = (lambda: prepare(data_of(path, **keys)), lambda: score(scored, FieldSource(source=path)))
+    unless_regridded = (  # which these do by themselves
         lambda: start(FieldSource(source=path), tmp_path / "a.yaml"),
         lambda: forecast(run.folder, days=FieldSource(source=path)),
-        lambda: score(scored, FieldSource(source=path)),
-    ):
+    )
+    for use in (*always, *(() if case in ("curvilinear", "points") else unless_regridded)):
         with refused(path.name, *(words if path.exists() else ["no such"])):
             use()
     assert not (tmp_path / "a.yaml").exists()
@@ -379,11 +379,13 @@ def test_nominal_axes_are_used_where_they_are_true(tmp_path: Path, names: dict[s
     box = load_config(tmp_path / "a.yaml").data.box
     assert box.lat == (-12, -10.75)  # the five southern rows
     np.testing.assert_allclose(open_region(data_of(path, region=box)), SST[:, :5], atol=1e-4)
-    with refused(path.name, "lies on a curvilinear grid", "choose a region within lat -12..-10.75, or interp"):
+    with refused(
+        path.name, "lies on a curvilinear grid", "choose a region within lat -12..-10.75, or set data.grid"
+    ):
         open_region(data_of(path))
     scored = netcdf(tripolar(forecasts()), "forecasts.nc")(tmp_path)
     found = read_forecasts(scored).sst
-    with refused(scored.name, "lies on a curvilinear grid"):
+    with refused(scored.name, "lies on a curvilinear grid", "leave out its nominal axes"):
         on_cells(found, OCEAN, BOX, scored)
     south, _ = on_cells(found, OCEAN.isel(lat=slice(5)), BOX, scored)
     np.testing.assert_allclose(south[0], forecasts()["sst"][:, :, :5], atol=1e-4)
@@ -450,7 +452,6 @@ BAD: dict[str, Change] = {
     r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
     r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
-    r"lies on points, as lat and lon share the dimension cell; .*remapdis": on_points,
     r"lat has one value; .* at least 2 rows and 2 columns": lambda f: f.isel(lat=[3]),
     r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     "looks like observations, because it has no initial time and lead": lambda f: OCEAN,

@@ -288,6 +288,45 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(
         predictor(tmp_path, sst_file, tmp_path / "days.nc", kind="static")
 
 
+@pytest.mark.parametrize(
+    ("name", "attributes", "sign"),
+    [
+        ("elevation", {"standard_name": "height_above_mean_sea_level"}, 1),
+        ("z", {"standard_name": "height"}, 1),
+        ("deptho", {"standard_name": "sea_floor_depth_below_geoid"}, -1),
+        ("depth", {}, -1),
+        ("depth", {"positive": "up"}, 1),
+        ("Bathymetry", {}, 1),  # as most values
+        ("Bathymetry", {"positive": "down"}, -1),
+    ],
+)
+def test_land_does_not_enter_the_mean_of_a_finer_height_or_depth(
+    tmp_path: Path, sst_file: Path, name: str, attributes: dict[str, str], sign: int
+) -> None:
+    fine = {"lat": LAT[0] + (np.arange(32) - 1.5) / 16, "lon": LON[0] + (np.arange(48) - 1.5) / 16}
+    height = np.full((32, 48), -1000.0)
+    height[:, 5::4] = 1500  # a quarter of each cell, except those of the westernmost column
+    height[:, 6:8] = 300, 0
+    data = xr.Dataset({name: (("lat", "lon"), sign * height, attributes)}, fine)
+    data.to_netcdf(tmp_path / "fine.nc")
+    data_config = configure(
+        tmp_path, sst_file, predictors={"wind": {"kind": "static", "source": str(tmp_path / "fine.nc")}}
+    ).data
+    stored = stored_predictors(data_config, tmp_path)["wind"]
+    cells = xr.Dataset({"ocean_mask": (("lat", "lon"), np.ones((8, 12), bool))}, {"lat": LAT, "lon": LON})
+    cells["ocean_mask"][0, 11] = False
+    found = stored._field(cells)
+    assert found.attrs["method"].endswith(f"without {13 * 32 - 4} cells of the source on the land side of 0")
+    expected = np.full((8, 12), -1000.0 * sign)
+    expected[:, 1] = np.nan  # less than half
+    expected[0, 11] = np.nan
+    np.testing.assert_allclose(found.values, expected)
+    data.rename({name: "swh"}).assign(
+        swh=lambda d: d["swh"].assign_attrs(standard_name="sea_surface_height")
+    ).to_netcdf(tmp_path / "fine.nc")
+    assert float(stored._field(cells)[5, 5]) == -375 * sign  # no height of the ground
+
+
 def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lat, lon = np.arange(-88.75, 90, 2.5), np.arange(-178.75, 180, 2.5)
@@ -350,4 +389,10 @@ def test_a_url_is_read_again_when_its_store_has_grown(
         stored, prepared = predictor(tmp_path, sst_file, source, delay=2)
         assert stored.open().sizes["time"] == 1461
         assert prepared.open_anomalies()["predictor_wind"][-1].notnull().any()
+        server.seen.clear()
+        assert not stored.changed()
+        assert not server.asked("u10/")
+        data["u10"][700] += 1  # in place, so that no metadata change
+        data[["u10"]].drop_vars(["lat", "lon"]).to_zarr(served / "wind.zarr", region="auto", mode="r+")
+        assert "other values of the predictor wind" in stored.changed()
     assert not stored.changed()

@@ -185,6 +185,74 @@ def test_a_box_of_daily_sst_is_an_index(sst_file: Path) -> None:
     assert read.attrs == {"units": "degC", "every": "day"}
 
 
+def box_file(path: Path, lon: np.ndarray, lat: np.ndarray, days: int = 400) -> xr.DataArray:
+    """Write SST of a sea with land in one corner."""
+    time = pd.date_range("2001-01-01", periods=days)
+    values = 20 + np.random.default_rng(8).normal(0, 1, (days, lat.size, lon.size))
+    values[:, :2, :2] = np.nan
+    sst = xr.DataArray(
+        values, {"time": time, "lat": lat, "lon": lon}, ("time", "lat", "lon"), "sst", {"units": "degC"}
+    )
+    sst.to_dataset().to_netcdf(path)
+    return sst
+
+
+@pytest.mark.parametrize("shift", [0, -360])
+def test_a_source_reaches_a_box_to_half_a_cell_or_is_refused(tmp_path: Path, shift: float) -> None:
+    rows, path = np.arange(-6, 7.0), tmp_path / "sst.nc"
+    for west, east, south, enough in (
+        *((189, 241, -6, True), (190, 240, -5, True), (191, 239, -4, True), (225, 260, -6, False)),
+        *((192, 241, -6, False), (189, 238, -6, False), (189, 241, -3, False)),
+    ):
+        box_file(path, np.arange(west, east + 1.0) + shift, rows[rows >= south], 3)
+        if enough:
+            assert read_index(index(path, region="nino34"), "x").size == 3
+        else:
+            with refused("data.predictors.x.region", "sst.nc", "covers", "not all of nino34"):
+                read_index(index(path, region="nino34"), "x")
+    globe = np.arange(0.5, 360) - 180 * (shift < 0)
+    box_file(path, globe, rows, 3)
+    assert read_index(index(path, region="350,10,-5,5"), "x").size == 3
+
+
+def test_a_day_without_most_of_the_sea_of_a_box_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "sst.nc"
+    sst = box_file(path, np.arange(170.5, 176), np.arange(40.5, 46))
+    area = np.cos(np.deg2rad(sst["lat"])) * sst[0].notnull()  # 32 of 36 cells are sea
+    share = {}
+    for day, cells in ((100, 8), (200, 9), (300, 32)):
+        lost = np.zeros(36, bool)
+        lost[np.flatnonzero(area.values)[-cells:]] = True  # in the north, where cells are smaller
+        share[day] = float((area.values.ravel() * ~lost).sum() / area.sum())
+        sst[day] = sst[day].where(~lost.reshape(6, 6))
+    sst.to_dataset().to_netcdf(path)
+    assert share[100] > 0.75 > share[300]
+    read = read_index(index(path, region="170,176,40,46"), "x")
+    expected = sst.weighted(area).mean(("lat", "lon")).drop_isel(time=[day for day in share if share[day] < 0.75])
+    np.testing.assert_allclose(read.values, expected.values, rtol=1e-6)
+    assert (read["time"].values == expected["time"].values).all()
+
+
+def test_an_implausible_value_is_named_with_its_line_and_the_key_that_allows_it(tmp_path: Path) -> None:
+    values = np.random.default_rng(9).normal(0, 1, 84).round(2)
+    values[[30, 80]] = 5.5, 9.9  # an El Nino and an SOI
+    path = write_months(tmp_path / "index.csv", values)
+    assert np.isfinite(known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x").values).all()
+    for month, day in ((40, "2003-05-31"), (82, "2006-11-30")):  # in the base period and after it
+        far = values.copy()
+        far[month] = -5780
+        write_months(path, far)
+        with refused("index.csv: line", f"line {month + 2} has -5780", day, "data.predictors.x.implausible: keep"):
+            known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x")
+        kept = index(path, implausible="keep")
+        assert np.nanmin(known_index(read_index(kept, "x"), DAYS, kept, BASE, "x").values) < -5
+        far[month] = 99.99
+        assert not (read_index(index(write_months(path, far)), "x") == 99.99).any()
+    pressure = 1010 + 10 * values
+    pressure[50] = 999.9
+    assert 999.9 in read_index(index(write_months(path, pressure)), "x").values
+
+
 def test_what_is_no_index_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:
     (tmp_path / "weekly.csv").write_text("date,value\n" + "\n".join(f"2001-01-{d:02},1" for d in (1, 8, 15, 22)))
     with refused("weekly.csv", "every 7 days"):

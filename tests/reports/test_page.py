@@ -16,7 +16,8 @@ from refusals import refused
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast as make_forecast
-from sstcast.reports.page import chance, write_forecast_page
+from sstcast.reports.page import write_forecast_page
+from sstcast.reports.page_contents import chance
 from sstcast.runs import Run
 
 MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => found)"

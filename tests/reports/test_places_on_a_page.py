@@ -12,7 +12,8 @@ from chrome import PHONE, Chrome
 from sstcast.figures.places import outlines
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.ocean.places import Places
-from sstcast.reports.page import chance, write_forecast_page
+from sstcast.reports.page import write_forecast_page
+from sstcast.reports.page_contents import chance
 from sstcast.runs import Run
 
 RING = [[531, -11.5], [532, -11.5], [532, -10.5], [531, -10.5], [531, -11.5]]  # 171..172 in another convention

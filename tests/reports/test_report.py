@@ -19,6 +19,7 @@ from rich.console import Console
 
 from sstcast.figures import printing, tables
 from sstcast.figures.results import Results
+from sstcast.figures.sheets import errors, sheet
 from sstcast.reports import report
 from sstcast.reports.images import minus
 from sstcast.reports.report import write_report
@@ -233,18 +234,18 @@ def test_no_number_is_broken_at_a_hundred_columns(
     evaluated: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(printing, "Console", partial(Console, width=100, force_terminal=True, color_system=None))
-    sheets = tables.errors(json.loads(evaluated.metrics.read_text()), "small")
+    sheets = errors.errors(json.loads(evaluated.metrics.read_text()), "small")
     printing.print_sheets(sheets)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
-    for sheet in sheets:
-        assert all(cell in said for _, cells in sheet.rows for cell in cells)
+    for table in sheets:
+        assert all(cell in said for _, cells in table.rows for cell in cells)
 
 
 def test_what_rounds_to_zero_has_no_sign() -> None:
-    assert tables.percent(-0.0002) == tables.percent(0.0002) == "0.0%"
-    assert tables.number(-0.0002) == "0.000"
-    assert tables.percent(-0.002) == "-0.2%"
+    assert sheet.percent(-0.0002) == sheet.percent(0.0002) == "0.0%"
+    assert sheet.number(-0.0002) == "0.000"
+    assert sheet.percent(-0.002) == "-0.2%"
 
 
 def test_the_tables_of_several_runs_explain_the_asterisk_once(

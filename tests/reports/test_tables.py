@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sstcast.figures.printing import _parts_that_fit, print_sheets
-from sstcast.figures.tables import Sheet
+from sstcast.figures.sheets.sheet import Sheet
 
 HEADER = ["RMSE", "95 %", "bias", "MSE ratio", "95 %", "CRPS", "in 50 %", "in 80 %", "in 95 %", "day 1", "day 7"]
 CELLS = ["0.953", "0.848..1.063", "-0.096", "0.974", "0.927..1.026", "0.5248", "44.4%", "73.0%", "90.1%", "0.479"]

@@ -9,6 +9,7 @@ import pytest
 import scored_runs
 import xarray as xr
 from logged import logged
+from scenes import block, scene
 from scored_runs import configure
 
 import sstcast
@@ -24,9 +25,8 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.areas import EVERY, SAMPLES, AreaTables
-from sstcast.scores.evaluate import evaluate
-from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.evaluate import evaluate, kept
+from sstcast.scores.kinds.areas import EVERY, SAMPLES, Areas
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.training.train import train, training_windows
 
@@ -107,19 +107,19 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
 def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(made: Run) -> None:
     data = Analysis.of(made)
     horizon = data.windows.horizon
-    heatwaves = HeatwaveTables(data, limits_of(data.data), ["sure"], {"sure": np.eye(horizon)})
-    tables = AreaTables(data, heatwaves, ["sure"])
-    observed = next(iter(data.observe()))
-    limit, anomaly = observed.limit.copy(), observed.anomaly[DEGREES]
+    tables = Areas(scene(data, sure=np.eye(horizon)))
+    heatwaves = tables.scene.heatwaves
+    seen = next(iter(data.observe()))
+    limit, anomaly = seen.limit.copy(), seen.anomaly[DEGREES]
     limit[:, :, 1] = np.nan  # of one of two tiles
     limit[:, -1] = np.nan  # and everywhere on the last day
-    tables.begin(observed.dates, anomaly, limit)
-    width = np.full_like(anomaly, 1e-6)
-    tables.add("sure", observed.dates, anomaly, width, limit, None)
+    seen = seen._replace(limit=limit, lowest=None)
+    tables.begin(seen)
+    tables.add(block("sure", seen, anomaly[None], np.full_like(anomaly, 1e-6)))
     weights = np.where(data.ocean, data.area, 0)[0].astype(float)
-    found = tables.dataset().sel(system="sure", area="region").isel(init_time=tables.chosen(observed.dates))
+    found = tables.dataset().sel(system="sure", area="region").isel(init_time=tables.chosen(seen.dates))
     shares = []
-    for date in tables.chosen(observed.dates):
+    for date in tables.chosen(seen.dates):
         day = heatwaves.last[date] + 1
         inside = heatwaves.truth[EVENT][day : day + horizon - 1, 0]
         shares.append((inside * weights).sum(1) / weights.sum())
@@ -139,7 +139,7 @@ def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(ma
 
 def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:
     data = Analysis.open(made.config.data, every=5)
-    tables = AreaTables(data, None, ["some"])
+    tables = Areas(scene(data, some=np.eye(data.windows.horizon)))
     chosen = data.windows.init_times[tables.chosen(slice(0, data.windows.starts))]
     assert (np.diff(chosen) == np.timedelta64(EVERY, "D")).all()
     assert len(chosen) > 8
@@ -165,7 +165,7 @@ def test_scores_are_means_over_dates(made: Run) -> None:
 
 def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(made.folder, tmp_path / "copy")))
-    metrics, new = evaluate(copy)
+    metrics, new = evaluate(copy, kept(copy))
     assert not new
     assert "park" in metrics["areas"]
     other = geojson(tmp_path / "other.geojson")

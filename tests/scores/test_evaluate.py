@@ -30,6 +30,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores import analysis as forecasts_module
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import Asked
 from sstcast.scores.evaluate import compare_runs, evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.metrics import METRICS
@@ -147,14 +148,14 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 ) -> None:
     splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-04-15"]}
     short = make_run(configure(tmp_path, sst_file, splits=splits))
-    evaluate(short, events=True)
+    evaluate(short, Asked(events=True))
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
     monkeypatch.setattr(scratch, "KEPT", 0)
     monkeypatch.setattr("sstcast.ocean.heatwaves.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(short.config.data).limits, copy.folder / "spread.nc", copy.metrics):
         file.unlink()
-    metrics, new = evaluate(copy, events=True)
+    metrics, new = evaluate(copy, Asked(events=True))
     assert new
     for units in ("standardised", "degC"):
         for name in METRICS:
@@ -175,7 +176,7 @@ def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkey
     copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
     retrain(copy)
 
-    monkeypatch.setattr("sstcast.scores.statistics.Statistics", Mock(side_effect=InterruptedError))
+    monkeypatch.setattr("sstcast.scores.verify.verify", Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
         evaluate(copy)
 

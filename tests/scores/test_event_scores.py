@@ -6,19 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xarray as xr
+from scenes import block, observation, scene
 from scipy.ndimage import label
 from scipy.stats import t
 from scored_runs import configure, make_run
 
 import sstcast
-from sstcast.figures import event_scores
-from sstcast.names import DEGREES, EVENT, STATE
+from sstcast.figures.sheets.events import events as events_sheet
+from sstcast.names import EVENT, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.events import BY_DATE, EventTables, scores
-from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.kinds.events import BY_DATE, Events, scores
 from sstcast.scores.significance import ratio
 from sstcast.storage.stores import open_netcdf
 
@@ -49,11 +49,12 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     margin = data.ahead(data.sst) - data.ahead(limits["heatwave_threshold"])
     random = np.random.default_rng(3)
     wrong = (margin + random.normal(0, 0.4, margin.shape) - 0.2).astype(np.float32)
-    heatwaves = HeatwaveTables(data, limits, ["some"], {"some": np.eye(HORIZON)})
-    tables = EventTables(data, heatwaves, {"some": np.eye(HORIZON)})
-    for observed in data.observe():
-        tables.begin(observed.dates, observed.anomaly[DEGREES], observed.limit)
-        tables.add("some", observed.dates, wrong[observed.dates], np.zeros_like(wrong[observed.dates]))
+    tables = Events(scene(data, some=np.eye(HORIZON)))
+    heatwaves = tables.heatwaves
+    for seen in data.observe():
+        tables.begin(seen)
+        mean = wrong[seen.dates] + seen.limit
+        tables.add(block("some", seen, mean[None], np.zeros_like(mean)))
     found = tables.dataset().isel(init_time=slice(None, None, heatwaves.step))
 
     sst = data.cube["sst"].load()
@@ -115,7 +116,7 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     assert of["hit_rate"]["interval"][0] < of["hit_rate"]["value"] < of["hit_rate"]["interval"][1]
 
 
-def tables_of(truth: np.ndarray, cells: int) -> EventTables:
+def tables_of(truth: np.ndarray, cells: int) -> Events:
     """Return tables of one initial date, 6 days after the first of `truth [day, tile, N]`, without an ocean."""
     data = SimpleNamespace(
         limits={"heatwave_threshold": 1.0, "climatology": 0.0},
@@ -123,7 +124,6 @@ def tables_of(truth: np.ndarray, cells: int) -> EventTables:
         area=10.0 ** np.arange(cells)[None],
     )
     heatwaves = SimpleNamespace(
-        methods=["some"],
         init_times=np.zeros(1),
         horizon=HORIZON,
         truth={EVENT: truth},
@@ -132,7 +132,7 @@ def tables_of(truth: np.ndarray, cells: int) -> EventTables:
         chosen=lambda dates: np.arange(1),
         state=lambda dates: None,
     )
-    return EventTables(data, heatwaves, {"some": np.eye(HORIZON)})
+    return Events(SimpleNamespace(truth=data, heatwaves=heatwaves, warnings=["some"]))
 
 
 def test_the_severity_is_that_of_the_first_event_of_two() -> None:
@@ -142,7 +142,7 @@ def test_the_severity_is_that_of_the_first_event_of_two() -> None:
     anomaly = np.where(np.arange(1, HORIZON + 1) < 5, 1.5, 3.5).reshape(limit.shape)
     limit[0, 2] = np.nan  # between them, where the threshold of other days is enough
     tables = tables_of(inside, 1)
-    tables.begin(slice(0, 1), anomaly, limit)
+    tables.begin(observation(slice(0, 1), anomaly, limit))
     came, onset, end, severity, weights = (of.item() for of in tables.observed[0])
     assert (came, onset, end, severity, weights) == (True, 0, 1, 1, 1)
 
@@ -157,10 +157,11 @@ def test_an_onset_is_the_day_by_which_half_of_the_events_have_begun() -> None:
             in_event[:, cell, sample] = (lead >= first) & (lead <= last)
     tables = tables_of(np.zeros((3 * HORIZON, 1, 4), bool), 4)
     trajectories = SimpleNamespace(in_event=lambda beyond, hot: in_event, share=lambda of: of.mean(-1))
-    tables.trajectories = {"some": trajectories}
+    tables.scene.trajectories = {"some": trajectories}
     own = np.full((1, 4), HORIZON)
-    tables.observed[0] = own > 0, own, own, np.ones((1, 4), np.int8), tables.data.area
-    tables.add("some", slice(0, 1), np.zeros((1, HORIZON, 1, 4)), np.ones((1, HORIZON, 1, 4)))
+    tables.observed[0] = own > 0, own, own, np.ones((1, 4), np.int8), tables.truth.area
+    mean = np.zeros((1, HORIZON, 1, 4))
+    tables.add(block("some", observation(slice(0, 1), mean), mean[None], np.ones_like(mean)))
     found = tables.dataset().isel(init_time=0, warning=0)
     assert found["event_hits_by_date"].values.tolist() == [111, 0, 0, 0]
     assert found["event_misses_by_date"].values.tolist() == [1000, 0, 0, 0]
@@ -242,7 +243,7 @@ def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[st
     assert found["model"].keys() == {
         *("hit_rate", "false_alarm_ratio", "success_index", "onset_error", "end_error", "by_category")
     }
-    (sheet,) = event_scores.events(metrics.value, "ridge")
+    (sheet,) = events_sheet(metrics.value, "ridge")
     assert sheet.rows[0][0] == "ridge"
     code, out, _ = command("evaluate", run.folder, "--events")
     assert code == 0

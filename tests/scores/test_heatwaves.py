@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scenes import block, observation, scene, with_limits
 from scipy.stats import norm
 from scored_runs import configure
 from scores.categorical import BasicContingencyManager
@@ -17,7 +18,8 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.heatwaves import BRIER, STEPS, HeatwaveTables, reliability, scores
+from sstcast.scores.kinds.heatwaves import BRIER, Heatwaves, reliability, scores
+from sstcast.scores.scene import STEPS
 
 
 def counted(level: np.ndarray, occurred: np.ndarray) -> xr.DataArray:
@@ -90,9 +92,10 @@ def margin(data: Analysis) -> np.ndarray:
 
 
 def test_a_perfect_forecast(data: Analysis, margin: np.ndarray) -> None:
-    tables = HeatwaveTables(data, limits_of(data.data), ["perfect"], {"perfect": np.eye(8)})
+    tables = Heatwaves(scene(data, perfect=np.eye(8)))
     for dates in (slice(0, 100), slice(100, 348)):
-        tables.add("perfect", dates, margin[None, dates], np.zeros_like(margin[dates]))
+        seen = observation(dates, margin[dates])
+        tables.add(block("perfect", seen, margin[None, dates], np.zeros_like(margin[dates])))
     found = tables.dataset().sel(warning="perfect")
     scored = found["heatwave_brier_by_date"].dropna("init_time")
     assert scored.sizes["init_time"] == 116  # every third
@@ -111,11 +114,12 @@ def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) ->
     wrong = (margin + random.normal(0, 0.5, margin.shape)).astype(np.float32)
     spread = np.full_like(margin, 0.5)
     correlation = 0.5 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
-    tables = HeatwaveTables(data, limits, ["some", "members"], {"some": correlation})
+    tables = Heatwaves(scene(data, some=correlation, members=None))
     for dates in (slice(0, 200), slice(200, 348)):
-        tables.add("some", dates, wrong[None, dates], spread[dates])
-        tables.add("members", dates, np.stack([wrong[dates], margin[dates]]), None)
-        tables.add_references(dates)
+        seen = observation(dates, margin[dates])
+        tables.begin(seen)
+        tables.add(block("some", seen, wrong[None, dates], spread[dates]))
+        tables.add(block("members", seen, np.stack([wrong[dates], margin[dates]])))
     found = tables.dataset()["heatwave_brier_by_date"].dropna("init_time").transpose("init_time", ...)
 
     sst = data.cube["sst"].load()
@@ -159,9 +163,10 @@ def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, mar
     assert 0.5 < defined.sum() / (data.ocean & (ahead == ahead)).size < 0.99
     wrong = (data.ahead(data.sst) - ahead + 0.3).astype(np.float32)
     spread = np.full_like(wrong, 0.5)
-    tables = HeatwaveTables(data, limits, ["some"], {"some": np.eye(8)})
-    tables.add("some", slice(0, 348), wrong[None], spread)
-    tables.add_references(slice(0, 348))
+    tables = Heatwaves(scene(with_limits(data, limits), some=np.eye(8)))
+    seen = observation(slice(0, 348), wrong)
+    tables.begin(seen)
+    tables.add(block("some", seen, wrong[None], spread))
     found = tables.dataset().sel(kind="exceedance")
     assert np.isfinite(found["heatwave_brier_by_date"].isel(init_time=slice(None, None, 3))).all()
     weights = np.where(defined, data.area, 0)[::3]

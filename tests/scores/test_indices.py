@@ -1,13 +1,17 @@
 """Box means: the areas by hand, the date line, and which boxes a region covers."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from refusals import refused
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box
-from sstcast.scores.indices import box_mean, box_of, covers
+from sstcast.scores.indices import box_mean, box_of, covers, thirds
 
 
 def field(west: float = 120.5, cols: int = 170, east_first: float = 0) -> xr.DataArray:
@@ -72,3 +76,18 @@ def test_names_and_boxes_without_ocean() -> None:
             box_mean(field(), box)
     with pytest.raises(SSTCastError, match="no ocean"):
         box_mean(field().where(field()["lat"] > 5), "nino34")
+
+
+def test_thirds_are_those_of_a_table_as_it_is_published(tmp_path: Path) -> None:
+    (tmp_path / "index.data").write_text(" 2001 2001\n 2001 7 1 8 2 9 3 -99.99 0 4 5 6 10\n  -99.99\n")
+    days = pd.to_datetime(["2001-01-31", "2001-02-01", "2001-03-09", "2001-09-30", "2001-10-01", "2001-12-31"])
+    scores = xr.Dataset(coords={"box": ["region"], "init_time": days})
+    assert thirds(scores, str(tmp_path / "index.data")).values.tolist() == [
+        *("middle", "lower", "upper", "lower", "middle", "upper")
+    ]
+    with refused("--index", "index.data: has no value for 2001-07-01"):
+        thirds(
+            scores.assign_coords(init_time=pd.date_range("2001-07-01", periods=6)), str(tmp_path / "index.data")
+        )
+    with refused("--index", "nina.csv", "neither a box of the scores nor an index"):
+        thirds(scores, "nina.csv")

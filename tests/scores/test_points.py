@@ -11,16 +11,18 @@ import pandas as pd
 import pytest
 import xarray as xr
 from refusals import refused
+from scenes import block, observation, scene
 from scipy.stats import norm, t
 from scored_runs import metrics_of
 
-from sstcast.figures.points import points
+from sstcast.figures.sheets.points import points
 from sstcast.ocean import point_files
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
-from sstcast.scores import points as scored_points
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.points import SUMS, PointTables, summarise_points, two_way_sums
+from sstcast.scores.asked import Asked
+from sstcast.scores.kinds import points as scored_points
+from sstcast.scores.kinds.points import SUMS, Points, two_way_sums
 
 NOISE, COUNT = 0.3, 30_000
 Command = Callable[..., tuple[int, str, str]]
@@ -55,16 +57,17 @@ def read(truth: Analysis, tmp_path_factory: pytest.TempPathFactory) -> PointObse
 
 def verified(truth: Analysis, read: PointObservations, forecast: xr.DataArray, spread: float) -> xr.Dataset:
     """Verify `forecast(init_time, lead, lat, lon)` in degC at points."""
-    tables = PointTables(truth, read, ["x"])
+    tables = Points(scene(truth, Asked(observations=read), x=None))
     for start in range(0, truth.windows.starts, 64):
         dates = slice(start, min(start + 64, truth.windows.starts))
         climatology = truth.ahead(truth.statistics["climatology"], dates)
         mean = truth.on_tiles(forecast[dates]) - climatology
-        tables.begin(dates)
+        tables.begin(observation(dates, mean))
         for first, stop in ((0, 20), (20, len(mean))):
             part = slice(first, stop)
             own = slice(start + first, start + stop)
-            tables.add("x", own, mean[part], np.full_like(mean[part], spread))
+            seen, width = observation(own, mean[part]), np.full_like(mean[part], spread)
+            tables.add(block("x", seen, mean[None, part], width))
     return tables.dataset()
 
 
@@ -96,7 +99,7 @@ def test_sums_equal_plain_numpy(truth: Analysis, read: PointObservations, scored
                 assert got == pytest.approx(value, rel=2e-5, abs=2e-4), name
     total = found["point_squared_error_by_platform"].sum()
     assert float(total) == pytest.approx(float(found["point_squared_error_by_date"].sum()), rel=1e-5)
-    of_block = PointTables(truth, read, []).block
+    of_block = Points(scene(truth, Asked(observations=read))).block
     for name in ("squared_error", "count"):
         by_date = found[f"point_{name}_by_date"].sum("lead").values
         by_block = found[f"point_{name}_by_platform"].sum("platform")
@@ -113,7 +116,8 @@ def test_a_region_across_greenwich_has_the_same_cells(truth: Analysis, read: Poi
     few = replace(read, table=read.table[::30])
     table = few.table.assign(lon=(few.table["lon"] - shift) % 360)
     assert (table["lon"] > 180).any()
-    found, expected = PointTables(moved, replace(few, table=table), []), PointTables(truth, few, [])
+    found = Points(scene(moved, Asked(observations=replace(few, table=table))))
+    expected = Points(scene(truth, Asked(observations=few)))
     np.testing.assert_array_equal(found.node, expected.node)
 
 
@@ -293,7 +297,7 @@ def test_intervals_are_students_of_the_logarithm_with_the_smaller_of_both_number
     squares, counts = random.uniform(1, 9, (2, 20, 5)), random.integers(1, 9, (20, 5)).astype(float)
     squares[1] *= 3
     squares[:, 2], counts[2] = 0, 0  # a platform without an observation in these days
-    found = summarise_points(point_tables(squares, counts), "base")["points"]
+    found = Points.section(point_tables(squares, counts), "base")["points"]
     assert found["platforms"] == 19
     assert "without_interval" not in found
     replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, counts.any(1)])
@@ -319,7 +323,7 @@ def test_intervals_cover_the_error_if_few_blocks_hold_observations(held: int, sh
         counts[:, :held] = random.poisson(5, (30, held))
         counts[:, 0] *= share
         squares = variance * random.gamma(np.maximum(counts, 1e-9) / 2, 2)
-        found = summarise_points(point_tables(np.stack([squares] * 2), counts), "base")["points"]
+        found = Points.section(point_tables(np.stack([squares] * 2), counts), "base")["points"]
         low, high = found["scores"]["model"]["interval"]
         covered += low < 1 < high
     assert covered / cases > 0.9
@@ -330,23 +334,23 @@ def test_two_blocks_or_one_platform_give_no_interval() -> None:
     squares, counts = random.uniform(1, 9, (2, 20, 12)), np.zeros((20, 12))
     counts[:, 3:5] = 7
     squares[..., counts[0] == 0] = 0
-    found = summarise_points(point_tables(squares, counts), "base")["points"]
+    found = Points.section(point_tables(squares, counts), "base")["points"]
     assert found["scores"]["model"]["interval"] == found["scores"]["model"]["ratio_interval"] == [None, None]
     assert found["without_interval"] == ["too few dates for an interval"]
     assert found["scores"]["model"]["ratio"] == pytest.approx(squares[0].sum() / squares[1].sum(), abs=1e-6)
     counts[:, 7] = 1
     assert (
         None
-        not in summarise_points(point_tables(squares + counts, counts), "base")["points"]["scores"]["model"][
+        not in Points.section(point_tables(squares + counts, counts), "base")["points"]["scores"]["model"][
             "interval"
         ]
     )
-    one = summarise_points(point_tables(squares[:, :1] + counts[:1], counts[:1]), "base")["points"]
+    one = Points.section(point_tables(squares[:, :1] + counts[:1], counts[:1]), "base")["points"]
     assert one["without_interval"] == ["one platform"]
     assert one["scores"]["model"]["interval"] == [None, None]
 
 
 def test_the_analysis_is_that_of_the_cell_and_day(truth: Analysis, read: PointObservations) -> None:
-    error = PointTables(truth, read, []).analysis_error
+    error = Points(scene(truth, Asked(observations=read))).analysis_error
     assert abs(error.mean()) < 0.01
     assert error.std() == pytest.approx(NOISE, rel=0.03)

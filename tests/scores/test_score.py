@@ -3,6 +3,7 @@
 import operator
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
 
+import sstcast
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
 from sstcast.figures.printing import print_scores
@@ -435,3 +437,32 @@ def test_an_ensemble_beside_another_of_another_size(
             assert seeds == pytest.approx([mse / persistence for mse in squares], rel=1e-3)
     assert found["ensemble"].keys() == {"model", ensemble.folder.name}
     assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()
+
+
+def test_places_and_warnings_of_a_file_are_those_of_evaluate(scored: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
+    (places := tmp_path / "places.csv").write_text("name,lat,lon\npier,-10.6,171.4\n")
+    asked: Any = {"places": places, "events": True}
+    own = sstcast.evaluate(copy, **asked).value
+    found = sstcast.score(copy.forecasts, against=[copy], out=tmp_path / "scores", **asked).value
+    assert found["places"] == own["places"]
+    for kind in ("areas", "events"):
+        for area in own["areas"] if kind == "areas" else [None]:
+            ours, theirs = (of[kind] if area is None else of[kind][area] for of in (found, own))
+            assert {"model", "copy", "ridge"} <= ours.keys()
+            for name, expected in theirs.items():
+                assert ours["copy" if name == "model" else name] == expected, (kind, name)
+    _close(found["areas"]["pier"]["model"]["by_week"], own["areas"]["pier"]["model"]["by_week"])
+    with xr.open_zarr(copy.forecasts) as forecasts:
+        forecasts[["sst"]].load().to_netcdf(tmp_path / "mean.nc", engine="netcdf4")
+    alone = sstcast.score(tmp_path / "mean.nc", against=[copy], **asked).value
+    assert "model" not in alone["areas"]["pier"]
+    assert "model" not in alone["events"]
+    assert alone["areas"]["pier"]["ridge"] == own["areas"]["pier"]["ridge"]
+    assert "areas and warnings of heatwaves are not scored for them, because they have no spread" in alone["notes"]
+
+
+def test_an_unknown_keyword_is_no_option() -> None:
+    for function in (sstcast.evaluate, sstcast.score):
+        with pytest.raises(TypeError, match="plces"):
+            function("runs/none", plces="a.csv")  # type: ignore[call-arg]

@@ -11,8 +11,8 @@ from logged import logged
 
 from sstcast.config import FieldSource
 from sstcast.figures.catalogue import heatwaves, reliability, tercile_reliability
+from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.figures.tables import print_scores
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.score import score

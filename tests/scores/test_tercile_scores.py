@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scenes import block, observation, scene
 from scipy.stats import norm
 from scored_runs import configure, metrics_of
 
@@ -15,9 +16,9 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.terciles import BOUNDS, terciles_of, weekly_means
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.kinds.terciles import RPS, Terciles, by_date, rps, scores
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.summary import summarise_again
-from sstcast.scores.terciles import RPS, TercileTables, by_date, rps, scores
 
 CORRELATION = 0.8 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
 
@@ -33,20 +34,20 @@ def test_rps_of_known_forecasts() -> None:
 
 def test_scores_equal_plain_numpy(scored: Run) -> None:
     truth = Analysis.of(scored)
-    tables = TercileTables(truth, ["gaussian", "members"], {"gaussian": CORRELATION})
+    tables = Terciles(scene(truth, gaussian=CORRELATION, members=None))
     random = np.random.default_rng(0)
-    observed, forecasts, blocks = [], [], []
+    analyses, forecasts, blocks = [], [], []
     for dates in (slice(0, 64), slice(64, 128)):
         climatology = truth.ahead(truth.statistics["climatology"], dates)
         anomaly = truth.ahead(truth.sst, dates) - climatology
         members = (anomaly + random.normal(0, 0.6, (3, *anomaly.shape))).astype(np.float32)
         spread = np.where(truth.ocean, 0.5, 0).astype(np.float32) * np.ones_like(anomaly)
-        tables.begin(dates, anomaly)
-        tables.add("gaussian", dates, members, spread)
+        seen = observation(dates, anomaly)
+        tables.begin(seen)
+        tables.add(block("gaussian", seen, members, spread))
         for part in (slice(0, 20), slice(20, 64)):
-            own = slice(dates.start + part.start, dates.start + part.stop)
-            tables.add("members", own, members[:, part], None)
-        observed.append(anomaly)
+            tables.add(block("members", seen.at(part), members[:, part]))
+        analyses.append(anomaly)
         forecasts.append(members)
         blocks.append(dates)
     stop = blocks[-1].stop
@@ -57,7 +58,7 @@ def test_scores_equal_plain_numpy(scored: Run) -> None:
     ]
     ocean = truth.ocean
     low, high = (limit[:, ocean].astype(float) for limit in limits)
-    week = np.concatenate(observed)[:, :7].astype(float).mean(1)[:, ocean]
+    week = np.concatenate(analyses)[:, :7].astype(float).mean(1)[:, ocean]
     members = np.concatenate(forecasts, 1)[:, :, :7].astype(float).mean(2)[:, :, ocean]
     width = 0.5 * np.sqrt(CORRELATION[:7, :7].sum()) / 7
     weights = np.broadcast_to(truth.area[ocean].astype(float), week.shape)
@@ -150,11 +151,12 @@ def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
 def test_no_cell_without_thirds_takes_part(scored: Run) -> None:
     truth = Analysis.of(scored)
     dates = truth.blocks()[0]
-    tables = TercileTables(truth, ["x"], {})
+    tables = Terciles(scene(truth, x=None))
     tables.bounds = tables.bounds.where(tables.bounds["lat"] > -11)
     anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
-    tables.begin(dates, anomaly)
-    tables.add("x", dates, anomaly[None], None)
+    seen = observation(dates, anomaly)
+    tables.begin(seen)
+    tables.add(block("x", seen, anomaly[None]))
     found = replace(truth).on_map(truth.area[None, None] * np.ones((1, 1, 1, 1), np.float32))[0, 0]
     north = np.nansum(found[truth.anomalies["lat"].values > -11])
     np.testing.assert_allclose(tables.defined[dates], north, rtol=1e-5)
@@ -168,8 +170,9 @@ def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
     base = configure(tmp_path, sst_file, splits=splits).data
     prepared = prepare(base)
     truth = replace(Analysis.of(scored), base=base)
-    tables, dates = TercileTables(truth, [], {}), slice(0, 40)
-    tables.begin(dates, truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates))
+    tables, dates = Terciles(scene(truth)), slice(0, 40)
+    anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
+    tables.begin(observation(dates, anomaly))
     climatology = prepared.open_anomalies()["climatology"].load()
     weekly = weekly_means(truth.ahead(truth.sst, dates) - truth.ahead(climatology, dates), 1)
     middle = xr.DataArray(
@@ -187,11 +190,13 @@ def test_fair_scores_of_a_reliable_ensemble_do_not_depend_on_its_size(scored: Ru
     daily = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
     centre = (0 * daily + random.normal(0, 0.7, (len(daily), 1, *daily.shape[2:]))).astype(np.float32)
     members = centre + random.normal(0, 0.5, (17, len(daily), 1, *daily.shape[2:])).astype(np.float32)  # all week
-    tables = TercileTables(truth, ["gaussian", "1", "2", "16"], {"gaussian": np.ones((8, 8))})
-    tables.begin(dates, members[0])
-    tables.add("gaussian", dates, centre[None], np.full_like(centre, 0.5))
+    sizes = {"1": None, "2": None, "16": None}
+    tables = Terciles(scene(truth, gaussian=np.ones((8, 8)), **sizes))
+    seen = observation(dates, members[0])
+    tables.begin(seen)
+    tables.add(block("gaussian", seen, centre[None], np.full_like(centre, 0.5)))
     for count in (1, 2, 16):
-        tables.add(str(count), dates, members[1 : 1 + count], None)
+        tables.add(block(str(count), seen, members[1 : 1 + count]))
     dataset = tables.dataset().sel(whole_week=1).isel(init_time=dates).sum("init_time", skipna=False)
     plain, fair = (dataset[f"tercile_{name}_by_date"].astype(float) for name in ("rps", "rps_fair"))
     best = float(plain.sel(system="gaussian"))

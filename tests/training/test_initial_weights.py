@@ -1,13 +1,16 @@
 """Training begins from the weights of another run, and the first loss is theirs."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 import yaml
+from logged import logged
 from refusals import refused
 from runs_of_training import setup
+from scored_runs import configure
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted
@@ -158,3 +161,50 @@ def test_other_weights_are_refused_before_the_first_checkpoint(
 
 def stop(trainer: Trainer) -> None:
     raise Interrupted(15)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"kind": "forecast"}, "kind: grid, but this run with forecast"),
+        ({"delay": 1}, "delay: 2, but this run with 1"),
+        ({"units": "knots"}, "units: None, but this run with knots"),
+        ({"variable": "v10"}, "variable: u10, but this run with v10"),
+        ({"kind": "forecast", "perfect": True, "delay": 2}, "kind: grid"),
+    ],
+)
+def test_weights_belong_to_what_they_read(tmp_path: Path, keys: dict[str, Any], words: str) -> None:
+    weights = InitialWeights("training.weights: x", {}, None, "")
+    grid = {"kind": "grid", "source": "wind.nc", "variable": "u10", "delay": 2}
+    own, same, other = (
+        configure(tmp_path, "sst.nc", predictors={"wind": predictor}).data
+        for predictor in (grid, {**grid, "source": "other.nc", "missing": "climatology"}, {**grid, **keys})
+    )
+    with logged() as lines:
+        weights.check_predictors(own, same)
+    assert (
+        "training.weights: x: read data.predictors.wind with source: wind.nc, but this run with other.nc" in lines
+    )
+    with refused("training.weights: x", words):
+        weights.check_predictors(own, other)
+
+
+def test_weights_of_perfect_forecasts_and_of_other_boxes_are_others(tmp_path: Path) -> None:
+    weights = InitialWeights("training.weights: x", {}, None, "")
+    ahead, box = (
+        {"kind": "forecast", "source": "wind.nc"},
+        {"kind": "index", "source": "sst.nc", "region": "nino34"},
+    )
+    for first, second, words in (
+        ({**ahead, "perfect": True}, ahead, "perfect: True, but this run with False"),
+        (ahead, {**ahead, "perfect": True}, "perfect: False"),
+        (box, {**box, "region": "nino3"}, "region: nino34"),
+        (
+            {"kind": "index", "source": "a.csv", "span": "3 months"},
+            {"kind": "index", "source": "a.csv"},
+            "span: 3",
+        ),
+    ):
+        own, other = (configure(tmp_path, "sst.nc", predictors={"a": each}).data for each in (first, second))
+        with refused("training.weights: x: read data.predictors.a with", words):
+            weights.check_predictors(own, other)

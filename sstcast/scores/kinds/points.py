@@ -5,8 +5,8 @@ are averaged first. Errors are summed over observations by date and lead, and by
 which a two-way bootstrap draws platforms and blocks. Blocks without observations tell nothing and are not drawn.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,11 @@ from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
-from sstcast.scores.analysis import Analysis
+from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.kinds.kind import BLOCK, Joined, Kind
+from sstcast.scores.parts import Scores
+from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
@@ -30,29 +33,22 @@ REPLICATES = 500
 PLATFORMS_AT_ONCE = 10_000
 FEWEST_BLOCKS = 3  # of dates that hold observations, for an interval
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
-BLOCK = "date_block"  # dimension of blocks of initial dates
 BY_PLATFORM = ("platform", BLOCK)
 ON_DAYS = "on the days of the forecasts"  # in `point_left_out`, beside the reasons to leave some of these out
 DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
-Scores = dict[str, Any]
 
 
-class PointTables:
+class Points(Kind):
     """Accumulates the errors of systems at points."""
 
-    def __init__(self, truth: Analysis, observations: PointObservations, systems: Sequence[str]) -> None:
-        """Find the cell and day of each observation, and prepare empty tables.
-
-        Args:
-            truth: the initial dates and the analysis.
-            observations: those of any days and places.
-            systems: the names of the systems.
-
-        Logs how many observations are left out, and why.
-        """
-        self.truth, self.error, self.systems = truth, observations.error, list(systems)
+    def __init__(self, scene: Scene) -> None:
+        """Find the cell and day of each observation. Logs how many observations are left out, and why."""
+        super().__init__(scene)
+        truth, observations, systems = self.truth, scene.asked.points, list(scene.systems)
+        assert observations is not None
+        self.error, self.systems = observations.error, systems
         starts, leads = truth.windows.starts, len(truth.leads)
         self.first_day = truth.windows.days[0].astype("datetime64[D]")
         self.left_out: dict[str, int] = {}  # of the observations on the days of the forecasts
@@ -69,6 +65,23 @@ class PointTables:
         self.platform_count = np.zeros(shape, np.float32)
         self.by_platform = np.zeros((len(systems), *shape), np.float32)
         self.of_analysis = self._analysis_sums()
+
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if observations were given."""
+        return None if scene.asked.points is None else cls(scene)
+
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {
+            **{f"point_{name}_by_date": Joined("dates") for name in SUMS},
+            "point_count_by_date": Joined("dates", systems=""),
+            "point_count_by_platform": Joined("blocks", systems=""),
+            "point_squared_error_by_platform": Joined("blocks"),
+            "point_left_out": Joined("sum", systems=""),
+            **{f"point_{name}_of_analysis": Joined("sum", systems="") for name in ("count", *SUMS[:3])},
+        }
 
     def _matched(self, observations: PointObservations) -> pd.DataFrame:
         """Return the mean of each platform, cell and day: `day`, `node`, `platform`, `anomaly` and `analysis`."""
@@ -133,8 +146,9 @@ class PointTables:
         row = np.arange(len(pair)) + np.repeat(first - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         return pair, row
 
-    def begin(self, dates: slice) -> None:
+    def begin(self, observed: Observed) -> None:
         """Select the observations ahead of the initial dates, which all systems share."""
+        dates = observed.dates
         self.first, (self.pair, self.row) = dates.start, self._pairs(dates)
         shape = (dates.stop - dates.start, len(self.truth.leads))
         self.count[dates] = np.bincount(self.pair, minlength=shape[0] * shape[1]).reshape(shape)
@@ -148,16 +162,10 @@ class PointTables:
         groups: NDArray[np.intp] = self.platform[self.row] * self.platform_count.shape[1] + block
         return groups
 
-    def add(self, system: str, dates: slice, mean: Array, spread: Array | None) -> None:
-        """Add the forecasts of a system from initial dates among those of `begin`.
-
-        Args:
-            system: its name.
-            dates: the positions of the initial dates.
-            mean: anomalies in degC, `[starts, lead, tile, N]`.
-            spread: standard deviation in degC, of the same shape, or None.
-        """
-        place, leads = self.systems.index(system), len(self.truth.leads)
+    def add(self, block: Block) -> None:
+        """Add the errors of the ensemble mean, and of the Gaussian if there is one."""
+        dates, mean, spread = block.dates, block.mean, block.spread
+        place, leads = self.systems.index(block.system), len(self.truth.leads)
         low, high = (np.searchsorted(self.pair, (end - self.first) * leads) for end in (dates.start, dates.stop))
         pair, row = self.pair[low:high] - (dates.start - self.first) * leads, self.row[low:high]
         shape = (dates.stop - dates.start, leads)
@@ -209,47 +217,47 @@ class PointTables:
             {"system": self.systems, "platform": self.platforms, "reason": list(self.left_out)},
         )
 
-
-def summarise_points(tables: xr.Dataset, reference: str) -> Scores:
-    """Return `points`, the scores of all systems and of the analysis, or nothing without observations."""
-    if BLOCK not in tables.dims:
-        return {}
-    count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
-    squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
-    counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
-    measured, held = counts.any(1), counts.any(0)
-    names = [str(name) for name in tables["system"].values]
-    replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
-    independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
-    enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
-    lacking = [words for words, is_enough in enough.items() if not is_enough]
-    if lacking:
-        replicates[:] = np.nan
-    base, scores = names.index(reference), {}
-    for place, name in enumerate(names):
-        by_lead = {
-            key: tables[f"point_{key}_by_date"].sel(system=name).sum(INIT_TIME, min_count=1) for key in SUMS
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `points`, the scores of all systems and of the analysis."""
+        if BLOCK not in tables.dims:
+            return {}
+        count = tables["point_count_by_date"].astype(float).sum(INIT_TIME)
+        squares = tables["point_squared_error_by_platform"].transpose("system", *BY_PLATFORM).values
+        counts = tables["point_count_by_platform"].transpose(*BY_PLATFORM).values
+        measured, held = counts.any(1), counts.any(0)
+        names = [str(name) for name in tables["system"].values]
+        replicates = two_way_sums(np.concatenate([squares, counts[None]])[:, measured][..., held])
+        independent = min(_effective_number(counts.sum(axis, dtype=float)) for axis in (0, 1))
+        enough = {"too few dates for an interval": held.sum() >= FEWEST_BLOCKS, "one platform": measured.sum() > 1}
+        lacking = [words for words, is_enough in enough.items() if not is_enough]
+        if lacking:
+            replicates[:] = np.nan
+        base, scores = names.index(reference), {}
+        for place, name in enumerate(names):
+            by_lead = {
+                key: tables[f"point_{key}_by_date"].sel(system=name).sum(INIT_TIME, min_count=1) for key in SUMS
+            }
+            total = {key: float(field.sum(min_count=1)) for key, field in by_lead.items()}
+            scores[name] = _of_sums(total, float(count.sum()))
+            scores[name]["by_lead"] = _of_sums({key: field.values for key, field in by_lead.items()}, count.values)
+            scores[name]["interval"] = json_numbers(_interval(replicates[place], replicates[-1], independent))
+            scores[name]["ratio"] = json_numbers(squares[place].sum(dtype=float) / squares[base].sum(dtype=float))
+            ends = _interval(replicates[place], replicates[base], independent) if place != base else [np.nan] * 2
+            scores[name]["ratio_interval"] = json_numbers(ends)
+        seen = float(tables["point_count_of_analysis"])
+        of_analysis = {key: float(tables[f"point_{key}_of_analysis"]) for key in SUMS[:3]}
+        return {
+            "points": {
+                "observations": int(seen),
+                "pairs": int(count.sum()),
+                "platforms": int(measured.sum()),
+                "scores": scores,
+                "analysis": _of_sums(of_analysis, seen),
+                **({"without_interval": lacking} if lacking else {}),
+                **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
+            }
         }
-        total = {key: float(field.sum(min_count=1)) for key, field in by_lead.items()}
-        scores[name] = _of_sums(total, float(count.sum()))
-        scores[name]["by_lead"] = _of_sums({key: field.values for key, field in by_lead.items()}, count.values)
-        scores[name]["interval"] = json_numbers(_interval(replicates[place], replicates[-1], independent))
-        scores[name]["ratio"] = json_numbers(squares[place].sum(dtype=float) / squares[base].sum(dtype=float))
-        ends = _interval(replicates[place], replicates[base], independent) if place != base else [np.nan] * 2
-        scores[name]["ratio_interval"] = json_numbers(ends)
-    seen = float(tables["point_count_of_analysis"])
-    of_analysis = {key: float(tables[f"point_{key}_of_analysis"]) for key in SUMS[:3]}
-    return {
-        "points": {
-            "observations": int(seen),
-            "pairs": int(count.sum()),
-            "platforms": int(measured.sum()),
-            "scores": scores,
-            "analysis": _of_sums(of_analysis, seen),
-            **({"without_interval": lacking} if lacking else {}),
-            **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
-        }
-    }
 
 
 def _left_out(tables: xr.Dataset) -> dict[str, int]:

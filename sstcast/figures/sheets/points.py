@@ -1,12 +1,15 @@
 """The table of scores against observations at points."""
 
-from typing import Any
-
-from sstcast.figures.tables import Sheet, number, percent, week_ends
+from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets, number, percent, week_ends
 from sstcast.names import COVERED, MODEL
 
 
-def points(metrics: dict[str, Any], label: str) -> list[Sheet]:
+def sheets(metrics: Scores, label: str) -> Sheets:
+    """Return the table of points."""
+    return {"points": points(metrics, label)}
+
+
+def points(metrics: Scores, label: str) -> list[Sheet]:
     """Return a table with a row for each system and for the analysis, if forecasts were scored at points."""
     if not (found := metrics.get("points")):
         return []

@@ -7,26 +7,25 @@ the event occurred and days on which it did not. Cells and days on which no even
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
-from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
-from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year, on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
+from sstcast.forecasting.heatwaves import probability
+from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
+from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year
+from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.ocean.tiles import to_tiles
-from sstcast.scores.analysis import Analysis
+from sstcast.scores.analysis import Observed
 from sstcast.scores.distributions import Mean, sampling_error
+from sstcast.scores.kinds.kind import FOLD, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
-from sstcast.scores.significance import spacing
-from sstcast.storage.scratch import release, scratch_array
+from sstcast.scores.parts import Scores, arrays, in_parts, numbers
+from sstcast.scores.scene import STEPS, Block, Scene
+from sstcast.storage.scratch import scratch_array
 
-STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
-DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
-EVERY = 3  # days from one scored initial date to the next
 RELIABILITY_BINS = 10  # in the reliability diagram
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
 DAY = np.timedelta64(1, "D")
@@ -65,7 +64,7 @@ class FairBrierScore(BrierScore):
 BRIER, BRIER_FAIR, DEFINED = BrierScore(), FairBrierScore(), Mean(_DEFINED)
 
 
-class HeatwaveTables:
+class Heatwaves(Kind):
     """Accumulates Brier scores and histograms of the heatwave probabilities of systems and of two references.
 
     Initial dates are about three days apart. The base rate of a cell is its frequency in the base period.
@@ -73,89 +72,49 @@ class HeatwaveTables:
     in an event if at least the last five days were above it.
     """
 
-    def __init__(
-        self,
-        data: Analysis,
-        limits: xr.Dataset,
-        methods: Sequence[str],
-        correlations: Mapping[str, Array],
-        references: bool = True,
-    ) -> None:
-        """Prepare empty tables.
-
-        Args:
-            data: the days to verify.
-            limits: thresholds and frequencies from `limits_of`.
-            methods: the names of the systems.
-            correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
-            references: whether to score the base rate and persistence of state.
-        """
-        windows = data.windows
-        self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
-        self.step = max(1, EVERY // spacing(self.init_times))
-        self.trajectories = {name: Trajectories(correlation, STEPS) for name, correlation in correlations.items()}
-        self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
-        # The positions of the initial dates in `hot`.
-        self.last = MARGIN_DAYS + ((self.init_times - self.init_times[0]) // DAY).astype(int)
-        self.hot = self._hot(limits["heatwave_threshold"])
-        self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        data = self.truth
+        assert scene.heatwaves is not None
+        self.observed = scene.heatwaves
+        self.init_times, self.horizon = data.windows.init_times, scene.horizon
+        self.rates = {kind: data.on_tiles(data.limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
         valid_times = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
         self.season = (valid_times.astype("datetime64[M]").astype(int) + 1) % 12 // 3
         self.day = day_of_leap_year(xr.DataArray(valid_times, dims=("init_time", "lead"))).values - 1
         self.defined = scratch_array((len(DAYS_OF_YEAR), *data.index.shape), bool)
-        for day, threshold in enumerate(limits["heatwave_threshold"].values):
+        for day, threshold in enumerate(data.limits["heatwave_threshold"].values):
             self.defined[day] = to_tiles(np.isfinite(threshold), data.index) & data.ocean
-        self.references = references
-        self.methods = [*methods, *(REFERENCES if references else ())]
-        shape = (len(HEATWAVE_KINDS), len(self.methods))
+        shape = (len(HEATWAVE_KINDS), len(scene.warnings))
         self.brier, self.brier_fair = (np.full((*shape, *valid_times.shape), np.nan, np.float32) for _ in range(2))
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
-    def _hot(self, threshold: xr.DataArray) -> Mask:
-        """Return which days are above the threshold, `[day, tile, N]`. Missing days are not.
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if every day up to the horizon is verified."""
+        return None if scene.heatwaves is None else cls(scene)
 
-        They run from `MARGIN_DAYS` before the first initial date to `MARGIN_DAYS` after the last day forecast.
-        """
-        first, last = (
-            self.init_times[0] - MARGIN_DAYS * DAY,
-            self.init_times[-1] + (self.horizon + MARGIN_DAYS) * DAY,
-        )
-        sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
-        hot[:] = False
-        for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
-            days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))
-            above = self.data.on_tiles(days > on_days(threshold, days["time"])) > 0
-            hot[(days["time"].values - first) // DAY] = above
-            release()
-        return hot
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {
+            "heatwave_brier_by_date": Joined("dates", systems="warning"),
+            "heatwave_brier_fair_by_date": Joined("dates", systems="warning"),
+            "heatwave_defined_by_date": Joined("dates", systems=""),
+            "heatwave_cases_by_lead": Joined("sum", systems="warning", by_fold=True),
+            "heatwave_cases_by_season": Joined("sum", systems="warning"),
+        }
 
-    def _inside(self) -> Mask:
-        """Return which days of `hot` lie in an event."""
-        inside = scratch_array(self.hot.shape, bool)
-        for start in range(0, len(inside), DAYS_AT_ONCE):
-            days_before = min(start, MARGIN_DAYS)
-            in_event = events(self.hot[start - days_before : start + DAYS_AT_ONCE + MARGIN_DAYS])
-            inside[start : start + DAYS_AT_ONCE] = in_event[days_before:][:DAYS_AT_ONCE]
-            release()
-        return inside
-
-    def add(self, method: str, dates: slice, margin: Array, spread: Array | None) -> None:
-        """Add the forecasts from the initial dates `dates`.
-
-        Args:
-            method: the name of the system.
-            dates: the positions of the initial dates.
-            margin: degC by which each member exceeds the threshold, `[member, starts, lead, tile, N]`.
-            spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
-                If None, probabilities are shares of the members.
-        """
-        positions = self.chosen(dates)
-        if not len(positions):
+    def add(self, block: Block) -> None:
+        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
+        method, dates, spread, observed = block.system, block.dates, block.spread, self.observed
+        positions = observed.chosen(dates)
+        if not len(positions) or method not in self.scene.warnings:
             return
-        margin = margin[:, positions - dates.start]
-        past = [self.hot[day - MARGIN_DAYS + 1 : day + 1] for day in self.last[positions]]
+        rows = positions - dates.start
+        margin = block.members[:, rows] - block.observed.limit[rows]  # degC above the threshold
+        past = [observed.hot[day - MARGIN_DAYS + 1 : day + 1] for day in observed.last[positions]]
         if spread is None:
             padding = np.repeat(margin[:, :, -1:], MARGIN_DAYS, axis=2)
             above = np.moveaxis(np.concatenate([margin, padding], axis=2) > 0, 2, 0)  # [day, member, starts, ...]
@@ -163,9 +122,9 @@ class HeatwaveTables:
             inside = events(np.concatenate([past_hot, above]))[MARGIN_DAYS:-MARGIN_DAYS]
             exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (above[:-MARGIN_DAYS], inside))
         else:
-            exceedance = probability(margin.mean(0), spread[positions - dates.start])
+            exceedance = probability(margin.mean(0), spread[rows])
             cells = exceedance.reshape(*exceedance.shape[:2], -1)
-            trajectories = self.trajectories[method]
+            trajectories = self.scene.trajectories[method]
             probabilities = [
                 trajectories.probability(daily, hot.reshape(MARGIN_DAYS, -1))
                 for daily, hot in zip(cells, past, strict=True)
@@ -175,29 +134,17 @@ class HeatwaveTables:
         self._count(method, EXCEEDANCE, positions, exceedance, members)
         self._count(method, EVENT, positions, event, members)
 
-    def add_references(self, dates: slice) -> None:
+    def begin(self, observed: Observed) -> None:
         """Add the forecasts of the references, if they are scored."""
-        positions = self.chosen(dates)
-        if not self.references or not len(positions):
+        dates, of = observed.dates, self.observed
+        positions = of.chosen(dates)
+        if not self.scene.references or not len(positions):
             return
-        shape = (len(positions), self.horizon, *self.hot.shape[1:])
-        in_event = self.state(dates)[positions - dates.start]
-        for kind, state in ((EXCEEDANCE, self.hot[self.last[positions], None]), (EVENT, in_event)):
+        shape = (len(positions), self.horizon, *of.hot.shape[1:])
+        in_event = of.state(dates)[positions - dates.start]
+        for kind, state in ((EXCEEDANCE, of.hot[of.last[positions], None]), (EVENT, in_event)):
             self._count(STATE, kind, positions, np.broadcast_to(state.astype(np.float32), shape))
             self._count(BASE_RATE, kind, positions, np.broadcast_to(self.rates[kind], shape))
-
-    def state(self, dates: slice) -> Mask:
-        """Return which cells are in a heatwave on the initial dates, `[starts, 1, tile, N]`.
-
-        Only the days up to the initial date count.
-        """
-        row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
-        return np.stack(row)[:, None]
-
-    def chosen(self, dates: slice) -> NDArray[np.intp]:
-        """Return the positions of those dates that are scored."""
-        positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
-        return positions[positions % self.step == 0]
 
     def _count(
         self, method: str, kind: str, positions: NDArray[np.intp], probability: Array, members: int = 1
@@ -207,9 +154,10 @@ class HeatwaveTables:
         The histograms count cases by area, in one bin for each step of the probability and each outcome. Cells and
         days on which no event is defined count 0.
         """
-        index = HEATWAVE_KINDS.index(kind), self.methods.index(method)
-        occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[positions]])
-        weights = self.data.area * self.defined[self.day[positions]]
+        index = HEATWAVE_KINDS.index(kind), self.scene.warnings.index(method)
+        truth, last = self.observed.truth[kind], self.observed.last[positions]
+        occurred = np.stack([truth[day + 1 : day + 1 + self.horizon] for day in last])
+        weights = self.truth.area * self.defined[self.day[positions]]
         probability = np.where(weights > 0, probability, np.float32(0))
         shape, bins = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
@@ -230,7 +178,7 @@ class HeatwaveTables:
         the area, and `heatwave_defined_by_date` is the sum of these shares. `heatwave_brier_fair_by_date` is there
         if shares of members are scored, NaN on dates of a single member.
         """
-        defined = (self.defined * self.data.area).sum((1, 2), dtype=float)[self.day]
+        defined = (self.defined * self.truth.area).sum((1, 2), dtype=float)[self.day]
         dims = ("kind", "warning")
         counts = {
             f"heatwave_cases_by_{dim}": ((*dims, dim, "probability", "occurred"), cases)
@@ -240,7 +188,7 @@ class HeatwaveTables:
             counts,
             {
                 "kind": list(HEATWAVE_KINDS),
-                "warning": self.methods,
+                "warning": self.scene.warnings,
                 "season": list(SEASONS),
                 "probability": np.arange(STEPS + 1) / STEPS,
                 "occurred": [0, 1],
@@ -252,6 +200,56 @@ class HeatwaveTables:
             heatwave_brier_by_date=((*dims, "init_time", "lead"), self.brier),
             heatwave_defined_by_date=(("init_time", "lead"), defined),
         )
+
+    @staticmethod
+    def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
+        """Keep the cases of each fold at all leads."""
+        name = "heatwave_cases_by_lead_by_fold"
+        if name not in tables:
+            return tables
+        return tables.assign(heatwave_cases_by_fold=tables[name].sum("lead")).drop_vars(name)
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the Brier score of each kind of heatwave, of shares of members the fair one."""
+        if "kind" not in tables.dims:
+            return {}
+        tested = ("heatwave_brier_by_date", "heatwave_brier_fair_by_date")
+        briers = [tables[name].astype(float).rename(warning="system") for name in tested if name in tables]
+        return {
+            kind: Loss.of(f"Brier score ({kind})", *(brier.sel(kind=kind, drop=True) for brier in briers))
+            for kind in HEATWAVE_KINDS
+        }
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `heatwaves`, the scores of the probabilities of each kind."""
+        kinds = HEATWAVE_KINDS if "kind" in tables.dims else ()
+        return {"heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in kinds}}
+
+
+def _warnings(tables: xr.Dataset) -> Scores:
+    """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
+    brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").transpose("warning", ...)
+    defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
+    fields: dict[str, xr.DataArray] = {"brier": brier, "defined": defined}
+    metrics: dict[str, Metric] = {"brier": BRIER, "defined": DEFINED}
+    if "heatwave_brier_fair_by_date" in tables:
+        fair = tables["heatwave_brier_fair_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).transpose(*brier.dims)
+        fields |= {"brier_fair": fair, "fair_defined": defined.where(fair.notnull())}
+        metrics["brier_fair"] = BRIER_FAIR
+    found = in_parts(fields, metrics)
+    found.pop("by_week")
+    cases = tables["heatwave_cases_by_lead"].transpose("warning", "lead", ...)
+    found["by_lead"] |= arrays(scores(cases))
+    for part, label in (("season", "season_of_day"), ("fold", FOLD)):
+        counts = tables[f"heatwave_cases_by_{part}"].transpose("warning", label, ...)
+        labels = [str(value) for value in counts[label].values]
+        for name, values in arrays(scores(counts)).items():
+            found[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
+    cases = cases.sum("lead")
+    found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
+    return {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
 
 
 def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
@@ -279,7 +277,15 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
 
 
 def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
-    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event."""
+    """Compute the area under the ROC curve from histograms `(..., probability)` without and with the event.
+
+    It is the share of pairs of a case with and a case without the event in which the former had the higher
+    probability; ties count half (Mason and Graham 2002, QJRMS 128).
+
+    >>> without, with_event = (xr.DataArray(cases, dims="probability") for cases in ([3.0, 1.0], [1.0, 3.0]))
+    >>> float(roc_area(without, with_event))  # (3 * 3 + (3 * 1 + 1 * 3) / 2) / 16
+    0.75
+    """
     dim = "probability"
     pairs = non_event_cases.sum(dim) * event_cases.sum(dim)
     ordered = (event_cases * (non_event_cases.cumsum(dim) - non_event_cases / 2)).sum(dim)
@@ -288,6 +294,13 @@ def roc_area(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.Dat
 
 def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataArray:
     """Compute SEDI from histograms of probabilities on days without and with the event.
+
+    `(ln F - ln H - ln(1 - F) + ln(1 - H)) / (ln F + ln H + ln(1 - F) + ln(1 - H))` of hit rate H and false alarm
+    rate F (Ferro and Stephenson 2011, Weather and Forecasting 26).
+
+    >>> without, with_event = (xr.DataArray(cases, dims="probability") for cases in ([9.0, 1.0], [1.0, 9.0]))
+    >>> round(float(_sedi(without, with_event)), 3)  # H = 0.9 and F = 0.1: -4 ln 9 / (2 ln 0.09)
+    0.912
 
     Warnings are issued from the highest probability downwards until they are as frequent as the event. Within the
     last step of the probability, hits and false alarms are interpolated.

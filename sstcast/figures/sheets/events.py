@@ -1,8 +1,6 @@
 """The table of warnings of heatwaves: hits, false alarms and errors of days."""
 
-from typing import Any
-
-from sstcast.figures.tables import Sheet
+from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets
 
 SCORE_COLUMNS = {
     "hit_rate": "hit rate",
@@ -13,7 +11,12 @@ SCORE_COLUMNS = {
 }
 
 
-def events(metrics: dict[str, Any], label: str) -> list[Sheet]:
+def sheets(metrics: Scores, label: str) -> Sheets:
+    """Return the table of warnings."""
+    return {"heatwaves": events(metrics, label)}
+
+
+def events(metrics: Scores, label: str) -> list[Sheet]:
     """Return the table of the warnings of all systems, with 95 % intervals, if events were verified."""
     found = metrics.get("events", {})
     if not found:
@@ -34,7 +37,7 @@ def events(metrics: dict[str, Any], label: str) -> list[Sheet]:
     return [Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)]
 
 
-def _text(score: dict[str, Any]) -> str:
+def _text(score: Scores) -> str:
     if score["value"] is None:
         return "-"
     ends = "" if score["interval"] is None else " ({:.2f}-{:.2f})".format(*score["interval"])

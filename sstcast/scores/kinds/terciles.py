@@ -5,14 +5,14 @@ area is computed from a histogram of probabilities in steps of 1/100, and reliab
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
+from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.terciles import (
@@ -23,10 +23,14 @@ from sstcast.ocean.terciles import (
     weekly_spread,
     whole_weeks,
 )
-from sstcast.scores.analysis import Analysis
+from sstcast.scores.analysis import Observed
+from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import sampling_error
-from sstcast.scores.heatwaves import roc_area
+from sstcast.scores.kinds.heatwaves import roc_area
+from sstcast.scores.kinds.kind import Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.parts import Scores, arrays, in_parts, numbers
+from sstcast.scores.scene import Block, Scene
 
 STEPS = 100  # of a probability, in the histogram
 RELIABILITY_BINS = 10
@@ -46,6 +50,10 @@ def rps(above: Sequence[Array], occurred: Sequence[Array | Mask]) -> Array:
     Args:
         above: the probability of a value above the lower and above the upper bound.
         occurred: whether the observed value is above these bounds.
+
+    >>> third = np.array([2 / 3]), np.array([1 / 3])  # each category has a third
+    >>> round(float(rps(third, (np.array([True]), np.array([True])))[0]), 3)  # 1 / 9 + 4 / 9
+    0.556
     """
     lower, upper = (np.square(chance - came) for chance, came in zip(above, occurred, strict=True))
     score: Array = lower + upper
@@ -82,23 +90,15 @@ class FairRankedProbabilityScore(RankedProbabilityScore):
 RPS: dict[str, Metric] = {"rps": RankedProbabilityScore(), "rps_fair": FairRankedProbabilityScore()}
 
 
-class TercileTables:
-    """Accumulates the scores of systems for the thirds of weekly means."""
+class Terciles(Kind):
+    """Accumulates the scores of systems for the thirds of weekly means.
 
-    def __init__(
-        self,
-        truth: Analysis,
-        systems: Sequence[str],
-        correlations: Mapping[str, Array],
-    ) -> None:
-        """Prepare empty tables.
+    The base period of the `base` of the analysis defines the thirds.
+    """
 
-        Args:
-            truth: the days to verify. The base period of its `base` defines the thirds.
-            systems: the names of the systems.
-            correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
-        """
-        self.truth, self.systems, self.correlations = truth, list(systems), correlations
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        truth, self.systems = self.truth, scene.probabilistic
         self.weeks = whole_weeks(truth.windows.horizon)
         self.bounds = terciles_of(truth.base)
         self.moved = None
@@ -114,11 +114,25 @@ class TercileTables:
         shape = (len(self.systems), self.weeks, len(THIRDS), STEPS, 2)
         self.cases, self.sums = np.zeros(shape), np.zeros(shape)
 
-    def begin(self, dates: slice, anomaly: Array) -> None:
-        """Compute what all systems share on the initial dates: bounds, weights and the thirds that came.
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if every day up to the horizon is verified, and it has a whole week."""
+        return cls(scene) if scene.truth.daily and whole_weeks(scene.horizon) else None
 
-        `anomaly` is observed, in degC, `[starts, lead, tile, N]`.
-        """
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {
+            **dict.fromkeys(("tercile_rps_by_date", "tercile_rps_fair_by_date"), Joined("dates")),
+            "tercile_defined_by_date": Joined("dates", systems=""),
+            "tercile_observed_by_date": Joined("dates", systems=""),
+            "tercile_cases": Joined("sum"),
+            "tercile_probability": Joined("sum"),
+        }
+
+    def begin(self, observed: Observed) -> None:
+        """Compute what all systems share on the initial dates: bounds, weights and the thirds that came."""
+        dates, anomaly = observed.dates, observed.anomaly[DEGREES]
         truth, middle = self.truth, middle_of_weeks(self.truth.windows.horizon)
         days = truth.windows.init_times[dates, None] + (1 + middle) * DAY
         time = xr.DataArray(days, dims=("init_time", "lead"))
@@ -134,30 +148,25 @@ class TercileTables:
         for number, came in enumerate(_thirds(self.came)):
             self.observed[number, dates] = (weights * came).sum((-2, -1))
 
-    def add(self, system: str, dates: slice, members: Array, spread: Array | None) -> None:
-        """Add the forecasts of a system from initial dates among those of `begin`.
-
-        Args:
-            system: its name.
-            dates: the positions of the initial dates.
-            members: anomalies in degC, `[member, starts, lead, tile, N]`.
-            spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
-                If None, probabilities are shares of the members.
-        """
+    def add(self, block: Block) -> None:
+        """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
+        system, dates, spread = block.system, block.dates, block.spread
+        if system not in self.systems:
+            return
         place, part = self.systems.index(system), slice(dates.start - self.first, dates.stop - self.first)
         limits, weights = [limit[part] for limit in self.limits], self.weights[part]
         came = [above[part] for above in self.came]
         above: list[Array]
         if spread is None:
-            weekly = weekly_means(members, 2)
+            weekly = weekly_means(block.members, 2)
             above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
         else:
-            mean, width = weekly_means(members.mean(0), 1), weekly_spread(spread, self.correlations[system])
+            mean, width = weekly_means(block.mean, 1), weekly_spread(spread, self.scene.correlations[system])
             above = [probability(mean - limit, width) for limit in limits]
         above = [np.where(weights > 0, chance, 0) for chance in above]
         self.rps[place, dates] = (weights * rps(above, came)).sum((-2, -1))
-        if spread is None and len(members) > 1:
-            excess = sum((weights * sampling_error(chance, len(members))).sum((-2, -1)) for chance in above)
+        if spread is None and (size := len(block.members)) > 1:
+            excess = sum((weights * sampling_error(chance, size)).sum((-2, -1)) for chance in above)
             self.rps_fair[place, dates] = self.rps[place, dates] - excess
         chances = (1 - above[0], above[0] - above[1], above[1])
         week = np.arange(self.weeks)[:, None, None]
@@ -178,7 +187,7 @@ class TercileTables:
         """
         dims = ("system", WHOLE_WEEK, "tercile", "tercile_step", "occurred")
         fair = {"tercile_rps_fair_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps_fair)}
-        return xr.Dataset(
+        tables = xr.Dataset(
             (fair if np.isfinite(self.rps_fair).any() else {})
             | {
                 "tercile_rps_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps),
@@ -190,6 +199,46 @@ class TercileTables:
             {"system": self.systems, WHOLE_WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
+        return tables.reindex(system=list(self.scene.systems))
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the ranked probability score, of shares of members the fair one."""
+        if WHOLE_WEEK not in tables.dims:
+            return {}
+        of_date, days = by_date(tables), {name: tables[name] for name in ("valid_time", "season")}
+        loss = Loss.of("ranked probability score", of_date["rps"], of_date.get("rps_fair"))
+        return {"rps": loss._replace(values=loss.values.reindex(lead=tables["lead"]).assign_coords(days))}
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `terciles`: how often each third came, and the scores of its probabilities."""
+        if WHOLE_WEEK not in tables.dims:
+            return {}
+        of_date = by_date(tables)
+        found = in_parts(of_date, {name: metric for name, metric in RPS.items() if name in of_date})
+        found.pop("by_lead")
+        by_system = {
+            str(name): numbers(found, index) for index, name in enumerate(of_date["rps"]["system"].values)
+        }
+        by_third = {name: field.transpose("system", "tercile", ...) for name, field in scores(tables).items()}
+        reliability = arrays(by_third)
+        found = {
+            "roc_area": reliability.pop("roc_area"),
+            "by_week": {"roc_area": reliability.pop("roc_area_by_week")},
+            "reliability": reliability,
+        }
+        for index, name in enumerate(map(str, tables["system"].values)):
+            by_system[name] |= {third: numbers(found, index, number) for number, third in enumerate(THIRDS)}
+        observed, defined = (
+            tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
+        )
+        rates = {
+            "all": observed.sum(WHOLE_WEEK) / defined.sum(WHOLE_WEEK),
+            "by_week": observed / defined,
+        }
+        came = {part: {t: json_numbers(rate.sel(tercile=t)) for t in THIRDS} for part, rate in rates.items()}
+        return {"terciles": {"observed": came.pop("all") | came, "scores": by_system}}
 
 
 def _thirds(above: Sequence[Mask]) -> tuple[Mask, Mask, Mask]:

@@ -5,8 +5,8 @@ ensemble, and the probability that at least a share of it is in a heatwave by th
 than the scores of cells, so only initial dates about 30 days apart are used.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -16,13 +16,14 @@ from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import silent
-from sstcast.names import EVENT, LEVELS, REGION
+from sstcast.names import DEGREES, EVENT, LEVELS, REGION
 from sstcast.ocean.heatwaves import MARGIN_DAYS
-from sstcast.ocean.places import Places
-from sstcast.scores.analysis import Analysis
+from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
-from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.scores.parts import Scores, by_date, in_parts, numbers
+from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import spacing
 from sstcast.storage.scratch import parts, release, scratch_array
 
@@ -77,21 +78,12 @@ def verifies_areas(truth: Analysis) -> bool:
     return all(paths.enough(date, SAMPLES) for date in truth.windows.init_times[:: max(1, len(days) // 50)])
 
 
-class AreaTables:
+class Areas(Kind):
     """Accumulates the scores of the areas of systems that have a spread model."""
 
-    def __init__(
-        self, truth: Analysis, heatwaves: HeatwaveTables, systems: Sequence[str], places: Places | None = None
-    ) -> None:
-        """Prepare empty tables.
-
-        Args:
-            truth: the days to verify.
-            heatwaves: the heatwaves observed on these days.
-            systems: the names of the systems.
-            places: areas besides the region.
-        """
-        self.truth, self.heatwaves, self.systems = truth, heatwaves, list(systems)
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        truth, places, self.systems = self.truth, scene.asked.places, list(scene.correlations)
         self.init_times = truth.windows.init_times
         self.step = max(1, EVERY // spacing(self.init_times))
         self.names, of_areas = [REGION], [truth.area[truth.ocean]]
@@ -116,42 +108,44 @@ class AreaTables:
         """Return the positions of those initial dates that are scored."""
         return [date for date in range(dates.start, min(dates.stop, len(self.init_times))) if not date % self.step]
 
-    def begin(self, dates: slice, observed: Array, limit: Array) -> None:
-        """Make the standardised errors of the initial dates, which all systems share.
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if a system has a spread model and `verifies_areas` allows them."""
+        return cls(scene) if scene.heatwaves and scene.correlations and verifies_areas(scene.truth) else None
 
-        Args:
-            dates: the positions of the initial dates.
-            observed: observed anomalies in degC, `[dates, lead, tile, N]`.
-            limit: heatwave threshold minus climatology in degC, NaN where no event is defined, of the same shape.
-        """
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return {f"area_{name}_by_date": Joined("dates") for name in (*STATISTICS, "brier")}
+
+    def begin(self, observed: Observed) -> None:
+        """Make the standardised errors of the initial dates, which all systems share."""
+        dates, heatwaves = observed.dates, self.scene.heatwaves
+        assert heatwaves is not None
         ocean, horizon = self.truth.ocean, self.truth.windows.horizon
         self.errors, self.observed = {}, {}
         for date in self.chosen(dates):
             self.errors[date] = self.paths.standard_errors(self.init_times[date], SAMPLES)
-            values, defined = (of[date - dates.start][:, ocean] for of in (observed, np.isfinite(limit)))
-            day = self.heatwaves.last[date] + 1
-            inside = self.heatwaves.truth[EVENT][day : day + horizon][:, ocean] & defined
+            values, defined = (
+                of[date - dates.start][:, ocean] for of in (observed.anomaly[DEGREES], np.isfinite(observed.limit))
+            )
+            day = heatwaves.last[date] + 1
+            inside = heatwaves.truth[EVENT][day : day + horizon][:, ocean] & defined
             whole = defined @ self.weights.T
             share = (inside @ self.weights.T) / np.where(whole > 0, whole, np.nan)
             self.observed[date] = (values @ self.weights.T) / self.weights.sum(1), share
 
-    def add(
-        self, system: str, dates: slice, mean: Array, spread: Array, limit: Array, lowest: Array | None
-    ) -> None:
-        """Add the forecasts of a system from the initial dates.
-
-        Args:
-            system: its name.
-            dates: the positions of the initial dates.
-            mean: anomalies in degC, `[dates, lead, tile, N]`.
-            spread: standard deviation in degC, of the same shape.
-            limit: heatwave threshold minus climatology in degC, of the same shape.
-            lowest: freezing point minus climatology in degC, -inf where there is none, of the same shape.
-        """
-        ocean, system_index = self.truth.ocean, self.systems.index(system)
+    def add(self, block: Block) -> None:
+        """Add the forecasts of a system that has a spread model."""
+        if block.spread is None:
+            return
+        dates, lowest, heatwaves = block.dates, block.observed.lowest, self.scene.heatwaves
+        assert heatwaves is not None
+        ocean, system_index = self.truth.ocean, self.systems.index(block.system)
+        fields = (block.mean, block.spread, block.observed.limit)
         for date in self.chosen(dates):
             errors, (observed_mean, observed_share) = self.errors[date], self.observed[date]
-            forecast_mean, width, below = (of[date - dates.start][:, ocean] for of in (mean, spread, limit))
+            forecast_mean, width, below = (of[date - dates.start][:, ocean] for of in fields)
             samples = area_means(forecast_mean, width, errors, self.weights)
             if lowest is not None and np.isfinite(low := lowest[date - dates.start][:, ocean]).any():
                 clipped = [
@@ -162,8 +156,8 @@ class AreaTables:
             members = np.moveaxis(samples, -1, 0)
             for name, statistic in STATISTICS.items():
                 self.means[name][system_index, :, date] = statistic.function(members, observed_mean).T
-            last = self.heatwaves.last[date]
-            hot = self.heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
+            last = heatwaves.last[date]
+            hot = heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
             shares = heatwave_shares(hot, forecast_mean - below, width, errors, self.weights)[1:]
             for number, share in enumerate(SHARES):
                 least = np.float32(share / 100 - ROUNDING_SHARE)
@@ -175,11 +169,35 @@ class AreaTables:
     def dataset(self) -> xr.Dataset:
         """Return the statistics by date and lead, NaN on dates that are not scored."""
         dims = ("system", "area", "init_time", "lead")
-        return xr.Dataset(
+        tables = xr.Dataset(
             {f"area_{name}_by_date": (dims, values) for name, values in self.means.items()}
             | {"area_brier_by_date": (("share", *dims), self.brier)},
             {"system": self.systems, "area": self.names, "share": list(SHARES)},
         )
+        return tables.reindex(system=list(self.scene.systems))
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system."""
+        if "area" not in tables.dims:
+            return {}
+        brier = tables["area_brier_by_date"].transpose("system", "area", "share", ...)
+        fields = {name: of.transpose("system", "area", ...) for name, of in by_date(tables, "area_").items()}
+        means = {name: of for name, of in fields.items() if name != "brier"}
+        is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
+        parts, brier_parts = in_parts(means, MEANS), in_parts({"brier": brier}, BRIER)
+        scores_by_area: Scores = {}
+        for area_index, area in enumerate(map(str, tables["area"].values)):
+            by_system = scores_by_area[area] = {}
+            for index in np.flatnonzero(is_scored).tolist():
+                by_share = {
+                    str(share): numbers(brier_parts, index, area_index, number)
+                    for number, share in enumerate(tables["share"].values)
+                }
+                by_system[str(tables["system"].values[index])] = numbers(parts, index, area_index) | {
+                    "share": by_share
+                }
+        return {"areas": scores_by_area}
 
 
 def _training_paths(truth: Analysis) -> ErrorPaths:

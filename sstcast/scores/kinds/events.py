@@ -7,17 +7,19 @@ cells of a date stay together.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.heatwaves import Trajectories, first_event, probability
-from sstcast.names import EVENT, INIT_TIME, STATE
+from sstcast.forecasting.heatwaves import first_event, probability
+from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.ocean.heatwaves import CATEGORIES, MARGIN_DAYS
-from sstcast.scores.analysis import Analysis
-from sstcast.scores.heatwaves import STEPS, HeatwaveTables
+from sstcast.scores.analysis import Observed
+from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.parts import Scores
+from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import Bootstrap, spacing
 
 WARNING = 0.5  # probability from which on a system warns
@@ -38,21 +40,15 @@ Mask = NDArray[np.bool_]
 Days = NDArray[np.intp]
 
 
-class EventTables:
+class Events(Kind):
     """Accumulates hits, misses, false alarms and errors of days of the systems that have a spread model."""
 
-    def __init__(self, data: Analysis, heatwaves: HeatwaveTables, correlations: Mapping[str, Array]) -> None:
-        """Prepare empty tables.
-
-        Args:
-            data: the days to verify.
-            heatwaves: the heatwaves observed on these days, and the initial dates that are scored.
-            correlations: the correlation `[lead, lead]` of errors of each system.
-        """
-        self.data, self.heatwaves = data, heatwaves
-        self.trajectories = {name: Trajectories(correlation, STEPS) for name, correlation in correlations.items()}
-        self.departure = data.limits["heatwave_threshold"] - data.limits["climatology"]
-        names = heatwaves.methods
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        heatwaves, limits, self.names = scene.heatwaves, self.truth.limits, scene.warnings
+        assert heatwaves is not None
+        self.heatwaves, names = heatwaves, self.names
+        self.departure = limits["heatwave_threshold"] - limits["climatology"]
         dates = len(heatwaves.init_times)
         self.by_severity = {
             name: np.full((len(names), len(CATEGORIES) - 1, dates), np.nan, np.float32) for name in BY_SEVERITY
@@ -60,20 +56,25 @@ class EventTables:
         self.by_date = {name: np.full((len(names), dates), np.nan, np.float32) for name in BY_DATE}
         self.observed: dict[int, tuple[Mask, Days, Days, NDArray[np.int8], Array]] = {}
 
-    def begin(self, dates: slice, anomaly: Array, limit: Array) -> None:
-        """Find the first event observed in the horizon of each initial date, and verify the persistence of state.
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables if events were asked for and a system has a spread model."""
+        return cls(scene) if scene.asked.events and scene.heatwaves and scene.correlations else None
 
-        Args:
-            dates: the positions of the initial dates.
-            anomaly: observed anomalies in degC, `[dates, lead, tile, N]`.
-            limit: heatwave threshold minus climatology in degC, NaN where no event is defined, of the same shape.
-        """
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table is joined."""
+        return dict.fromkeys((*BY_DATE, *BY_SEVERITY), Joined("dates", systems="warning"))
+
+    def begin(self, observed: Observed) -> None:
+        """Find the first event observed after each initial date, and verify the persistence of state."""
+        dates, anomaly, limit = observed.dates, observed.anomaly[DEGREES], observed.limit
         horizon, truth = self.heatwaves.horizon, self.heatwaves.truth[EVENT]
         self.observed = {}
         positions = self.heatwaves.chosen(dates).tolist()
         if not positions:
             return
-        departure = self.data.ahead(self.departure, dates)
+        departure = self.truth.ahead(self.departure, dates)
         state = self.heatwaves.state(dates)
         for date in positions:
             last, row = self.heatwaves.last[date], date - dates.start
@@ -85,23 +86,19 @@ class EventTables:
             severity = np.where(own, np.clip(np.nan_to_num(multiple), 1, len(CATEGORIES) - 1), 0).max(0)
             running = truth[last] & inside[0]
             onset = np.where(running, 0, begun.argmax(0) + 1)
-            weights = self.data.area * np.isfinite(limit[row]).any(0)
+            weights = self.truth.area * np.isfinite(limit[row]).any(0)
             end = _end(ended)
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
-            if STATE in self.heatwaves.methods:
+            if STATE in self.names:
                 never = np.full(end.shape, horizon + 1)
                 self._count(STATE, date, state[row, 0], np.zeros_like(onset), never)
 
-    def add(self, name: str, dates: slice, margin: Array, spread: Array) -> None:
-        """Add the forecasts of a system from the initial dates.
-
-        Args:
-            name: its name.
-            dates: the positions of the initial dates.
-            margin: degC by which the mean exceeds the threshold, `[dates, lead, tile, N]`.
-            spread: standard deviation in degC, of the same shape.
-        """
-        trajectories = self.trajectories[name]
+    def add(self, block: Block) -> None:
+        """Add the forecasts of a system that has a spread model."""
+        if block.spread is None:
+            return
+        name, dates, spread = block.system, block.dates, block.spread
+        margin, trajectories = block.mean - block.observed.limit, self.scene.trajectories[name]
         for date in (date for date in self.observed if dates.start <= date < dates.stop):
             last, row = self.heatwaves.last[date], date - dates.start
             shape = margin.shape[2:]
@@ -124,7 +121,7 @@ class EventTables:
         `onset` and `end` are days ahead. An onset of 0 is that of an event that is already running, and an end
         after the horizon is not known.
         """
-        place, horizon = self.heatwaves.methods.index(name), self.heatwaves.horizon
+        place, horizon = self.names.index(name), self.heatwaves.horizon
         came, own_onset, own_end, severity, weights = self.observed[date]
         hit = warned & came
         for table, mask in zip(BY_SEVERITY, (hit, came & ~warned), strict=True):
@@ -148,8 +145,13 @@ class EventTables:
         return xr.Dataset(
             {name: (dims, values) for name, values in self.by_date.items()}
             | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()},
-            {"warning": self.heatwaves.methods, "severity": list(CATEGORIES[1:])},
+            {"warning": self.names, "severity": list(CATEGORIES[1:])},
         )
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return `events`, the scores of warnings."""
+        return {"events": scores(tables)} if "severity" in tables.dims else {}
 
 
 def _end(ended: Mask) -> Days:
@@ -158,7 +160,7 @@ def _end(ended: Mask) -> Days:
 
 
 def scores(tables: xr.Dataset) -> dict[str, Any]:
-    """Compute the scores of warnings of each system from the sums of `EventTables.dataset`.
+    """Compute the scores of warnings of each system from the sums of `Events.dataset`.
 
     Returns, by system, numbers with their 95 % intervals, None where undefined:
         hit_rate: the share of observed events of which it warned, also `by_category` of the event.

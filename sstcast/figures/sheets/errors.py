@@ -1,0 +1,90 @@
+"""The tables of errors, and of means over boxes of the ocean."""
+
+from dataclasses import replace
+
+from sstcast.figures.sheets.sheet import (
+    PARTS,
+    Scores,
+    Sheet,
+    Sheets,
+    marked,
+    number,
+    parts_of,
+    ratio_cells,
+    sheet_of_systems,
+)
+from sstcast.names import DEGREES, REGION, THIRDS
+from sstcast.scores.metrics import columns
+from sstcast.scores.score_files import part_of
+
+BOXES = {
+    REGION: "Mean of the region",
+    "nino12": "Niño 1+2",
+    "nino3": "Niño 3",
+    "nino34": "Niño 3.4",
+    "nino4": "Niño 4",
+}
+
+
+def sheets(metrics: Scores, label: str) -> Sheets:
+    """Return the tables of errors, and of the means over boxes."""
+    return {
+        "scores": [*errors(metrics, label), *by_index(metrics, label)],
+        "indices": [*indices(metrics, label).values()],
+    }
+
+
+def errors(metrics: Scores, label: str) -> list[Sheet]:
+    """Return tables of errors and ratios over all leads, and of the RMSE by lead and by season."""
+
+    def cells(name: str, score: Scores) -> list[str]:
+        numbers = [number(score[units][metric]) for _, units, metric in columns()]
+        return [number(score[DEGREES]["mse"], 4), *numbers, *ratio_cells(metrics, "mse", name)]
+
+    def by(split: str) -> Sheet:
+        parts = parts_of(metrics, split)
+
+        def rmse(_name: str, score: Scores) -> list[str]:
+            return [number(score[DEGREES][split]["rmse"][part]) for part in parts.values()]
+
+        return sheet_of_systems(f"RMSE °C by {PARTS[split]}", [*parts], metrics, metrics["scores"], label, rmse)
+
+    header = ["MSE", *(heading for heading, *_ in columns()), "ratio", "95 %", "p"]
+    title = f"All leads, °C, MSE °C² (std: standardised; ratio: MSE / MSE of {metrics['reference']})"
+    everything = sheet_of_systems(title, header, metrics, metrics["scores"], label, cells)
+    return [everything, by("by_lead"), by("by_season")]
+
+
+def by_index(metrics: Scores, label: str) -> list[Sheet]:
+    """Return a table of RMSE and ratio to the reference by third of an index, if scores were split by an index."""
+    if "index" not in metrics:
+        return []
+    base = metrics["reference"]
+
+    def cells(name: str, score: Scores) -> list[str]:
+        compared = metrics["ratios"]["mse"].get(name, {}).get(base)
+        rmse = [number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
+        parts = [part_of(compared, "by_index", third) if compared else None for third in THIRDS]
+        return [*rmse, *(marked(part) if part and name != base else "" for part in parts)]
+
+    title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE / MSE of {base}"
+    header = [*THIRDS, *(f"ratio, {third}" for third in THIRDS)]
+    return [sheet_of_systems(title, header, metrics, metrics["scores"], label, cells)]
+
+
+def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
+    """Return a table for each box mean: RMSE and correlation over all leads and at the last lead."""
+
+    def cells(_name: str, score: Scores) -> list[str]:
+        last = score["by_lead"]
+        values = (score["rmse"], score["correlation"], last["rmse"][-1], last["correlation"][-1])
+        return [number(value) for value in values]
+
+    header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
+    boxes = metrics["indices"].items()
+    return {
+        box: replace(
+            sheet_of_systems(f"{BOXES[box]}, °C", header, metrics, scores, label, cells), is_printed=box != REGION
+        )
+        for box, scores in boxes
+    }

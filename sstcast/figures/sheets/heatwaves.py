@@ -1,0 +1,51 @@
+"""The tables of probabilities of heatwaves."""
+
+from sstcast.figures.sheets.sheet import (
+    Scores,
+    Sheet,
+    Sheets,
+    number,
+    parts_of,
+    percent,
+    ratio_cells,
+    sheet_of_systems,
+    skill_text,
+)
+from sstcast.names import BASE_RATE
+from sstcast.scores.score_files import part_of
+
+HEATWAVES = {
+    "exceedance": "Days above the 90th percentile",
+    "event": "Days in a marine heatwave",
+}
+
+
+def sheets(metrics: Scores, label: str) -> Sheets:
+    """Return a table for each kind of heatwave probability."""
+    return {"heatwaves": heatwaves(metrics, label)}
+
+
+def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
+    """Return a table for each kind of heatwave probability: Brier score, ratio, and skill over the base rate."""
+    sheets, leads = [], parts_of(metrics, "by_lead")
+    for kind, scores in metrics["heatwaves"].items():
+
+        def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
+            base = metrics["ratios"][kind][name].get(BASE_RATE, {})
+            brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
+            skills = [skill_text(base), *(skill_text(part_of(base, "by_lead", day)) for day in leads.values())]
+            numbers = [number(score["roc_area"]), number(score["sedi"])]
+            return [*brier, *ratio_cells(metrics, kind, name)[:2], *numbers, *skills]
+
+        first = next(iter(scores.values()))
+        header = ["Brier", *["fair Brier"] * ("brier_fair" in first)]
+        header += ["ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
+        where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
+        if short := metrics["short_base_period"]:
+            where += f", base period of only {short}"
+        title = (
+            f"{HEATWAVES[kind]}, {percent(first['observed'])} observed{where}: Brier score, ratio to "
+            f"{metrics['reference']}; skill over the base rate, also by lead"
+        )
+        sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
+    return sheets

@@ -1,0 +1,121 @@
+"""A table of scores as text, and what the tables of several kinds of scores share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sstcast.names import DEGREES, MODEL, SEASONS
+from sstcast.scores.score_files import skill_of
+from sstcast.scores.significance import decimals, p_text
+
+Scores = dict[str, Any]
+Sheets = dict[str, list["Sheet"]]  # by the section of a report in which they stand
+
+PARTS = {  # the ways in which scores are split, with their names in titles and on axes
+    "by_lead": "lead",
+    "by_week": "lead week",
+    "by_season": "season of the day forecast",
+    "by_fold": "fold",
+}
+ASTERISK = "* the 95 % interval of the ratio excludes 1."
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of text. Each of `rows` is a name and its cells. If not `is_printed`, only reports show it."""
+
+    title: str
+    header: list[str]
+    rows: list[tuple[str, list[str]]]
+    is_printed: bool = True
+
+    @property
+    def note(self) -> str:
+        """The meaning of the asterisk, if the table has one."""
+        return ASTERISK if any("*" in cell for _, cells in self.rows for cell in cells) else ""
+
+
+def week_ends(horizon: int) -> list[int]:
+    """Return the first lead, the last lead of each week, and the last lead, in days."""
+    return sorted({1, horizon, *range(7, horizon + 1, 7)})
+
+
+def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
+    """Return the parts that a table shows by heading, for scores split in one of the ways in `PARTS`.
+
+    A part is the position of a day or week in a list of scores, or the key of a season or fold. A single fold is
+    not shown.
+    """
+    horizon, folds = metrics["horizon"], folds_of(metrics)
+    parts: dict[str, dict[str, Any]] = {
+        "by_lead": {f"day {day}": day - 1 for day in week_ends(horizon)},
+        "by_week": {f"week {week + 1}": week for week in range(-(-horizon // 7))},
+        "by_season": dict(zip(SEASONS, SEASONS, strict=True)),
+        "by_fold": {f"from {fold}": fold for fold in folds if len(folds) > 1},
+    }
+    return parts[split]
+
+
+def percent(value: float | None) -> str:
+    """Format a share as a percentage."""
+    return "-" if value is None else f"{value:z.1%}"
+
+
+def number(value: float | None, decimals: int = 3, unit: str = "") -> str:
+    """Format a score."""
+    return "-" if value is None else f"{value:z.{decimals}f}{unit}"
+
+
+def folds_of(metrics: Scores) -> list[str]:
+    """Return the first years of the folds."""
+    return list(next(iter(metrics["scores"].values()))[DEGREES]["by_fold"]["mse"])
+
+
+def sheet_of_systems(
+    title: str,
+    header: list[str],
+    metrics: Scores,
+    scores: Scores,
+    label: str,
+    cells: Callable[[str, Scores], list[str]],
+) -> Sheet:
+    """Return a table with a row for each system, in the order of `systems`. The model's row is called `label`."""
+    order = [*(name for name in metrics["systems"] if name in scores), *scores]
+    rows = []
+    for name in dict.fromkeys(order):
+        members = metrics["systems"].get(name, {}).get("members", 1)
+        suffix = f" ({members} members)" if members > 1 and name != MODEL else ""
+        rows.append((label if name == MODEL else f"{name}{suffix}", cells(name, scores[name])))
+    return Sheet(title, header, rows)
+
+
+def ratio_cells(metrics: Scores, loss: str, name: str) -> list[str]:
+    """Return ratio, interval and p-value of a system against the reference."""
+    compared = metrics["ratios"][loss].get(name, {}).get(metrics["reference"])
+    if compared is None or name == metrics["reference"]:
+        return ["1.000 " if compared else "-", "", ""]
+    return [marked(compared), interval_text(compared["interval"]), p_text(compared["p_value"])]
+
+
+def marked(compared: Scores) -> str:
+    """Return the ratio of a comparison, with an asterisk if its interval excludes 1."""
+    if compared["ratio"] is None:
+        return "-"
+    low, high = compared["interval"]
+    significant = low is not None and (low > 1 or high < 1)
+    digits = decimals(compared["ratio"]) if significant else 3
+    return f"{compared['ratio']:.{digits}f}{'*' if significant else ' '}"
+
+
+def interval_text(ends: Sequence[float | None]) -> str:
+    """Format an interval."""
+    low, high = ends
+    if low is None or high is None:
+        return "-"
+    digits = decimals(low if low > 1 else high) if low > 1 or high < 1 else 3
+    return f"{low:.{digits}f}..{high:.{digits}f}"
+
+
+def skill_text(compared: Scores | None) -> str:
+    """Format the skill of a comparison."""
+    return percent(skill_of(compared or {}))

@@ -1,0 +1,102 @@
+"""What a run fits to other days than those it was trained on, saved in its folder for later forecasts.
+
+Linear systems, the linear bases of networks and the shares of a network's change are fitted to whole years, so all
+forecasts of a year and an ocean have the same.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast._version import __version__
+from sstcast.config import DataConfig
+from sstcast.errors import reading
+from sstcast.log import LOG
+from sstcast.ocean.digests import digest_of_days
+from sstcast.ocean.predictors import stored_predictors
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.storage.artefacts import remove_noted
+from sstcast.storage.dataset_files import cached
+
+LAYOUT = 1  # version of the layout of the files and of the fits
+KEPT = 4  # files of other oceans
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def fitted(run: Run, data: DataConfig, before: int, make: Callable[[], Arrays]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `make` fits to `data` by name, and save them in the run's folder.
+
+    They are made again if the run, the days, the predictors, the configuration or the version has changed, and
+    each time if the folder is read-only. `fitted-OCEAN.nc` holds the newest fit to an ocean. Only `KEPT` files of
+    other oceans than the run's own are kept.
+
+    Args:
+        run: the trained run.
+        data: the data configuration, whose stores are prepared.
+        before: number of days before the training days that the fit may read.
+        make: the fit.
+
+    Raises:
+        SSTCastError: the prepared stores or the file are damaged, or the disk is full.
+    """
+    path = ocean_file(run, data, "fitted")
+
+    def dataset() -> xr.Dataset:
+        first, last = data.splits.train[0].year, data.splits.validation[1].year
+        LOG.info(f"{run.folder}: fitting its linear parts to {first}..{last}, for all forecasts from these years")
+        _remove_oldest(path, ocean_file(run, run.config.data, "fitted"))
+        fields = {
+            name: ([f"{name}_{axis}" for axis in range(array.ndim)], array) for name, array in make().items()
+        }
+        return xr.Dataset(fields, attrs={"title": "Linear parts of a run", "history": f"sstcast {__version__}"})
+
+    recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe_of_fit(run, data, before)}
+    opened = cached(path, recipe, dataset, compress=False)
+    with reading(path, "delete it"), opened:
+        return {str(name): field.values for name, field in opened.items()}
+
+
+def ocean_file(run: Run, data: DataConfig, name: str) -> Path:
+    """Return the path in a run's folder of what is computed for the ocean of `data`."""
+    return run.folder / f"{name}-{Prepared.of(data).cube.parent.name}.nc"
+
+
+def recipe_of_fit(run: Run, data: DataConfig, before: int = 0) -> dict[str, Any]:
+    """Return what a fit of a run to `data` depends on, which excludes the test days.
+
+    `before` is the number of days before the splits that the fit may read.
+    """
+    splits, prepared = data.splits, Prepared.of(data)
+    first, last = splits.whole[0] - dt.timedelta(days=before), splits.validation[1]
+    stores = stored_predictors(data, prepared.cube.parent)
+    predictors = {name: store.digest(first, last) for name, store in stores.items()}
+    return {
+        **({"predictors": predictors} if predictors else {}),
+        "checkpoints": run.digest,
+        "days": digest_of_days(prepared.open_cube(), first, last),
+        "statistics": str(prepared.open_statistics().attrs["digest"]),
+        "data": data.model_dump(
+            mode="json",
+            exclude={
+                "directory": True,
+                "source": True,
+                "splits": {"test"},
+                "predictors": {"__all__": {"source", "missing"}},
+            },
+        ),
+    }
+
+
+def _remove_oldest(new: Path, own: Path) -> None:
+    """Delete the oldest files of other oceans, so that `KEPT` are left with the `new` one."""
+    with suppress(OSError):  # another process deletes them, or the folder is read-only
+        others = [file for file in new.parent.glob("fitted-*.nc") if file not in (new, own)]
+        for file in sorted(others, key=lambda file: file.stat().st_mtime)[: 1 - KEPT]:
+            remove_noted(file)

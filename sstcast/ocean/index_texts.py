@@ -1,0 +1,194 @@
+"""Reads an index from a text, in the layouts in which the owners of indices publish them.
+
+    1999-01,0.5    199901 0.5     15/01/1999;0.5    1999.042,0.5    a date, and values
+    1999 1 0.5     1999 1 15 0.5     DJF 1999 0.5                   year, month or season, perhaps day, and values
+    1999 0.5 -0.1 0.3 0.7 ...                                       a year, and the values of its months
+
+A line that begins like data is read, or the text is refused. Others are titles, names of columns or remarks.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.predictor_values import may_be_missing
+
+GIVE = "correct it, or give a CSV of dates and values (docs/predictors.md)"
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+DATA = re.compile(r"[+-]?\.?\d|[a-z]{3,9}[- ]\d{4}( |$)", re.I)  # a number, or a month or season and a year
+PARTS = [re.compile(part) for part in (r"[12]\d{3}", r"0?[1-9]|1[0-2]", r"0?[1-9]|[12]\d|3[01]")]  # of dates
+YEAR = PARTS[0]
+FUSED = re.compile(r"(?<=[\d.])(?=[+-]\d*\.)")  # CPC writes -999.9-999.9 without a blank
+MARKED_YEAR = re.compile(r"^(\s*\d{4})\*+")  # a year whose values are preliminary
+DECLARED = re.compile(
+    rf"(?:missing|fill)(?:[ _]?values?|\s*[=:])\s*(?:[=:]|is|are)?\s*({NUMBER}(?:\s*(?:,|or)\s*{NUMBER})*)(?!\w)"
+    rf"|(?<!\w)({NUMBER})\s*(?:[=:]|is|means|denotes|marks)\s*missing",
+    re.I,
+)
+NO_VALUE = re.compile(r"|-+|\*+|na|nan|n/a|null|none", re.I)
+SEASONS = ("DJF", "JFM", "FMA", "MAM", "AMJ", "MJJ", "JJA", "JAS", "ASO", "SON", "OND", "NDJ")
+YEARS, DAYS = {"YR", "YEAR", "YYYY"}, {"DAY", "DY", "DD"}  # names of columns
+MONTHS = {"MON", "MONTH", "MTH", "MN", "MO", "MM", "SEAS", "SEASON"}
+DATES = ("%Y-%m-%d", "%Y-%m", "%d-%m-%Y", "%m-%d-%Y", "%m-%Y", "%d-%b-%Y", "%b-%Y", "%B-%Y", "%Y-%b", "%Y-%B")
+NEAR = 0.15  # of a month, between a decimal year and the middle or the beginning of a month
+
+Row = tuple[int, list[str]]  # the number of a line, and its cells
+
+
+def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.DataFrame:
+    """Return the values of a text by date, in the columns `value`, NaN where missing, and `line`, its number.
+
+    A mean of a season is dated by its first month if `span` is 3, and by its last month if `span` is 1.
+
+    Raises SSTCastError if a line that begins like data cannot be read, which it names, or `variable` is not found.
+    """
+    rows, names, missing = _rows(path)
+    if not rows:
+        raise SSTCastError(f"{path}: no line begins with a date; {GIVE}")
+    if sum(len(cells) > 12 and bool(YEAR.fullmatch(cells[0])) for _, cells in rows) >= len(rows) / 2:
+        found = _months_in_columns(rows, path)
+    else:
+        dates = _date_columns(rows, names)
+        column = _value_column(rows, names, dates, variable, path)
+        found = [(number, "-".join(cells[c] for c in dates), cells[column]) for number, cells in rows]
+    table = pd.DataFrame(found, columns=["line", "label", "text"]).set_index("line")
+    value = pd.to_numeric(table["text"], errors="coerce")
+    if (wrong := table["text"][value.isna() & ~table["text"].str.fullmatch(NO_VALUE)]).size:
+        raise _fault(path, wrong.index[0], f"has {wrong.iloc[0]!r}, which is not a number")
+    days = _dates(table["label"], span, path)
+    return pd.DataFrame({"value": value.mask(value.isin(missing)).to_numpy(float), "line": table.index}, days)
+
+
+def _fault(path: Path, line: int, fault: str) -> SSTCastError:
+    return SSTCastError(f"{path}: line {line} {fault}; {GIVE}")
+
+
+def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
+    """Return the rows of data, the names of their columns, if any, and the numbers that mark missing values.
+
+    A remark calls them so, or they stand alone on a line, as below the tables of PSL.
+    """
+    rows: list[Row] = []
+    head: list[str] = []
+    missing: set[float] = set()
+    has_ended = False
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
+        cells = _cells(line)
+        is_data = bool(DATA.match(" ".join(cells[:2])))
+        is_numeric = all(re.fullmatch(NUMBER, cell, re.I) for cell in cells)
+        if is_data and is_numeric and len(cells) == 1 and may_be_missing(float(cells[0])):
+            missing.add(float(cells[0]))
+            has_ended = True
+        elif is_data and (is_numeric or not has_ended):
+            rows.append((number, cells))
+        else:
+            declared = " ".join(text for pair in DECLARED.findall(line) for text in pair)
+            missing |= {float(text) for text in re.findall(NUMBER, declared, re.I)}
+            if cells and not rows:
+                head = [DECLARED.sub("", cell).strip(" .:") for cell in cells]
+            elif cells and not has_ended and re.search("[,;]", line):
+                raise _fault(path, number, f"begins with {cells[0]!r}, which is no date")
+    if rows and len(rows[0][1]) == 2 and all(map(YEAR.fullmatch, rows[0][1])):
+        rows = rows[1:]  # PSL begins with the first and the last year
+    is_named = rows and (len(head) == len(rows[0][1]) or _position(head, YEARS) is not None)
+    return rows, head if is_named else [], missing
+
+
+def _cells(line: str) -> list[str]:
+    """Split a line at its commas, semicolons or blanks, without a comment. A line of empty cells has none."""
+    line = line.split("#")[0]
+    if mark := re.search("[,;]", line):
+        cells = [cell.strip() for cell in next(csv.reader([line], delimiter=mark[0], skipinitialspace=True))]
+        return cells if any(cells) else []
+    return FUSED.sub(" ", MARKED_YEAR.sub(r"\1", line.replace('"', ""))).split()
+
+
+def _position(names: list[str], known: set[str]) -> int | None:
+    """Return the position of the first of `names` that is among the `known` ones, or None."""
+    return next((place for place, name in enumerate(names) if name.upper() in known), None)
+
+
+def _months_in_columns(rows: list[Row], path: Path) -> list[tuple[int, str, str]]:
+    """Return line, month and text of values in rows of a year and twelve months. The newest year may lack some."""
+    newest = max(rows, key=lambda row: row[1][0])
+    for number, cells in rows:
+        is_whole = len(cells) == 13 or ((number, cells) == newest == rows[-1] and 1 < len(cells) < 13)
+        if not (is_whole and YEAR.fullmatch(cells[0])):
+            raise _fault(path, number, f"has {len(cells)} columns, not a year and twelve months")
+    return [(n, f"{cells[0]}-{month}", text) for n, cells in rows for month, text in enumerate(cells[1:], 1)]
+
+
+def _date_columns(rows: list[Row], names: list[str]) -> list[int]:
+    """Return the columns of year, month or season, and perhaps day, or the first one, of the date.
+
+    Without a column `year`, numbers that may be those of years, months and days are taken for these.
+    """
+    year, month, day = (_position(names, known) for known in (YEARS, MONTHS, DAYS))
+    if year is not None and month is not None:
+        return [year, month] if day is None else [year, month, day]
+    for count in (3, 2) if year is None else ():
+        if all(len(c) > count and all(map(re.Pattern.fullmatch, PARTS[:count], c)) for _, c in rows):
+            return list(range(count))
+    return [0]
+
+
+def _value_column(rows: list[Row], names: list[str], dates: list[int], variable: str | None, path: Path) -> int:
+    """Return the column of `variable`. By default it is the only one, `ANOM`, or that after the date."""
+    width = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) != width:
+            raise _fault(path, number, f"has {len(cells)} columns, but line {rows[0][0]} has {width}")
+    others = [c for c in range(width) if c not in dates]
+    named = [c for c in others if names[c : c + 1] and names[c].upper() == (variable or "ANOM").upper()]
+    if len(named) == 1:
+        return named[0]
+    if variable is None and others and (len(others) == 1 or (names and dates == [0])):
+        return others[0]
+    if not names:
+        raise SSTCastError(f"{path}: its columns have no names; put a line of names above them")
+    wanted = "set variable to one" if variable is None else f"no single column {variable!r}"
+    raise SSTCastError(f"{path}: {wanted} among {', '.join(names[c] for c in others if c < len(names))}")
+
+
+def _dates(labels: pd.Series, span: int, path: Path) -> pd.DatetimeIndex:
+    """Return the dates of labels by line. The first day stands for a month.
+
+    Decimal years mark the middle of a month or its beginning. The end of one counts as the beginning of the next,
+    which is not too early. Raises SSTCastError if labels are no dates, or do not prove the order of day and month.
+    """
+    seasons = labels.str.upper().str.extract(r"(\d{4})-([A-Z]{3})$")
+    if (is_season := seasons[1].isin(SEASONS)).any():
+        if not is_season.all():
+            raise _fault(
+                path, is_season.idxmin(), f"has {labels[is_season.idxmin()]!r}, which is no season and year"
+            )
+        if span not in (1, 3):
+            raise SSTCastError(f"{path}: holds means of three months; set span: 3 months, or leave it out")
+        centres = seasons[1].map(lambda name: f"{SEASONS.index(name) + 1:02}")
+        return (pd.PeriodIndex(seasons[0] + "-" + centres, freq="M") + (1 if span == 1 else -1)).to_timestamp()
+    text = labels.str.replace(r"[T ]\d\d?:.*", "", regex=True)
+    if labels.str.fullmatch(r"\d{4}(\.\d*)?").all() and labels.str.contains(".", regex=False).any():
+        months = labels.astype(float) * 12
+        for number, centre in ((months // 1, months // 1 + 0.5), (months.round(), months.round())):
+            if (abs(months - centre) <= NEAR).all():
+                year, month = (part.astype(int).astype(str) for part in (number // 12, number % 12 + 1))
+                text = year + "-" + month
+                break
+        else:  # 1999.10 may be a year and a month
+            text = text.where(text.str.fullmatch(r"\d{4}\.\d\d"), "")
+    text = text.str.replace(r"^(\d{4})(\d\d)(\d\d)?$", r"\1-\2-\3", regex=True)
+    text = text.str.replace(r"[-/. ]+", "-", regex=True).str.rstrip("-")
+    read = [pd.to_datetime(text, format=form, errors="coerce") for form in DATES]
+    read = [dates.where(dates.dt.year.between(1600, 2200)) for dates in read]
+    whole = [dates for dates in read if dates.notna().all()]
+    if not whole:
+        line = max(read, key=lambda dates: dates.count()).isna().idxmax()
+        raise _fault(path, line, f"begins with {labels[line]!r}, which is no date of the same form as the others")
+    for dates in whole[1:]:
+        if (differ := dates != whole[0]).any():
+            fault = f"begins with {labels[differ.idxmax()]!r}, in which day and month may be exchanged"
+            raise _fault(path, differ.idxmax(), f"{fault}: write YYYY-MM-DD")
+    return pd.DatetimeIndex(whole[0])

@@ -1,0 +1,83 @@
+"""Latitudes and longitudes in a dataset: axes, or positions that share their dimensions."""
+
+from collections.abc import Hashable, Mapping
+
+import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
+import numpy as np
+import xarray as xr
+
+from sstcast.geo import step
+
+CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
+LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
+MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
+
+
+def located(dataset: xr.Dataset) -> xr.Dataset:
+    """Add positions with two dimensions to a dataset on a projection or a rotated pole that has none.
+
+    They are computed from its grid mapping (CF conventions, appendix F).
+    """
+    mappings = [name for name, variable in dataset.variables.items() if variable.attrs.keys() & {*MAPPINGS}]
+    axes = {
+        dataset[name].attrs.get("standard_name", ""): str(name)
+        for name in dataset.coords
+        if dataset[name].ndim == 1
+    }
+    pairs = (("projection_x_coordinate", "projection_y_coordinate"), ("grid_longitude", "grid_latitude"))
+    pair = next(((axes[x], axes[y]) for x, y in pairs if x in axes and y in axes), None)
+    if pair is None or len(mappings) != 1 or {"latitude", "longitude"} <= set(dataset.cf.coordinates):
+        return dataset
+    from pyproj import CRS, Transformer  # here, because few sources need it
+
+    x, y = (dataset[name] for name in pair)
+    mapping = CRS.from_cf(dataset[mappings[0]].attrs)
+    scale = 1000.0 if str(x.attrs.get("units", "")).strip().lower() in ("km", "kilometer", "kilometre") else 1.0
+    to_degrees = Transformer.from_crs(mapping, mapping.source_crs or mapping.geodetic_crs, always_xy=True)
+    lon, lat = to_degrees.transform(*(values * scale for values in np.meshgrid(x.values, y.values)))
+    dims = (*y.dims, *x.dims)
+    return dataset.assign_coords(
+        latitude=(dims, lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        longitude=(dims, lon, {"standard_name": "longitude", "units": "degrees_east"}),
+    )
+
+
+def straightened(dataset: xr.Dataset) -> xr.Dataset:
+    """Make axes of positions with two dimensions that vary along one of them, to a tenth of a cell.
+
+    A leading dimension along which they do not change, such as time, is left out. Curvilinear positions stay, and
+    so do those that a file has beside axes.
+    """
+    positions = dataset.cf.coordinates
+    for lat in positions.get("latitude", []):
+        for lon in positions.get("longitude", []):
+            dims = dataset[lat].dims
+            if len(dims) not in (2, 3) or dataset[lon].dims != dims:
+                continue
+            if any(dataset[name].dims == (dim,) for name in dataset.coords for dim in dims[-2:]):
+                continue
+            for rows, cols in (dims[-2:], dims[:-3:-1]):
+                axes = _along(dataset[lat], rows, cols), _along(dataset[lon], cols, rows)
+                if axes[0] is not None and axes[1] is not None:
+                    dataset = dataset.drop_vars([lat, lon]).assign_coords({lat: axes[0], lon: axes[1]})
+                    break
+    return dataset
+
+
+def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.DataArray | None:
+    """Return positions `(..., dim, other_dim)` as an axis along `dim`, or None if they change along the others."""
+    values = positions.transpose(dim, ..., other_dim).values.astype(float).reshape(positions.sizes[dim], -1)
+    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan  # masked on land
+    if len(values) < 2 or np.isnan(values).all(1).any():
+        return None
+    centres = np.nanmedian(values, axis=1)
+    apart = np.nanmax(abs((values - centres[:, None] + 180) % 360 - 180))
+    if not apart <= CENTRE_TOLERANCE * step(centres):
+        return None
+    return xr.DataArray(centres, dims=[dim], attrs=positions.attrs)
+
+
+def is_apart(dataset: xr.Dataset, axes: Mapping[str, str]) -> bool:
+    """Return whether positions share their dimensions, so that they are no axes of latitude and longitude."""
+    lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
+    return lat.ndim > 0 and lat.dims == lon.dims

@@ -1,0 +1,104 @@
+"""Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from sstcast.errors import SSTCastError
+
+FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
+BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
+NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 7) for decimals in range(digits)]  # 9.99, 999
+MARKS = np.unique([*NINES, 32767, 32768, 2**31])  # missing values, of either sign
+PRECISION = 2e-7  # of a number in single precision, perhaps a product with a scale factor
+
+Limits = tuple[float, float]
+Extremes = NDArray[np.float64]
+
+
+def may_be_missing(values: ArrayLike) -> NDArray[np.bool_]:
+    """Return which `values` are numbers that mark missing ones in many files, among others that may be none."""
+    size = np.abs(np.asarray(values, float))
+    nearest = MARKS[np.searchsorted(MARKS, size * (1 - PRECISION)).clip(max=len(MARKS) - 1)]
+    return (np.abs(nearest - size) <= PRECISION * size) | (size > BEYOND)
+
+
+def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> NDArray[np.bool_]:
+    """Return which `values` mark missing ones: they may, and lie farther from all others than these differ.
+
+    So 999.9 hPa among 990..1030 is a value. `usual` are the least and the largest of the others, by default those
+    of `values`. Without others, all that may be missing are.
+    """
+    candidates = may_be_missing(values)
+    if not candidates.any():
+        return candidates
+    low, high = usual or extremes(values[None])[0, 2:]
+    width = high - low
+    with np.errstate(invalid="ignore"):  # NaN without others
+        return candidates & ~((values >= low - width) & (values <= high + width))
+
+
+def limits(base: NDArray[np.floating]) -> Limits:
+    """Return the least and the largest plausible value, given those of the base period.
+
+    They are 100 times the 5-95 % range beyond it, or 100 times the whole range if that is 0. A value on at least
+    half of the days, as the 0 of rain, does not count. If all are equal, any value is plausible.
+    """
+    known = base[np.isfinite(base)].astype(float)
+    known = known[~marks_missing(known)]
+    if not known.size or (low := known.min()) == (high := known.max()):
+        return -np.inf, np.inf
+    varied = known[known != np.median(known)]
+    fifth, last = np.percentile(varied, [5, 95])
+    margin = FACTOR * ((last - fifth) or (high - low))
+    return float(fifth - margin), float(last + margin)
+
+
+def extremes(values: NDArray[np.floating]) -> Extremes:
+    """Return the least and largest value of each part of `values [n, ...]`, and those without what may be missing.
+
+    The result is `[n, 4]`, NaN for a part without values.
+    """
+    flat = values.reshape(len(values), -1)
+    ends = np.stack([np.fmin.reduce(flat, 1), np.fmax.reduce(flat, 1)], 1).astype(float)
+    usual = ends.copy()
+    for number in np.flatnonzero(may_be_missing(ends).any(1)):
+        others = np.where(may_be_missing(flat[number]), np.nan, flat[number])
+        usual[number] = np.fmin.reduce(others), np.fmax.reduce(others)
+    return np.hstack([ends, usual])
+
+
+def implausible(values: NDArray[np.floating], usual: Limits, plausible: Limits) -> NDArray[np.bool_]:
+    """Return which `values` mark missing ones (see `marks_missing`) or are outside `plausible` (see `limits`)."""
+    with np.errstate(invalid="ignore"):
+        return marks_missing(values, usual) | (values < plausible[0]) | (values > plausible[1])
+
+
+def check_values(
+    source: xr.DataArray, found: Extremes, plausible: Limits, where: str, key: str, more: Any = ()
+) -> None:
+    """Raise SSTCastError for the first value of a field that marks a missing one or is not plausible.
+
+    Args:
+        source: the values `(n, ..., lat, lon)`.
+        found: their `extremes`.
+        plausible: the limits of the base period (see `limits`).
+        where: the file, for messages.
+        key: the key of the predictor, whose `implausible` allows such values.
+        more: extremes of more values of the same field.
+    """
+    ends = np.array([*found, *more])
+    usual = float(np.fmin.reduce(ends[:, 2])), float(np.fmax.reduce(ends[:, 3]))
+    suspects = np.flatnonzero(implausible(found[:, :2], usual, plausible).any(1))
+    if not suspects.size:
+        return
+    part = source[suspects[:1]].load()
+    value = part[np.unravel_index(np.argmax(implausible(part.values, usual, plausible)), part.shape)]
+    axes = [(axis, value[axis].values) for axis in source.dims if axis in value.coords]
+    place = " ".join(f"{axis} {str(at)[:10] if at.dtype.kind == 'M' else f'{at:g}'}" for axis, at in axes)
+    fault = f"is far from the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible); correct it"
+    if marks_missing(value.values[None], usual):
+        fault = "marks a missing value, which the file does not declare; declare it as its _FillValue"
+    raise SSTCastError(f"{where}: {value:g} at {place} {fault}, or keep it with {key}.implausible: keep")

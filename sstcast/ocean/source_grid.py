@@ -1,0 +1,223 @@
+"""The cells of curvilinear, rotated, projected and unstructured sources, as `weights.SourceGrid`."""
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.positions import LARGEST_DEGREES
+from sstcast.ocean.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
+
+REPEATED = 1e-6  # radians between a cell and one that repeats it
+FEWEST_TO_FOLD = 16  # columns
+MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
+SEAM = 1.5  # of a cell, between the last column and the first one across a seam
+# Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
+CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
+
+
+def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = None) -> SourceGrid:
+    """Return the cells of positions `[row, column]` in degrees, NaN where a cell has none.
+
+    `corners` are the latitudes and longitudes of the vertices `[row, column, 4]`. Without them, corners lie
+    halfway between centres. Cells that repeat others, as in the columns at a seam, are left out.
+    """
+    centres, at = unit_vectors(lat, lon), np.arange(lat.size, dtype=np.int32).reshape(lat.shape)
+    valid = np.isfinite(centres).all(-1)
+    repeats = _repeats(centres.reshape(-1, 3)).reshape(lat.shape) & valid
+    kept = tuple(
+        slice(1 + int(np.flatnonzero(repeats.sum(axis) <= MOSTLY * valid.sum(axis)).max(initial=0)))
+        for axis in (1, 0)
+    )
+    own, inner = (valid & ~repeats)[kept], at[kept]
+    quads = [(inner[:-1, :-1], inner[:-1, 1:], inner[1:, 1:], inner[1:, :-1])]
+    seam = np.linalg.norm(centres[kept][:, 0] - centres[kept][:, -1], axis=-1)
+    width = np.linalg.norm(centres[kept][:, 1] - centres[kept][:, 0], axis=-1)
+    cyclic = inner.shape[1] > 2 and bool(np.nanmedian(seam) < SEAM * np.nanmedian(width))
+    if cyclic:
+        quads.append((inner[:-1, -1:], inner[:-1, :1], inner[1:, :1], inner[1:, -1:]))
+    if (partner := _fold(centres[kept][-1])) is not None:
+        quads.append((inner[-1, :-1], inner[-1, 1:], inner[-1, partner[1:]], inner[-1, partner[:-1]]))
+    faces = np.concatenate([np.stack(parts, axis=-1).reshape(-1, 4) for parts in quads])
+    polygons = (
+        _corners(centres[kept], cyclic) if corners is None else unit_vectors(*(part[kept] for part in corners))
+    )
+    own &= np.isfinite(polygons).all((-1, -2))
+    index = inner[own]
+    flat = centres.reshape(-1, 3)
+    faces = _numbered(faces[valid.ravel()[faces].all(1)], flat, index)
+    return SourceGrid(index, flat[index], polygons[own], np.arange(index.size), faces)
+
+
+def _fold(row: Array) -> Integers | None:
+    """Return the cells opposite to those of the last row `[column, 3]`, or None if the grid is not folded."""
+    valid = np.isfinite(row).all(1)
+    cols = np.flatnonzero(valid)
+    if cols.size < FEWEST_TO_FOLD:
+        return None
+    _, near = cKDTree(row[cols]).query(row[cols], k=8)
+    far = abs(near - np.arange(cols.size)[:, None])
+    far = (far > 3) & (far < cols.size - 3)
+    has_partner = far.any(1)
+    if has_partner.mean() < 0.5:
+        return None
+    chosen = far.argmax(1)
+    partner = cols[np.take_along_axis(near, chosen[:, None], 1)[:, 0]]
+    turns, counts = np.unique((cols + partner)[has_partner] % len(row), return_counts=True)
+    opposite: Integers = (turns[counts.argmax()] - np.arange(len(row))) % len(row)
+    width = np.linalg.norm(np.diff(row, axis=0), axis=1)
+    return (
+        opposite
+        if np.nanmedian(np.linalg.norm(row - row[opposite], axis=1)) < SEAM * np.nanmedian(width)
+        else None
+    )
+
+
+def _repeats(centres: Array) -> NDArray[np.bool_]:
+    """Return which cells have the position of an earlier one."""
+    keys = _keys(centres)
+    order = np.argsort(keys, kind="stable")
+    repeats = np.zeros(len(centres), bool)
+    repeats[order[1:]] = keys[order[1:]] == keys[order[:-1]]
+    return repeats
+
+
+def _keys(centres: Array) -> Integers:
+    """Return a number for each position, the same for positions that are alike."""
+    steps = np.round(centres / REPEATED).astype(np.int64)
+    keys: Integers = (steps[:, 0] * 4_000_037 + steps[:, 1]) * 4_000_037 + steps[:, 2]
+    return keys
+
+
+def _numbered(faces: Integers, centres: Array, index: Integers) -> Integers:
+    """Number the corners of faces among the cells `index`. A repeated cell stands for the one that it repeats."""
+    number = np.full(len(centres), -1, np.int32)
+    number[index] = np.arange(index.size)
+    others = np.unique(faces[number[faces] < 0])
+    if others.size and index.size:
+        keys, wanted = _keys(centres[index]), _keys(centres[others])
+        order = np.argsort(keys)
+        at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
+        number[others] = np.where(keys[order[at]] == wanted, order[at], -1)
+    numbered: Integers = number[faces]
+    return numbered[(numbered >= 0).all(1)]
+
+
+def _corners(centres: Array, cyclic: bool) -> Array:
+    """Return corners `[row, column, 4, 3]`, halfway between the centres `[row, column, 3]`.
+
+    Where a neighbour is missing, a cell extends as far as on its other side.
+    """
+    padded = np.pad(centres, ((1, 1), (1, 1), (0, 0)), constant_values=np.nan)
+    if cyclic:
+        padded[1:-1, 0], padded[1:-1, -1] = centres[:, -1], centres[:, 0]
+    along = _half_steps(padded[1:-1, :-2], centres, padded[1:-1, 2:])
+    across = _half_steps(padded[:-2, 1:-1], centres, padded[2:, 1:-1])
+    means = (padded[:-1, :-1] + padded[:-1, 1:] + padded[1:, 1:] + padded[1:, :-1]) / 4
+    corners = np.empty((*centres.shape[:2], 4, 3))
+    for corner, (i, j) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
+        between = means[j : j + len(centres), i : i + centres.shape[1]]
+        own = centres + (2 * i - 1) * along + (2 * j - 1) * across
+        corners[:, :, corner] = normalised(np.where(np.isfinite(between), between, own))
+    return corners
+
+
+def _half_steps(before: Array, centres: Array, after: Array) -> Array:
+    forward, backward = after - centres, centres - before
+    both = np.where(np.isfinite(forward), forward, backward)
+    both = np.where(np.isfinite(forward) & np.isfinite(backward), (forward + backward) / 2, both)
+    return both / 2
+
+
+def of_polygons(lat: Array, lon: Array, vertices: tuple[Array, Array]) -> SourceGrid:
+    """Return cells that are polygons with the latitudes and longitudes `vertices [cell, corner]`."""
+    centres = unit_vectors(lat, lon)
+    return SourceGrid(
+        np.arange(lat.size), centres, unit_vectors(*vertices), np.arange(lat.size), triangulated(centres)
+    )
+
+
+def of_nodes(lat: Array, lon: Array, faces: Integers | None) -> SourceGrid:
+    """Return cells around nodes, with their triangles `[face, 3]`, or without any known ones."""
+    centres = unit_vectors(lat, lon)
+    triangles = triangulated(centres) if faces is None else faces
+    return SourceGrid(np.arange(lat.size), centres, centres[triangles], triangles, triangles)
+
+
+def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> SourceGrid:
+    """Return the cells of a field whose positions share one or two dimensions.
+
+    Raises SSTCastError if a mesh lacks its nodes.
+    """
+    lat_name, lon_name = axes["lat"], axes["lon"]
+    lat, lon = (_degrees(dataset[name]) for name in (lat_name, lon_name))
+    space = dataset[lat_name].dims
+    vertices = _vertices(dataset, (lat_name, lon_name), space)
+    if len(space) == 2:
+        return structured(lat, lon, vertices)
+    if vertices is not None:
+        return of_polygons(lat, lon, vertices)
+    faces, nodes = _connectivity(dataset, field, space[0], path)
+    if faces is not None and nodes is not None:  # values on faces
+        return of_polygons(lat, lon, (nodes[0][faces], nodes[1][faces]))
+    return of_nodes(lat, lon, faces)
+
+
+def _degrees(positions: xr.DataArray) -> Array:
+    values = positions.values.astype(float)
+    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan
+    return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
+
+
+def _vertices(
+    dataset: xr.Dataset, names: tuple[str, str], space: tuple[Hashable, ...]
+) -> tuple[Array, Array] | None:
+    """Return the latitudes and longitudes of the vertices `[*space, corner]`, or None if the file has none."""
+    found = []
+    for name in names:
+        bounds = dataset.get(str(dataset[name].attrs.get("bounds", "")))
+        if bounds is None or bounds.ndim != len(space) + 1 or bounds.dims[:-1] != space or bounds.shape[-1] < 3:
+            return None
+        if len(space) == 2 and bounds.shape[-1] != 4:
+            return None
+        found.append(
+            _degrees(bounds.assign_attrs(units=bounds.attrs.get("units", dataset[name].attrs.get("units", ""))))
+        )
+    return found[0], found[1]
+
+
+def _connectivity(
+    dataset: xr.Dataset, field: xr.DataArray, dim: Hashable, path: Path
+) -> tuple[Integers | None, tuple[Array, Array] | None]:
+    """Return the corners of faces, counted from 0, and where values lie on faces, the positions of the nodes."""
+    meshes = [
+        variable for variable in dataset.variables.values() if variable.attrs.get("cf_role") == "mesh_topology"
+    ]
+    names = [str(mesh.attrs.get("face_node_connectivity", "")) for mesh in meshes]
+    names += [name for name in CONNECTIVITY if name in dataset]
+    name = next((name for name in names if name in dataset), None)
+    if name is None:
+        return None, None
+    table = dataset[name]
+    values = table.values.astype(float)
+    if values.ndim != 2:
+        return None, None
+    values = values.T if values.shape[0] < values.shape[1] else values
+    values[values < 0] = np.nan
+    first = float(table.attrs.get("start_index", np.nanmin(values)))
+    counted = values - first
+    corners: Integers = np.where(np.isnan(counted), counted[:, :1], counted).astype(np.int64)
+    if corners.max() < dataset.sizes[dim] and len(corners) != dataset.sizes[dim]:
+        if corners.shape[1] == 4:  # quadrilaterals as two triangles
+            corners = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
+        return corners, None
+    positions = str(meshes[0].attrs.get("node_coordinates", "")).split() if meshes else []
+    pairs = [*([positions[::-1]] if len(positions) == 2 else []), ("lat", "lon"), ("vlat", "vlon")]
+    for lat, lon in pairs:
+        if lat in dataset.variables and lon in dataset.variables and dataset[lat].size > corners.max():
+            return corners, (_degrees(dataset[lat]), _degrees(dataset[lon]))
+    raise SSTCastError(f"{path}: {name} names nodes whose positions it lacks; add them, or remove {name}")

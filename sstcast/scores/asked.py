@@ -1,0 +1,101 @@
+"""What is verified besides the forecasts of every cell: places, observations at points and warnings."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sstcast.errors import SSTCastError
+from sstcast.log import LOG
+from sstcast.ocean.places import OUTLINES, Places
+from sstcast.ocean.point_observations import PointObservations
+from sstcast.storage.artefacts import read_recipe
+
+Recipe = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a verification was asked for besides the forecasts of every cell.
+
+    Attributes:
+        places: areas besides the whole region.
+        observations: observations at points, against which the systems are also verified, or the recipe of those
+            of an earlier verification, which nobody has read yet.
+        events: whether warnings of heatwaves are verified.
+    """
+
+    places: Places | None = None
+    observations: PointObservations | Recipe | None = None
+    events: bool = False
+
+    @classmethod
+    def kept(cls, metrics: Path) -> "Asked":
+        """Return what the scores in a `metrics.json` were asked for, or nothing if there are none."""
+        recipe = read_recipe(metrics) or {}
+        places = Places.from_geojson(json.dumps(recipe[OUTLINES])) if recipe.get(OUTLINES) else None
+        return cls(places, recipe.get("observations"), bool(recipe.get("events")))
+
+    def or_else(self, kept: "Asked", folder: Path) -> "Asked":
+        """Return this, with what is `kept` of the last verification in a folder where this asks for nothing.
+
+        Logs what is kept.
+        """
+        kept = Asked(
+            kept.places if self.places is None else None,
+            kept.observations if self.observations is None else None,
+            kept.events and not self.events,
+        )
+        if kept.words:
+            LOG.info(f"{folder}: also scores what its last evaluation was asked for: {kept.words}")
+        return Asked(
+            self.places or kept.places, self.observations or kept.observations, self.events or kept.events
+        )
+
+    def read(self, folder: Path) -> "Asked":
+        """Read the observations of an earlier verification again. Without them, warn, and leave them out."""
+        if not isinstance(self.observations, dict):
+            return self
+        try:
+            return replace(self, observations=PointObservations.again(self.observations))
+        except SSTCastError as error:
+            LOG.warning(f"{folder}: scored without the observations of the last evaluation: {error}")
+            return replace(self, observations=None)
+
+    @property
+    def points(self) -> PointObservations | None:
+        """The observations that were read."""
+        return self.observations if isinstance(self.observations, PointObservations) else None
+
+    @property
+    def recipe(self) -> Recipe:
+        """The part of a recipe that tells what was asked for."""
+        observed = self.observations if self.points is None else self.points.recipe
+        observations = {} if observed is None else {"observations": observed}
+        return self._outlines | observations | ({"events": True} if self.events else {})
+
+    @property
+    def recipe_of_fold(self) -> Recipe:
+        """The same part of the recipe of a fold's tables, whose areas always include the region."""
+        recipe = self.recipe
+        return {"areas": ["region", *filter(None, [recipe.pop(OUTLINES, None)])], **recipe}
+
+    @property
+    def _outlines(self) -> dict[str, Any]:
+        return {} if self.places is None else {OUTLINES: json.loads(self.places.geojson)}
+
+    def describe(self, metrics: dict[str, Any]) -> None:
+        """Add the places and the source of the observations to the contents of `metrics.json`."""
+        metrics |= self._outlines
+        if self.points is not None:
+            metrics["points"] |= self.points.described(metrics["points"].get("left_out", {}))
+
+    @property
+    def words(self) -> str:
+        """What was asked for in a few words, or nothing."""
+        places = [] if self.places is None else [", ".join(self.places.names)]
+        points = [f"observations in {observed['file']}"] if (observed := self.recipe.get("observations")) else []
+        return "; ".join([*places, *points, *["warnings of heatwaves"] * self.events])
+
+
+NOTHING = Asked()

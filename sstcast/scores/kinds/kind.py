@@ -1,0 +1,111 @@
+"""The interface of a kind of score. docs/own-score.md builds one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Self
+
+import xarray as xr
+
+from sstcast.scores.analysis import Observed
+from sstcast.scores.parts import Scores, known_systems
+from sstcast.scores.scene import Block, Scene
+
+FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
+BLOCK = "date_block"  # dimension of blocks of initial dates
+DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
+
+
+class Joined(NamedTuple):
+    """How a table of several folds and systems is joined from a table of each.
+
+    Attributes:
+        over: folds are concatenated along `init_time` (dates) or along blocks of dates (blocks), averaged with
+            their numbers of dates as weights (mean), or added (sum).
+        by_fold: a sum is also kept by fold, along `test_fold`, in a table whose name ends in `_by_fold`.
+        lazy: the table may be larger than memory, so it is not loaded.
+        systems: the dimension along which systems are concatenated: all systems, those that warn of heatwaves,
+            which include references, or none, if the table is the same for all.
+    """
+
+    over: Literal["dates", "blocks", "mean", "sum"]
+    by_fold: bool = False
+    lazy: bool = False
+    systems: Literal["system", "warning", ""] = "system"
+
+
+class Loss(NamedTuple):
+    """A loss by which systems are compared.
+
+    Attributes:
+        values: the loss of each system, `(system, init_time, lead)`, not negative.
+        words: its name in a sentence.
+        fair: the systems whose values are those of a fair score.
+    """
+
+    values: xr.DataArray
+    words: str
+    fair: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, words: str, scores: xr.DataArray, fair: xr.DataArray | None = None) -> "Loss":
+        """Replace scores by the `fair` scores of the systems that have them."""
+        names = known_systems(fair)
+        values = scores if fair is None else scores.where(~scores["system"].isin(names), fair)
+        return cls(values, words, names)
+
+    def words_of(self, system: str) -> str:
+        """Return the name of the loss of a system."""
+        return f"fair {self.words}" if system in self.fair else self.words
+
+
+class Kind:
+    """Base class of the kinds of scores in `KINDS`. It accumulates tables, block by block of initial dates.
+
+    What follows `dataset` sees joined tables alone, because a hindcast joins those of many folds. Each of these
+    functions is given the tables of all kinds, and returns nothing of its own if its tables are absent.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare empty tables."""
+        self.scene, self.truth = scene, scene.truth
+
+    @classmethod
+    def of(cls, scene: Scene) -> Self | None:
+        """Return empty tables, or None if the scores were not asked for or are not defined for these forecasts."""
+        return cls(scene)
+
+    @classmethod
+    def tables(cls) -> Mapping[str, Joined]:
+        """Return how each table that it writes is joined, by name."""
+        raise NotImplementedError
+
+    def begin(self, observed: Observed) -> None:
+        """Take the observations on the days forecast from a block of initial dates, before the forecasts."""
+
+    def add(self, block: Block) -> None:
+        """Add a system's forecasts from some of these dates. Kinds run in threads, each with tables of its own."""
+        raise NotImplementedError
+
+    def dataset(self) -> xr.Dataset:
+        """Return the tables, with the names of systems as coordinates."""
+        raise NotImplementedError
+
+    @staticmethod
+    def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
+        """Return the tables as `scores.nc` holds them.
+
+        Args:
+            tables: the joined tables.
+            compared: the systems whose errors are tested cell by cell.
+            references: the systems against which each of `compared` is tested.
+        """
+        return tables
+
+    @staticmethod
+    def losses(tables: xr.Dataset) -> dict[str, Loss]:
+        """Return the losses by which systems are compared in `ratios`, by name."""
+        return {}
+
+    @staticmethod
+    def section(tables: xr.Dataset, reference: str) -> Scores:
+        """Return the entries of `metrics.json`, given the tables from `finish` and the reference of the ratios."""
+        return {}

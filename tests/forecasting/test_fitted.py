@@ -1,0 +1,206 @@
+"""What a run fits to other days is saved, and read only for the same run, days and version."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting import fitted, predictor
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.predictor import LinearSystemFitter, TrainedRun
+from sstcast.forecasting.transfer import newest_data
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.reports.update import NOTHING_NEW, update
+from sstcast.runs import Run
+from sstcast.storage.dataset_files import cached
+
+YEARS = 8
+MODEL = {"name": "multiscale-ridge", "stencil": True}
+
+
+def write(run: Run, sst: xr.Dataset) -> None:
+    sst.to_netcdf(run.config.data.source, engine="netcdf4")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    make_sst(YEARS).to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    return make_run(configure(tmp_path, tmp_path / "small.nc", model=MODEL))
+
+
+def newest(run: Run, year: int = 2000 + YEARS) -> DataConfig:
+    """Prepare the data with which the run forecasts at the end of a year."""
+    data = newest_data(run, np.datetime64(f"{year}-12-31").item())
+    prepare(data)
+    return data
+
+
+def weight(run: Run, data: DataConfig) -> torch.Tensor:
+    return TrainedRun(run, data).models[0].weight
+
+
+def fit(data: DataConfig) -> torch.Tensor:
+    """Fit the system without any file."""
+    return LinearSystemFitter(data, Prepared.of(data).open_anomalies()).system(**MODEL).weight
+
+
+def is_read(run: Run, data: DataConfig) -> bool:
+    """Whether the next forecast fits nothing. What it uses must be what a fit gives."""
+    expected = fit(data)
+    with patch.object(predictor, "fit", side_effect=predictor.fit) as called:
+        assert torch.equal(weight(run, data), expected)
+    return not called.called
+
+
+def test_a_fit_is_read_until_the_days_the_year_or_the_version_change(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = newest(run, 2007)
+    assert not is_read(run, data)
+    assert is_read(run, data)
+    later = newest(run)  # the turn of a year
+    assert not is_read(run, later)
+    assert is_read(run, later)
+    assert len([*run.folder.glob("fitted-*.nc")]) == 1
+    changed = make_sst(YEARS)
+    changed["sst"].loc[{"time": "2002-03-04"}] += 1
+    write(run, changed)
+    prepare(later)
+    assert not is_read(run, later)
+    assert is_read(run, later)
+    monkeypatch.setattr(fitted, "__version__", "9.9")
+    assert not is_read(run, later)
+
+
+def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
+    data = newest(run)
+    splits = data.splits.model_copy(update={"train": (np.datetime64("2003-01-01").item(), data.splits.train[1])})
+    data = data.model_copy(update={"splits": splits.model_copy(update={"base_period": splits.before_test})})
+    prepare(data)
+    recipes = [fitted.recipe_of_fit(run, data, before) for before in (0, 355)]
+    changed = make_sst(YEARS)
+    changed["sst"].loc[{"time": "2002-07-01"}] += 1
+    write(run, changed)
+    shutil.rmtree(Prepared.of(data).cube)
+    prepare(data)
+    same = [fitted.recipe_of_fit(run, data, before) == old for before, old in zip((0, 355), recipes, strict=True)]
+    assert same == [True, False]
+
+
+def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
+    data = newest(run)
+    expected = weight(run, data)
+    (file,) = run.folder.glob("fitted-*.nc")
+    note, whole = file.with_name(f".{file.name}.note"), file.read_bytes()
+    with xr.open_dataset(file) as opened:
+        other = (opened.load() * 2).assign_attrs(opened.attrs | {"recipe": "{}"})
+    other.to_netcdf(tmp_path / "other.nc")
+    swapped = (tmp_path / "other.nc").read_bytes()
+    for damaged, has_note in ((swapped, True), (swapped, False), (whole[:-100], True), (whole[:-100], False)):
+        file.write_bytes(damaged)
+        if not has_note:  # as after a kill between the file and its note
+            note.unlink()
+        file.with_name(f".{file.name}.partial").write_bytes(whole[:50])  # of a killed process
+        assert torch.equal(weight(run, data), expected)
+        assert is_read(run, data)
+
+
+def _store(folder: Path, data: DataConfig, out: Path) -> None:
+    torch.save(weight(Run(folder), data), out)
+
+
+def _end_while_saving(folder: Path, data: DataConfig) -> None:
+    def half_written(_: xr.Dataset, path: Path, **__: Any) -> None:
+        path.write_bytes(b"\x89HDF\r\n\x1a\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with patch.object(xr.Dataset, "to_netcdf", half_written):
+        weight(Run(folder), data)
+
+
+def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_path: Path) -> None:
+    years, files = [newest(run, 2007), newest(run)], [tmp_path / "2007.pt", tmp_path / "2008.pt"]
+    context = multiprocessing.get_context("spawn")
+    killed = context.Process(target=_end_while_saving, args=(run.folder, years[1]))
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert not [*run.folder.glob("fitted-*.nc")]
+    both = [
+        context.Process(target=_store, args=(run.folder, data, file))
+        for data, file in zip(years, files, strict=True)
+    ]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    for data, file in zip(years, files, strict=True):
+        assert torch.equal(torch.load(file, weights_only=True), fit(data))
+
+
+def test_what_finds_its_work_done_imports_no_pytorch_and_draws_nothing(run: Run) -> None:
+    forecast(run.folder)
+    update(run.folder)
+    code = f"""import sys, sstcast
+done = [sstcast.forecast({str(run.folder)!r}).new, sstcast.update({str(run.folder)!r}).code]
+print(done, {{"torch", "matplotlib", "bokeh", "cartopy"}} & set(sys.modules))"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.stdout == f"[False, {NOTHING_NEW}] set()\n", out.stderr
+
+
+def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None:
+    def made(value: float) -> xr.Dataset:
+        return xr.Dataset({"a": ("x", [value])})
+
+    file = tmp_path / "a.nc"
+    cached(file, {"year": 1}, lambda: made(1.0)).close()
+    with patch("sstcast.storage.dataset_files.is_up_to_date", return_value=True):
+        assert cached(file, {"year": 2}, lambda: made(2.0))["a"].item() == 2.0
+    assert cached(file, {"year": 1}, lambda: made(3.0))["a"].item() == 1.0
+
+
+def test_the_oldest_files_of_other_oceans_go(run: Run) -> None:
+    data = newest(run)
+    own = fitted.ocean_file(run, data, "fitted")
+    others = [run.folder / f"fitted-{number}.nc" for number in range(2 * fitted.KEPT)]
+    for age, file in enumerate([*others, own]):
+        file.touch()
+        os.utime(file, (1e9 - age, 1e9 - age))
+    weight(run, data)
+    assert [*run.folder.glob("fitted-*.nc")].count(own) == 1
+    assert {*run.folder.glob("fitted-*.nc")} == {own, *others[: fitted.KEPT - 1]}
+
+
+def test_a_read_only_folder_forecasts_without_a_file(run: Run) -> None:
+    data = newest(run)
+    with patch("os.access", return_value=False):
+        assert torch.equal(weight(run, data), fit(data))
+    assert not [*run.folder.glob("fitted-*.nc")]
+
+
+def test_a_damaged_value_is_an_error(run: Run) -> None:
+    data = newest(run)
+    weight(run, data)
+    (file,) = run.folder.glob("fitted-*.nc")
+    file.with_name(f".{file.name}.note").unlink()
+    content, part = bytearray(file.read_bytes()), weight(run, data).numpy().tobytes()[:40]
+    file.with_name(f".{file.name}.note").unlink()
+    content[content.index(part) + 8] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(SSTCastError, match=r"fitted-.*nc: cannot be read .*; delete it"):
+        weight(run, data)

@@ -1,0 +1,401 @@
+"""Grids of ocean models brought to regular ones, against fields known everywhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyproj
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig, Region
+from sstcast.errors import SSTCastError
+from sstcast.geo import Box
+from sstcast.ocean.reading import open_region
+from sstcast.ocean.source_grid import of_nodes, of_polygons, structured
+from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, polygon_areas, unit_vectors
+
+Array = NDArray[np.float64]
+DAYS = np.arange("2001-01-01", "2001-02-10", dtype="datetime64[D]").astype("datetime64[ns]")
+AMPLITUDE = 8.0
+
+
+def temperature(lat: Array, lon: Array) -> Array:
+    """A field that is smooth on the sphere, in degC."""
+    vectors = unit_vectors(lat, lon)
+    turned = vectors @ np.array([0.3, 0.5, 0.81])
+    across = vectors @ np.array([0.8, -0.6, 0.1])
+    field: Array = 12 + AMPLITUDE * np.sin(3 * turned) * np.cos(2 * across)
+    return field
+
+
+def rotated(cells: int, lon: float = 0.0) -> tuple[Array, Array]:
+    """A square of 50 degrees around 30 N and `lon`, regular about a rotated pole."""
+    side = np.linspace(-25, 25, cells)
+    vectors = unit_vectors(*np.meshgrid(side, side, indexing="ij"))
+    tilt, turn = np.radians(30), np.radians(lon)
+    tilted = vectors @ np.array([[np.cos(tilt), 0, np.sin(tilt)], [0, 1, 0], [-np.sin(tilt), 0, np.cos(tilt)]])
+    moved = tilted @ np.array([[np.cos(turn), np.sin(turn), 0], [-np.sin(turn), np.cos(turn), 0], [0, 0, 1]])
+    return np.degrees(np.arcsin(moved[..., 2])), np.degrees(np.arctan2(moved[..., 1], moved[..., 0]))
+
+
+def tripolar(columns: int) -> tuple[Array, Array]:
+    """A globe from 60 S with two poles at 60 N, folded between them; its last two columns repeat the first.
+
+    The cap is a strip between two poles, `log((1 + w) / (1 - w))` of the stereographic plane.
+    """
+    lon = (np.arange(columns) + 0.5) * 360 / columns
+    south = np.arange(-60, 60, 360 / columns)
+    rows = len(south) + columns // 8
+    share = (np.arange(1, columns // 8 + 1) - 0.5) / (columns // 8)
+    turned = np.exp(1j * np.radians(lon))
+    strip = np.log((1 + turned) / (1 - turned))
+    inner = np.tanh((strip.real + 1j * strip.imag * (1 - share[:, None])) / 2)
+    lat = np.empty((rows, columns))
+    lat[: len(south)] = south[:, None]
+    lat[len(south) :] = 90 - np.degrees(2 * np.arctan(abs(inner) * np.tan(np.radians(30) / 2)))
+    lons = np.broadcast_to(lon, lat.shape).copy()
+    lons[len(south) :] = np.degrees(np.angle(inner))
+    return tuple(np.concatenate([field, field[:, :2]], axis=1) for field in (lat, lons))  # type: ignore[return-value]
+
+
+def polar(spacing_km: float) -> tuple[Array, Array]:
+    """A polar stereographic grid around the North Pole."""
+    crs = pyproj.CRS.from_proj4("+proj=stere +lat_0=90 +lat_ts=70 +lon_0=-45 +R=6371000")
+    side = np.arange(-3.5e6, 3.5e6, 1000 * spacing_km)
+    transformer = pyproj.Transformer.from_crs(crs, crs.geodetic_crs, always_xy=True)
+    lon, lat = transformer.transform(*np.meshgrid(side, side))
+    return lat, lon
+
+
+def mesh(cells: int) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Nodes of a square of 30 degrees that are a little out of line, and triangles between them."""
+    side = np.linspace(0, 30, cells)
+    lat, lon = np.meshgrid(side, side, indexing="ij")
+    moves = np.random.default_rng(0).normal(0, 0.1 * 30 / cells, (2, cells, cells))
+    at = np.arange(cells**2).reshape(cells, cells)
+    corners = at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1]
+    halves = [np.stack([corners[i] for i in half], axis=-1).reshape(-1, 3) for half in ((0, 1, 2), (0, 2, 3))]
+    return (lat + moves[0]).ravel(), (lon + moves[1]).ravel(), np.concatenate(halves)
+
+
+def tripolar_cells(size: int) -> SourceGrid:
+    return structured(*tripolar(size))
+
+
+def mesh_cells(size: int) -> SourceGrid:
+    return of_nodes(*mesh(size))
+
+
+GRIDS: dict[str, tuple[Callable[[int], SourceGrid], tuple[int, int], Box]] = {
+    "rotated": (lambda size: structured(*rotated(size)), (51, 101), Box(-10, 10, 20, 40)),
+    "date-line": (lambda size: structured(*rotated(size, 180)), (51, 101), Box(170, -170, 20, 40)),
+    "tripolar": (tripolar_cells, (180, 360), Box(-180, 180, 20, 88)),
+    "seam": (tripolar_cells, (180, 360), Box(-10, 10, -20, 20)),
+    "polar": (lambda size: structured(*polar(7000 / size)), (70, 140), Box(-180, 180, 66, 88)),
+    "mesh": (mesh_cells, (40, 80), Box(5, 25, 5, 25)),
+    "points": (lambda size: of_nodes(*mesh(size)[:2], None), (40, 80), Box(5, 25, 5, 25)),
+}
+
+
+def at_centres(target: TargetGrid) -> Array:
+    return temperature(*np.meshgrid(target.lat, target.lon, indexing="ij")).ravel()
+
+
+def values_of(source: SourceGrid) -> Array:
+    x, y, z = source.centres.T
+    return temperature(np.degrees(np.arcsin(z)), np.degrees(np.arctan2(y, x)))
+
+
+def grid_of_box(box: Box, spacing: float) -> TargetGrid:
+    return TargetGrid(box, round((box.north - box.south) / spacing), round(box.width / spacing))
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_interpolation_is_of_second_order(name: str) -> None:
+    make, sizes, box = GRIDS[name]
+    target, errors = grid_of_box(box, 1.0), []
+    for size in sizes:
+        source = make(size)
+        weights = interpolation(source, target, np.ones(len(source.index), bool))
+        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-6)
+        errors.append(abs(apply(weights, values_of(source), 0.5) - at_centres(target)).max())
+    assert errors[1] < 0.35 * errors[0] < 0.35 * 0.05 * AMPLITUDE, errors
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_means_of_three_cells_across_are_area_means(name: str) -> None:
+    make, sizes, box = GRIDS[name]
+    source = make(sizes[1])
+    target = grid_of_box(box, (box.north - box.south) / round((box.north - box.south) / (3 * source.spacing)))
+    found = apply(means(source, target), values_of(source), 0.5).reshape(target.rows, target.cols)
+    fine = TargetGrid(box, 8 * target.rows, 8 * target.cols)
+    weights = fine.areas.reshape(target.rows, 8, target.cols, 8)
+    expected = (at_centres(fine).reshape(weights.shape) * weights).sum((1, 3)) / weights.sum((1, 3))
+    assert abs(found - expected).max() < 0.02 * AMPLITUDE
+
+
+@pytest.mark.parametrize("name", ["rotated", "date-line", "mesh", "tripolar"])
+def test_the_integral_is_conserved(name: str) -> None:
+    source, target = GRIDS[name][0](GRIDS[name][1][0]), TargetGrid(Box(-180, 180, -90, 90), 45, 90)
+    values, areas = values_of(source), polygon_areas(source.polygons)
+    own = values[source.owner].mean(1) if source.owner.ndim > 1 else values[source.owner]
+    total = target.areas @ (means(source, target) @ values)
+    if source.owner.ndim > 1:  # a triangle's thirds belong to its corners
+        assert total == pytest.approx(areas @ own, rel=1e-3)
+        assert target.areas @ means(source, target).sum(1) == pytest.approx(areas.sum(), rel=1e-6)
+    else:
+        assert total == pytest.approx(areas @ own, rel=1e-6)
+
+
+def test_the_cells_of_a_tripolar_grid_cover_the_ocean_once() -> None:
+    source, target = tripolar_cells(360), TargetGrid(Box(-180, 180, -50, 80), 13, 36)
+    covered = means(source, target).sum(1)
+    np.testing.assert_allclose(covered, 1, atol=0.03)
+
+
+def test_polygons_of_a_file_are_its_cells() -> None:
+    lat, lon = np.meshgrid(np.arange(0.5, 10), np.arange(0.5, 10), indexing="ij")
+    steps = np.array([-0.5, -0.5, 0.5, 0.5]), np.array([-0.5, 0.5, 0.5, -0.5])
+    vertices = tuple(centres.ravel()[:, None] + step for centres, step in zip((lat, lon), steps, strict=True))
+    source = of_polygons(lat.ravel(), lon.ravel(), vertices)  # type: ignore[arg-type]
+    target = TargetGrid(Box(0, 10, 0, 10), 5, 5)
+    weights = means(source, target).toarray().reshape(5, 5, 10, 10)
+    for row, col in np.ndindex(5, 5):
+        own = weights[row, col, 2 * row : 2 * row + 2, 2 * col : 2 * col + 2]
+        np.testing.assert_allclose(own, 0.25, rtol=0.02)
+        assert own.sum() == pytest.approx(weights[row, col].sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("spacing", [1.0, 3.0])
+def test_basins_beside_an_isthmus_do_not_mix(spacing: float) -> None:
+    """Basins of 5 and 25 degC on both sides of a column of land."""
+    lat, lon = rotated(51)
+    source, column = structured(lat, lon), np.arange(51 * 51) % 51
+    ocean, values = column != 25, np.where(column < 25, 5.0, 25.0)
+    target = grid_of_box(Box(-9, 9, 21, 39), spacing)
+    if spacing == 1:
+        weights = interpolation(source, target, ocean)
+        found = apply(weights, np.where(ocean, values, np.nan), 0.5)
+        known = found[np.isfinite(found)]
+        assert np.isin(known.round(4), (5, 25)).all()
+        assert {5.0, 25.0} <= {*known.round(4).tolist()}
+    else:  # a mean of cells on both sides is a mean of both basins, as with coarsen, but never of land
+        found = apply(means(source, target), np.where(ocean, values, np.nan), 0.1)
+        assert np.nanmin(found) >= 5
+        assert np.nanmax(found) <= 25
+
+
+def test_a_day_with_missing_cells_is_the_mean_of_the_others() -> None:
+    source, target = structured(*rotated(101)), TargetGrid(Box(-9, 9, 21, 39), 9, 9)
+    weights = means(source, target)
+    values = np.stack([values_of(source), values_of(source)])
+    values[1, ::3] = np.nan
+    found = apply(weights, values, 0.5)
+    dense, known = weights.toarray(), np.isfinite(values[1])
+    expected = (dense[:, known] @ values[1, known]) / dense[:, known].sum(1)
+    np.testing.assert_allclose(found[1], np.where(dense[:, known].sum(1) >= 0.5, expected, np.nan), rtol=1e-5)
+
+
+def configured(source: Path, box: Box, grid: float | None, **region: Any) -> DataConfig:
+    cells = {"lon": (box.west, box.east), "lat": (box.south, box.north), "tile": (2, 2), **region}
+    splits = {name: [2001, 2001] for name in ("train", "validation", "test")}
+    return DataConfig.model_construct(
+        source=str(source), grid=grid, region=Region(**cells), directory=source.parent / "prepared", splits=splits
+    )
+
+
+def dataset_on(
+    lat: Array, lon: Array, dims: tuple[str, ...], names: tuple[str, str] = ("nav_lat", "nav_lon")
+) -> xr.Dataset:
+    field = np.stack([temperature(lat, lon) + 0.01 * day for day in range(len(DAYS))]).astype(np.float32)
+    positions = {
+        name: (dims, values, {"units": units})
+        for name, values, units in zip(names, (lat, lon), ("degrees_north", "degrees_east"), strict=True)
+    }
+    attributes = {"units": "degC", "standard_name": "sea_surface_temperature"}
+    return xr.Dataset({"tos": (("time", *dims), field, attributes)}, {"time": DAYS, **positions})
+
+
+def opened(data: DataConfig) -> xr.DataArray:
+    with open_region(data) as sst:
+        return sst.load()
+
+
+def check(found: xr.DataArray, tolerance: float) -> None:
+    lat, lon = np.meshgrid(found["lat"], found["lon"], indexing="ij")
+    assert found.notnull().all()
+    for day in (0, -1):
+        expected = temperature(lat, lon) + 0.01 * (day % len(DAYS))
+        assert abs(found[day].values - expected).max() < tolerance
+
+
+def as_curvilinear() -> xr.Dataset:
+    return dataset_on(*rotated(101), ("j", "i"))
+
+
+def as_kelvin() -> xr.Dataset:
+    dataset = as_curvilinear()
+    dataset["tos"] = (dataset["tos"] + np.float32(273.15)).assign_attrs(dataset["tos"].attrs, units="K")
+    return dataset
+
+
+def with_vertices() -> xr.Dataset:
+    dataset = as_curvilinear()
+    corners = structured(*rotated(101)).polygons.reshape(101, 101, 4, 3)
+    dataset["nav_lat"].attrs["bounds"], dataset["nav_lon"].attrs["bounds"] = "lat_vertices", "lon_vertices"
+    dims = ("j", "i", "vertex")
+    dataset["lat_vertices"] = dims, np.degrees(np.arcsin(corners[..., 2]))
+    dataset["lon_vertices"] = dims, np.degrees(np.arctan2(corners[..., 1], corners[..., 0]))
+    return dataset
+
+
+def as_projection() -> xr.Dataset:
+    """X and y in metres and a grid mapping alone."""
+    crs = pyproj.CRS.from_proj4("+proj=laea +lat_0=30 +lon_0=0 +R=6371000")
+    side = np.arange(-1.6e6, 1.6e6, 5e4)
+    transformer = pyproj.Transformer.from_crs(crs, crs.geodetic_crs, always_xy=True)
+    lon, lat = transformer.transform(*np.meshgrid(side, side))
+    dataset = dataset_on(lat, lon, ("y", "x")).drop_vars(["nav_lat", "nav_lon"])
+    dataset["tos"].attrs["grid_mapping"] = "crs"
+    dataset["crs"] = (), 0, crs.to_cf()
+    axes = {axis: (axis, side, {"standard_name": f"projection_{axis}_coordinate", "units": "m"}) for axis in "xy"}
+    return dataset.assign_coords(axes)
+
+
+def as_rotated_pole() -> xr.Dataset:
+    """Rotated latitudes and longitudes and a grid mapping alone."""
+    mapping = {
+        "grid_mapping_name": "rotated_latitude_longitude",
+        "grid_north_pole_latitude": 60.0,
+        "grid_north_pole_longitude": 180.0,
+    }
+    side = np.linspace(-25, 25, 101)
+    dataset = dataset_on(*rotated(101), ("rlat", "rlon")).drop_vars(["nav_lat", "nav_lon"])
+    dataset["rotated_pole"] = (), 0, mapping
+    dataset["tos"].attrs["grid_mapping"] = "rotated_pole"
+    names = {"rlat": "grid_latitude", "rlon": "grid_longitude"}
+    return dataset.assign_coords(
+        {n: (n, side, {"standard_name": s, "units": "degrees"}) for n, s in names.items()}
+    )
+
+
+def as_mesh(connectivity: str) -> xr.Dataset:
+    """FVCOM's `nv`, FESOM's `elem` or UGRID's topology, counted from 1, 1 and 0, or points alone."""
+    side = np.linspace(-12, 12, 97)
+    lat, lon = np.meshgrid(side + 30, side, indexing="ij")
+    _, _, triangles = mesh(97)
+    dataset = dataset_on(lat.ravel(), lon.ravel(), ("node",), ("lat", "lon"))
+    if connectivity == "nv":
+        dataset["nv"] = ("three", "nele"), triangles.T + 1
+    elif connectivity == "elem":
+        dataset["elem"] = ("elements", "three"), triangles + 1
+    elif connectivity == "ugrid":
+        attributes = {"cf_role": "mesh_topology", "topology_dimension": 2, "node_coordinates": "lon lat"}
+        dataset["topology"] = (), 0, attributes | {"face_node_connectivity": "triangles"}
+        dataset["triangles"] = ("face", "three"), triangles, {"start_index": 0}
+        dataset["tos"].attrs |= {"mesh": "topology", "location": "node"}
+    return dataset
+
+
+SOURCES: dict[str, Callable[[], xr.Dataset]] = {
+    "curvilinear": as_curvilinear,
+    "kelvin": as_kelvin,
+    "vertices": with_vertices,
+    "projection": as_projection,
+    "rotated-pole": as_rotated_pole,
+    "fvcom": lambda: as_mesh("nv"),
+    "fesom": lambda: as_mesh("elem"),
+    "ugrid": lambda: as_mesh("ugrid"),
+    "points": lambda: as_mesh(""),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_on_any_grid_is_read_on_a_regular_one(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "source.nc"
+    SOURCES[name]().to_netcdf(path)
+    box = Box(-8, 8, 24, 36)
+    with pytest.raises(SSTCastError, match=r"data\.grid"):
+        opened(configured(path, box, None))
+    for grid, tolerance in ((0.5, 0.02), (2.0, 0.02 * AMPLITUDE)):
+        found = opened(configured(path, box, grid))
+        assert found.shape == (len(DAYS), 12 / grid, 16 / grid)
+        check(found, tolerance)
+    assert len([*(tmp_path / "prepared/weights").glob("*.nc")]) == 2
+    with pytest.raises(SSTCastError, match=r"more than twice data\.grid"):
+        opened(configured(path, box, 0.1))
+    with pytest.raises(SSTCastError, match=r"do not fill data\.region"):
+        opened(configured(path, box, 0.7))
+
+
+def test_a_file_a_day_is_regridded_with_the_weights_of_the_first(tmp_path: Path) -> None:
+    folder = tmp_path / "days"
+    folder.mkdir()
+    dataset = as_curvilinear()
+    for number in range(3):
+        day = dataset.isel(time=[number]).copy(deep=True)
+        day["tos"][0, number * 20, :] = np.nan  # clouds of the day
+        day.to_netcdf(folder / f"{number}.nc")
+    found = opened(configured(folder, Box(-8, 8, 24, 36), 2.0))
+    assert len(found) == 3
+    assert len([*(tmp_path / "prepared/weights").glob("*.nc")]) == 1
+    assert found.notnull().all()
+
+
+def test_land_filled_with_a_number_does_not_enter(tmp_path: Path) -> None:
+    dataset = as_curvilinear()
+    dataset["tos"][:, :, :50] = 0
+    path = tmp_path / "zero.nc"
+    dataset.to_netcdf(path)
+    for grid in (0.5, 2.0):
+        found = opened(configured(path, Box(-8, 8, 24, 36), grid))[0]
+        lat, lon = np.meshgrid(found["lat"], found["lon"], indexing="ij")
+        known = found.notnull().values
+        assert 0.3 < known.mean() < 0.7
+        assert abs(found.values - temperature(lat, lon))[known].max() < (0.3 if grid == 0.5 else 1.0)
+
+
+def test_a_regular_source_is_coarsened(tmp_path: Path) -> None:
+    lat, lon = np.arange(20.25, 40, 0.5), np.arange(-9.75, 10, 0.5)
+    dataset = dataset_on(*np.meshgrid(lat, lon, indexing="ij"), ("lat", "lon")).drop_vars(["nav_lat", "nav_lon"])
+    dataset = dataset.assign_coords(lat=lat, lon=lon)
+    dataset["tos"][:, 5:9, 4:12] = np.nan
+    path = tmp_path / "regular.nc"
+    dataset.to_netcdf(path)
+    box = Box(-8, 8, 22, 38)
+    from sstcast.ocean.grid import coarsen, ocean_cells
+
+    blocks = configured(path, box, None, coarsen=2)
+    native = opened(blocks)
+    expected = coarsen(native, ocean_cells(native), blocks.box)
+    found = opened(configured(path, box, 1.0))
+    xr.testing.assert_allclose(found.drop_attrs(), expected.drop_attrs(), rtol=0, atol=1e-6)
+    with pytest.raises(SSTCastError, match="not a whole number of the source's cells"):
+        opened(configured(path, box, 0.8))
+
+
+@pytest.mark.parametrize("layout", ["roms", "time", "transposed", "masked"])
+def test_positions_that_vary_along_one_axis_are_axes(layout: str, tmp_path: Path) -> None:
+    lat, lon = np.arange(20.25, 40, 0.5), np.arange(170.25, 190, 0.5)
+    plain = dataset_on(*np.meshgrid(lat, lon, indexing="ij"), ("eta", "xi"), ("lat_rho", "lon_rho"))
+    dataset = plain.copy(deep=True)
+    dataset["lon_rho"] = (dataset["lon_rho"] + 180) % 360 - 180  # crosses the date line
+    if layout == "time":
+        dataset = dataset.rename(lat_rho="XLAT", lon_rho="XLONG")
+        for name in ("XLAT", "XLONG"):
+            dataset[name] = dataset[name].expand_dims(time=dataset["time"]).assign_attrs(dataset[name].attrs)
+        dataset = dataset.reset_coords(["XLAT", "XLONG"])
+    elif layout == "transposed":
+        dataset = dataset.transpose("time", "xi", "eta")
+    elif layout == "masked":
+        land = (("eta", "xi"), np.arange(1600).reshape(40, 40) % 7 == 0)
+        for name in ("lat_rho", "lon_rho"):
+            dataset[name] = dataset[name].where(~xr.DataArray(land[1], dims=land[0]))
+    path = tmp_path / "two.nc"
+    dataset.to_netcdf(path)
+    found = opened(configured(path, Box(172, -172, 22, 38), None))
+    np.testing.assert_array_equal(found.values, plain["tos"][:, 4:36, 4:36].values)
+    np.testing.assert_allclose(found["lon"], lon[4:36])

@@ -1,0 +1,19 @@
+"""The examples in the docstrings of formulas, worked by hand, and that every metric has one."""
+
+import doctest
+
+import pytest
+
+from sstcast.scores import distributions, metrics
+from sstcast.scores.kinds import heatwaves, terciles
+
+
+@pytest.mark.parametrize("module", [metrics, distributions, heatwaves, terciles], ids=lambda of: of.__name__)
+def test_the_examples_are_right(module) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted
+    assert not found.failed
+
+
+def test_every_metric_has_an_example() -> None:
+    assert all(">>> " in (type(metric).__doc__ or "") for metric in metrics.METRICS.values())
