@@ -3,6 +3,8 @@
 The numbers of a point are those of its cell. The numbers of an area come from joint samples.
 """
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -179,7 +181,8 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str] | None = None
     rows["kind"] = rows["place"].map(kinds or _kinds(forecast))
     rows = rows.rename(columns={"place_lat": "lat", "place_lon": "lon"})
     absent = rows["sst"].isna()
-    rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
+    rows["lead"] = rows["lead"].astype(object).where(~absent, None)
+    rows["valid_time"] = rows["valid_time"].where(~absent)
     rows = rows[~absent | ~rows["place"].duplicated()]
     first = HEADER.strip(",").split(",")
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
@@ -193,12 +196,24 @@ def write_table(forecast: xr.Dataset, path: Path) -> None:
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         for start in range(0, forecast.sizes["place"], PLACES_AT_ONCE):
             table = table_of_places(forecast.isel(place=slice(start, start + PLACES_AT_ONCE)), kinds)
-            numbers = table.select_dtypes("float").astype(float).round(TABLE_DECIMALS)
-            texts = {name: _as_text(numbers[name]) for name in numbers}
-            table.assign(**texts).to_csv(file, index=False, header=not start, date_format="%Y-%m-%d")
+            if not start:
+                file.write(",".join(table.columns) + "\n")
+            rows = zip(*(_as_text(table[name]) for name in table), strict=True)
+            file.writelines(f"{','.join(row)}\n" for row in rows)
 
 
-def _as_text(numbers: "pd.Series[float]") -> NDArray[np.object_]:
-    """Return the texts of numbers, many of which are equal, as points share cells."""
-    position, values = pd.factorize(numbers)
-    return np.array([*map(repr, values.tolist()), ""], object)[position]
+def _as_text(column: "pd.Series[Any]") -> NDArray[np.object_]:
+    """Return the cells of a column of the CSV. Each value is formatted once, because points share cells."""
+    position, values = pd.factorize(column)
+    if pd.api.types.is_float_dtype(column):
+        texts = map(repr, values.astype(float).round(TABLE_DECIMALS).tolist())
+    elif pd.api.types.is_datetime64_dtype(column):
+        texts = values.strftime("%Y-%m-%d")
+    else:
+        texts = (_quoted(str(value)) for value in values)
+    return np.array([*texts, ""], object)[position]
+
+
+def _quoted(text: str) -> str:
+    csv.writer(cell := io.StringIO(), lineterminator="\n").writerow([text])
+    return cell.getvalue()[:-1]
