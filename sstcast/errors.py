@@ -1,6 +1,5 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,26 +28,17 @@ class Interrupted(Exception):
 def reading(path: Path, remedy: str) -> Iterator[None]:
     """Convert any error in the `with` block to an SSTCastError that says the file `path` cannot be read.
 
-    Wrap only code that reads the file, so that bugs in sstcast are not reported as damaged files. Raises
-    SSTCastError before the block if the path is a pipe or a device.
+    Wrap only code that reads the file, so that bugs in sstcast are not reported as damaged files. A pipe or a
+    device, which may never answer or never end, is an error before the block.
     """
-    check_not_special(path)
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ValueError("a pipe or a device, not a file")
         yield
     except SSTCastError:
         raise
     except Exception as error:  # parsers of outside files can raise anything
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
-
-
-def check_not_special(path: Path) -> None:
-    """Raise SSTCastError if a path is a pipe or a device, which may never answer or never end."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):  # whoever opens it says why
-        return
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise SSTCastError(f"{path}: is a pipe or a device; write its content to a file and give that")
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -7,10 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 import typer
+import xarray as xr
 import yaml
+from refusals import refused
 from torch_geometric.utils import from_networkx
 
 import sstcast
@@ -80,3 +83,43 @@ def test_the_examples_do_what_they_say(session: dict[str, object]) -> None:
         session |= test.globs
         assert not output, "".join(output)
         assert test.examples
+
+
+@pytest.mark.parametrize("values", [[xr.Dataset()], xr.DataArray([1.0, 2.0])])
+def test_predictors_without_names_are_refused(values: object) -> None:
+    words = f"predictors: is a {type(values).__name__}; give a mapping from names to values"
+    with refused(words):
+        sstcast.prepare("configs/demo.yaml", predictors=values)  # type: ignore[arg-type]
+    with refused(words):
+        sstcast.train("configs/demo.yaml", predictors=values)  # type: ignore[arg-type]
+    with refused(words):
+        sstcast.hindcast(["configs/demo.yaml"], years="1997:2016", predictors=values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("years", [2003, (2003,), (2003, 2001), 2003.5])
+def test_years_that_are_no_first_and_last_are_refused(
+    years: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with refused(f"--years {years if np.ndim(years) == 0 else ':'.join(map(str, years))}: ", "1997:2016"):
+        sstcast.hindcast(["configs/demo.yaml"], years=years)  # type: ignore[arg-type]
+    with refused(f"--years {years}: ", "1991:2020"):
+        sstcast.heatwaves("sample", years=years)  # type: ignore[arg-type]
+
+
+def test_a_nul_in_the_name_of_an_output_is_refused() -> None:
+    words = "holds a NUL, which no path can; check it"
+    with refused(words):
+        sstcast.init("absent.nc", out="a\0b")
+    with refused(words):
+        sstcast.heatwaves("absent.nc", out="a\0b")
+    with refused(words):
+        sstcast.forecast("absent", out="a\0b")
+    with refused(words):
+        sstcast.score("absent.nc", out="a\0b")
+    with refused(words):
+        sstcast.hindcast(["configs/demo.yaml"], years="1997:2016", out="a\0b")
+    with refused(words):
+        sstcast.page("absent.nc", out="a\0b")
+    with refused(words):
+        sstcast.fetch("sample", out="a\0b")

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from refusals import refused
 
@@ -12,13 +11,10 @@ from sstcast.benchmarks.tables import read_table
 from sstcast.ocean.index_series import read_series
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_files import read_columns
-from sstcast.scores.indices import _values
 
 READERS: dict[str, Callable[[Path], object]] = {
     "places": Places.read,
     "observations": read_columns,
-    "an index": lambda path: read_series(path, None),
-    "an index of scores": lambda path: _values(path, pd.DatetimeIndex(["2001-01-01"])),
     "nodes": lambda path: read_table(path, [], []),
 }
 
@@ -27,9 +23,9 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_a_table_that_is_none_is_refused_at_once(tmp_path: Path, reader: str) -> None:
     read, path = READERS[reader], tmp_path / "a.csv"
     os.mkfifo(path)
-    with refused(path, "is a pipe or a device"):
+    with refused(path, "cannot be read (a pipe or a device, not a file)"):
         read(path)
-    with refused("/dev/zero: is a pipe or a device"):
+    with refused("/dev/zero: cannot be read (a pipe or a device, not a file)"):
         read(Path("/dev/zero"))
     path.unlink()
     path.write_text(",".join(f"column {number}" for number in range(100_000)))
@@ -43,8 +39,11 @@ def test_a_table_that_is_none_is_refused_at_once(tmp_path: Path, reader: str) ->
             read(path)
 
 
-def test_other_files_of_places_are_no_pipes(tmp_path: Path) -> None:
+def test_an_index_and_other_files_of_places_are_no_pipes(tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "index.txt")
+    with refused(path, "cannot be read (a pipe or a device, not a file)"):
+        read_series(path)
     for suffix in (".geojson", ".geojsonl", ".gpkg"):
         os.mkfifo(path := tmp_path / f"a{suffix}")
-        with refused(path, "is a pipe or a device"):
+        with refused(path, "cannot be read (a pipe or a device, not a file)"):
             Places.read(path)

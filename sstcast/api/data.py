@@ -337,7 +337,7 @@ def as_config(
         config = load_config(config, overrides)
     elif overrides:
         raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
-    if predictors:
+    if predictors is not None:
         config = _with_sources(config, predictors)
     if source is None:
         return config

@@ -153,12 +153,12 @@ def hindcast(
 
     also, protocol = asked_of(**asked), Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    systems = [trainable(config, overrides, source) for config in configs]
-    if predictors:
+    systems = [trainable(config, overrides, source) for config in listed(configs)]
+    if predictors is not None:
         check_by_name(predictors)
-    for number, system in enumerate(systems if predictors else ()):
-        own = {name: values for name, values in (predictors or {}).items() if name in system.data.predictors}
-        systems[number] = as_config(system, predictors=own)
+        for number, system in enumerate(systems):
+            own = {name: values for name, values in predictors.items() if name in system.data.predictors}
+            systems[number] = as_config(system, predictors=own)
     candidates = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     numbers = seeds_of(seeds) or []
     plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, also)

@@ -115,7 +115,7 @@ def train(
         *listed(overrides),
         *(f"training.{key}={value}" for key, value in flags.items() if value is not None),
     ]
-    if (source is not None or predictors) and config is None:
+    if (source is not None or predictors is not None) and config is None:
         raise SSTCastError("source: a resumed run goes on with its own days; leave it out")
     run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)

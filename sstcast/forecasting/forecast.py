@@ -161,7 +161,7 @@ def _tabulate(forecast: Path, asked: Asked) -> None:
     """Write the table of the places in a forecast's file beside it."""
     table = asked.table(forecast)
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
-        write_table(opened.load(), table)
+        write_table(opened.load(), asked.places, table)
     LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
 
 

@@ -3,7 +3,9 @@
 The numbers of a point are those of its cell. The numbers of an area come from joint samples.
 """
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
 from sstcast.forecasting.samples import Array
 from sstcast.forecasting.spread import QUANTILES
-from sstcast.ocean.places import OUTLINES, Places
+from sstcast.ocean.places import Places
 from sstcast.storage.artefacts import atomic
 
 SHARES = (10.0, 25.0, 50.0)  # per cent of an area in a heatwave
@@ -151,19 +153,11 @@ def _quantiles(samples: Array) -> Array:
     return np.moveaxis(np.quantile(samples, QUANTILES, axis=-1, method=HAZEN), 0, 1)
 
 
-def _kinds(forecast: xr.Dataset) -> dict[str, str]:
-    places = Places.from_geojson(forecast.attrs[OUTLINES])
-    return {
-        name: "point" if is_point else "area"
-        for name, is_point in zip(places.names, places.are_points, strict=True)
-    }
-
-
-def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str] | None = None) -> pd.DataFrame:
+def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFrame:
     """Return the forecast of places as a table, with a row for each place and lead.
 
     A place without a forecast has one row, whose numbers are missing. Temperatures are in degC. `kinds` holds
-    point or area by name, and is read from the forecast by default.
+    point or area by name.
     """
     fields = forecast.isel(init_time=-1)
     single = fields[[*BY_LEAD]].rename({name: COLUMNS[name] for name in BY_LEAD})
@@ -176,10 +170,11 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str] | None = None
         single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
     )
     rows["init_time"] = pd.Timestamp(fields["init_time"].values)
-    rows["kind"] = rows["place"].map(kinds or _kinds(forecast))
+    rows["kind"] = rows["place"].map(kinds)
     rows = rows.rename(columns={"place_lat": "lat", "place_lon": "lon"})
     absent = rows["sst"].isna()
-    rows[["lead", "valid_time"]] = rows[["lead", "valid_time"]].astype(object).where(~absent, None)
+    rows["lead"] = rows["lead"].astype(object).where(~absent, None)
+    rows["valid_time"] = rows["valid_time"].where(~absent)
     rows = rows[~absent | ~rows["place"].duplicated()]
     first = HEADER.strip(",").split(",")
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
@@ -187,18 +182,31 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str] | None = None
     return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]
 
 
-def write_table(forecast: xr.Dataset, path: Path) -> None:
-    """Write the table of places to a CSV file, with some thousand places in memory at a time."""
-    kinds = _kinds(forecast)
+def write_table(forecast: xr.Dataset, places: Places, path: Path) -> None:
+    """Write the table of the places of a forecast to a CSV file, some thousand places at a time."""
+    kinds = {place.name: "point" if place.is_point else "area" for place in places.places}
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         for start in range(0, forecast.sizes["place"], PLACES_AT_ONCE):
             table = table_of_places(forecast.isel(place=slice(start, start + PLACES_AT_ONCE)), kinds)
-            numbers = table.select_dtypes("float").astype(float).round(TABLE_DECIMALS)
-            texts = {name: _as_text(numbers[name]) for name in numbers}
-            table.assign(**texts).to_csv(file, index=False, header=not start, date_format="%Y-%m-%d")
+            if not start:
+                file.write(",".join(table.columns) + "\n")
+            rows = zip(*(_as_text(table[name]) for name in table), strict=True)
+            file.writelines(f"{','.join(row)}\n" for row in rows)
 
 
-def _as_text(numbers: "pd.Series[float]") -> NDArray[np.object_]:
-    """Return the texts of numbers, many of which are equal, as points share cells."""
-    position, values = pd.factorize(numbers)
-    return np.array([*map(repr, values.tolist()), ""], object)[position]
+def _as_text(column: "pd.Series[Any]") -> NDArray[np.object_]:
+    """Return the cells of a column of the CSV. Each value is formatted once, because points share cells."""
+    position, values = pd.factorize(column)
+    texts: Iterable[str]
+    if pd.api.types.is_float_dtype(column):
+        texts = map(repr, values.astype(float).round(TABLE_DECIMALS).tolist())
+    elif pd.api.types.is_datetime64_dtype(column):
+        texts = values.strftime("%Y-%m-%d")
+    else:
+        texts = (_quoted(str(value)) for value in values)
+    return np.array([*texts, ""], object)[position]
+
+
+def _quoted(text: str) -> str:
+    csv.writer(cell := io.StringIO(), lineterminator="\n").writerow([text])
+    return cell.getvalue()[:-1]

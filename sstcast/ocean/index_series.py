@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import FieldSource, PredictorConfig, parse_box
-from sstcast.errors import SSTCastError, check_not_special, reading
+from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, Box, area_weights, spans_globe, step
 from sstcast.ocean.fields import dates
 from sstcast.ocean.grid import around, check_places, ocean_cells
@@ -85,7 +85,6 @@ def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple
             times = dates(field[field.dims[0]], path)
             return pd.DataFrame({"value": field.values}, times), str(field.attrs.get("units", ""))
     with reading(path, GIVE):
-        check_not_special(path)
         return read_text(path, variable, span), ""
 
 

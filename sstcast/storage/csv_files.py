@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-from sstcast.errors import SSTCastError, check_not_special
+from sstcast.errors import SSTCastError
 
 MAX_HEADER = 2**20  # bytes of the line that names the columns; pandas takes a minute for a million columns
 SEPARATORS = {b";": "semicolons", b"\t": "tabs"}
 
 
 def check_csv(path: Path) -> None:
-    """Raise SSTCastError if the line that names the columns has no commas but other separators, or is too long,
-    or the path is a pipe or a device.
+    """Raise SSTCastError if the line that names the columns has no commas but other separators, or is too long.
 
     Comments before it and compressed files are passed over. Raises OSError if the file cannot be read.
     """
-    check_not_special(path)
     with path.open("rb") as file:
         while (header := file.readline(MAX_HEADER + 1)).startswith(b"#"):
             pass

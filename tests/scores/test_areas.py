@@ -52,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     with logged() as lines:
         result = sstcast.evaluate(run, places=geojson(folder / "park.geojson"))
     assert result.new
-    assert lines == ["park: 100% of its area are in 16 ocean cells"]
+    assert lines == ["park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east"]
     return run
 
 
