@@ -65,9 +65,10 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     if days.grid is None and (cells := source_grid(days)) is not None:
         spacing, whole = proposed(cells)
         days = days.model_copy(update={"grid": spacing, "region": whole})
+        kind = "a curvilinear grid" if cells.faces.shape[1] == 4 else "a mesh"
         grid_lines = [
-            f"  source: {cells.index.size} cells of {cells.spacing:.3g} degrees, on no axes of latitude and "
-            f"longitude; data.grid brings them to {spacing:g} degrees"
+            f"  source: {kind} of {cells.index.size} cells, {cells.spacing:.3g} degrees wide; "
+            f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():
         sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyproj
 import pytest
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, FieldSource, Region
+from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.grid import coarsen, ocean_cells
+from sstcast.ocean.init_config import start
+from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_daily, open_region
 from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.source_grid import of_nodes, of_polygons, structured
@@ -452,3 +455,39 @@ def test_flags_are_used_before_cells_are_averaged(tmp_path: Path) -> None:
     path = tmp_path / "flags.nc"
     dataset.to_netcdf(path)
     check(opened(configured(path, Box(-8, 8, 24, 36), 2.0)), 0.03 * AMPLITUDE)
+
+
+@pytest.mark.parametrize("kind", ["a curvilinear grid", "a mesh"])
+def test_init_proposes_a_grid_and_its_file_is_prepared(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lat, lon = rotated(51)
+    dims: tuple[str, ...] = ("j", "i")
+    if kind == "a mesh":
+        lat, lon, dims = lat.ravel(), lon.ravel(), ("node",)
+    days = pd.date_range("2001-01-01", "2005-12-31")
+    noise = np.random.default_rng(0).normal(0, 0.5, (len(days), *lat.shape))
+    field = (temperature(lat, lon) + noise).astype(np.float32)
+    dataset = dataset_on(lat, lon, dims).drop_vars("tos").drop_vars("time")
+    dataset["tos"] = ("time", *dims), field, {"units": "degC", "standard_name": "sea_surface_temperature"}
+    dataset.assign_coords(time=days).to_netcdf("model.nc")
+    lines = start(FieldSource(source="model.nc"))
+    width = {"a curvilinear grid": 0.987, "a mesh": 0.969}[kind]
+    assert f"  source: {kind} of 2601 cells, {width} degrees wide; data.grid brings them to 1 degrees" in lines
+    config = load_config(Path("model.yaml"))
+    assert config.data.grid == 1
+    cube = prepare(config.data).open_cube()
+    lat, lon = np.meshgrid(cube["lat"], cube["lon"], indexing="ij")
+    away = cube["sst"].mean("time") - temperature(lat, lon)
+    assert abs(away.where(cube["ocean_mask"])).max() < 0.2
+    assert not prepare(config.data).written
+    assert prepare(config.data.model_copy(update={"grid": 2.0, "region": wider(config.data.box)})).written
+
+
+def wider(region: Region) -> Region:
+    """A region of half as many rows and columns of tiles, in the same corner."""
+    box = region.bounds
+    rows, cols = (2 * (int(size) // 4) for size in (box.north - box.south, box.width))
+    edges = {"lon": (box.west, box.west + cols), "lat": (box.south, box.south + rows)}
+    return region.model_copy(update=edges | {"tile": (rows // 2, cols // 2), "skip": ()})
