@@ -298,12 +298,12 @@ def test_keys_are_checked(tmp_path: Path, sst_file: Path) -> None:
     assert "predictors" not in configure(tmp_path, sst_file).model_dump(mode="json")["data"]
 
 
-@pytest.mark.parametrize(("label", "year"), [("9999-01-31", 9999), ("2262-01-31", 2262)])
-def test_a_year_beyond_all_records_is_named(tmp_path: Path, label: str, year: int) -> None:
+@pytest.mark.parametrize("label", ["9999-01-31", "2262-01-31"])
+def test_a_year_beyond_all_records_is_named(tmp_path: Path, label: str) -> None:
     table = pd.DataFrame({"date": pd.date_range("2001-01-31", periods=24, freq="ME").astype(str), "value": 1.0})
     path = tmp_path / "index.csv"
     path.write_text(table.to_csv(index=False) + f"{label},2.0\n")
-    with refused("index.csv", f"has a value of the year {year}; mend"):
+    with refused("index.csv", "line 26", label):
         read_index(index(path), "x")
 
 
