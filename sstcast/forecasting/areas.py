@@ -32,8 +32,7 @@ def area_means(
     """
     shares = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     if lowest is None or np.isnan(lowest).all():
-        departures = [(width * shares) @ error for width, error in zip(spread, errors, strict=False)]
-        return (mean @ shares.T)[..., None] + np.stack(departures)
+        return (mean @ shares.T)[..., None] + (spread[:, None] * shares) @ errors[: len(mean)]
     days = zip(mean, spread, errors, strict=False)
     return np.stack([shares @ sampled(*day, lowest) for day in days])
 
