@@ -25,7 +25,7 @@ from sstcast.storage.artefacts import remove_noted
 from sstcast.storage.dataset_files import cached
 
 LAYOUT = 1  # version of the layout of the files and of the fits
-KEPT = 4  # files of other oceans
+MOST_OTHERS = 4  # files of other oceans
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -34,8 +34,8 @@ def fitted(run: Run, data: DataConfig, before: int, make: Callable[[], Arrays]) 
     """Return the arrays that `make` fits to `data` by name, and save them in the run's folder.
 
     They are made again if the run, the days, the predictors, the configuration or the version has changed, and
-    each time if the folder is read-only. `fitted-OCEAN.nc` holds the newest fit to an ocean. Only `KEPT` files of
-    other oceans than the run's own are kept.
+    each time if the folder is read-only. `fitted-OCEAN.nc` holds the newest fit to an ocean. Only `MOST_OTHERS`
+    files of other oceans than the run's own are kept.
 
     Args:
         run: the trained run.
@@ -95,8 +95,8 @@ def recipe_of_fit(run: Run, data: DataConfig, before: int = 0) -> dict[str, Any]
 
 
 def _remove_oldest(new: Path, own: Path) -> None:
-    """Delete the oldest files of other oceans, so that `KEPT` are left with the `new` one."""
+    """Delete the oldest files of other oceans, so that `MOST_OTHERS` are left with the `new` one."""
     with suppress(OSError):  # another process deletes them, or the folder is read-only
         others = [file for file in new.parent.glob("fitted-*.nc") if file not in (new, own)]
-        for file in sorted(others, key=lambda file: file.stat().st_mtime)[: 1 - KEPT]:
+        for file in sorted(others, key=lambda file: file.stat().st_mtime)[: 1 - MOST_OTHERS]:
             remove_noted(file)

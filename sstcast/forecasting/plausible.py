@@ -9,8 +9,8 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.plausible import COLDEST, WARMEST, describe_first
 from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
 
-FARTHEST = 10  # standard deviations of a forecast from the climatology
-SEASON = 15  # days before and after the days forecast, on which a cell's own deviation is computed
+MOST_DEVIATIONS = 10  # standard deviations of a forecast from the climatology
+DAYS_AROUND = 15  # days before and after the days forecast, on which a cell's own deviation is computed
 
 
 def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, record: xr.Dataset, where: str) -> None:
@@ -27,14 +27,16 @@ def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, record: xr.Datase
     field, days = forecast["sst"][0], forecast["valid_time"].values[0]
     sst, departure = field.values, np.abs(forecast["sst_anomaly"].values[0])
     scale = on_days(standard["scale"], forecast["valid_time"][0]).values
-    limit = FARTHEST * np.maximum(scale, np.sqrt(np.nanmean(scale**2)))
+    limit = MOST_DEVIATIONS * np.maximum(scale, np.sqrt(np.nanmean(scale**2)))
     if (far := departure > limit).any():
         rows, columns = (np.flatnonzero(far.any(axes)) for axes in ((0, 2), (0, 1)))
         first, last = pd.DatetimeIndex(days[[0, -1]]).day_of_year
-        is_near = (record["time"].dt.dayofyear - first + SEASON) % 366 <= (last - first) % 366 + 2 * SEASON
+        is_near = (record["time"].dt.dayofyear - first + DAYS_AROUND) % 366 <= (
+            last - first
+        ) % 366 + 2 * DAYS_AROUND
         around = record.isel(time=is_near.values, lat=rows, lon=columns)
         own = (around["anomaly"] * on_days(around["scale"], around["time"])).fillna(0).std("time").values
-        far[:, rows[:, None], columns] &= departure[:, rows[:, None], columns] > FARTHEST * own
+        far[:, rows[:, None], columns] &= departure[:, rows[:, None], columns] > MOST_DEVIATIONS * own
     if not (wrong := far | (sst < COLDEST) | (sst > WARMEST)).any():
         return
     told = {
@@ -48,5 +50,5 @@ def check_forecast(forecast: xr.Dataset, standard: xr.Dataset, record: xr.Datase
         remedy = f"the predictor {name} is {told[name]:.3g} standard deviations from its climatology: correct it"
     raise SSTCastError(
         f"{where}: forecasts {describe_first(field, wrong, days, sst)}, which is outside {COLDEST:g}..{WARMEST:g} "
-        f"degC or over {FARTHEST} standard deviations from the climatology; {remedy}"
+        f"degC or over {MOST_DEVIATIONS} standard deviations from the climatology; {remedy}"
     )

@@ -29,10 +29,10 @@ DECLARED = re.compile(
     re.I,
 )
 NO_VALUE = re.compile(r"|-+|\*+|na|nan|n/a|null|none", re.I)
-SEASONS = ("DJF", "JFM", "FMA", "MAM", "AMJ", "MJJ", "JJA", "JAS", "ASO", "SON", "OND", "NDJ")
+THREE_MONTHS = ("DJF", "JFM", "FMA", "MAM", "AMJ", "MJJ", "JJA", "JAS", "ASO", "SON", "OND", "NDJ")
 YEARS, DAYS = {"YR", "YEAR", "YYYY"}, {"DAY", "DY", "DD"}  # names of columns
 MONTHS = {"MON", "MONTH", "MTH", "MN", "MO", "MM", "SEAS", "SEASON"}
-DATES = ("%Y-%m-%d", "%Y-%m", "%d-%m-%Y", "%m-%d-%Y", "%m-%Y", "%d-%b-%Y", "%b-%Y", "%B-%Y", "%Y-%b", "%Y-%B")
+DATE_FORMS = ("%Y-%m-%d", "%Y-%m", "%d-%m-%Y", "%m-%d-%Y", "%m-%Y", "%d-%b-%Y", "%b-%Y", "%B-%Y", "%Y-%b", "%Y-%B")
 NEAR = 0.15  # of a month, between a decimal year and the middle or the beginning of a month
 
 Row = tuple[int, list[str]]  # the number of a line, and its cells
@@ -160,14 +160,14 @@ def _dates(labels: pd.Series, span: int, path: Path) -> pd.DatetimeIndex:
     which is not too early. Raises SSTCastError if labels are no dates, or do not prove the order of day and month.
     """
     seasons = labels.str.upper().str.extract(r"(\d{4})-([A-Z]{3})$")
-    if (is_season := seasons[1].isin(SEASONS)).any():
+    if (is_season := seasons[1].isin(THREE_MONTHS)).any():
         if not is_season.all():
             raise _fault(
                 path, is_season.idxmin(), f"has {labels[is_season.idxmin()]!r}, which is no season and year"
             )
         if span not in (1, 3):
             raise SSTCastError(f"{path}: holds means of three months; set span: 3 months, or leave it out")
-        centres = seasons[1].map(lambda name: f"{SEASONS.index(name) + 1:02}")
+        centres = seasons[1].map(lambda name: f"{THREE_MONTHS.index(name) + 1:02}")
         return (pd.PeriodIndex(seasons[0] + "-" + centres, freq="M") + (1 if span == 1 else -1)).to_timestamp()
     text = labels.str.replace(r"[T ]\d\d?:.*", "", regex=True)
     if labels.str.fullmatch(r"\d{4}(\.\d*)?").all() and labels.str.contains(".", regex=False).any():
@@ -181,7 +181,7 @@ def _dates(labels: pd.Series, span: int, path: Path) -> pd.DatetimeIndex:
             text = text.where(text.str.fullmatch(r"\d{4}\.\d\d"), "")
     text = text.str.replace(r"^(\d{4})(\d\d)(\d\d)?$", r"\1-\2-\3", regex=True)
     text = text.str.replace(r"[-/. ]+", "-", regex=True).str.rstrip("-")
-    read = [pd.to_datetime(text, format=form, errors="coerce") for form in DATES]
+    read = [pd.to_datetime(text, format=form, errors="coerce") for form in DATE_FORMS]
     read = [dates.where(dates.dt.year.between(1600, 2200)) for dates in read]
     whole = [dates for dates in read if dates.notna().all()]
     if not whole:

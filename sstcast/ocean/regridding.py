@@ -26,7 +26,7 @@ from sstcast.storage.dataset_files import cached
 
 COARSER = 1.5  # targets of this many source cells' width or more are means of cells
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
-FINEST = 0.5  # of the source's spacing
+FINEST_TARGET = 0.5  # of the source's spacing
 SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
 MASK_DAYS = 366  # days of the first file, a few of which tell where the source has ocean
 COMMON = 0.05  # share of the cells with one number on a day from which it marks land, in a short record
@@ -122,7 +122,7 @@ class Regridder:
         assert self.folder is not None
         assert self.target is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        recipe = {"layout": LAYOUT, "source": key, "min_ocean": self.min_ocean, "box": str(self.target.box)}
+        recipe = {"layout": LAYOUT, "source": key, "min_ocean": self.min_ocean, "box": repr(self.target.box)}
         recipe |= {"shape": [self.target.rows, self.target.cols]}
         name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
         return cached(self.folder / f"{name}.nc", recipe, make).load()
@@ -246,10 +246,10 @@ def weights_of(
     none of its cells is in it.
     """
     spacing = source.spacing
-    if target.spacing < FINEST * spacing * 0.99:
+    if target.spacing < FINEST_TARGET * spacing * 0.99:
         raise SSTCastError(
             f"{path}: its cells are {spacing:.3g} degrees wide, more than twice data.grid: {target.spacing:g}; "
-            f"set data.grid to {FINEST * spacing:.2g} or more"
+            f"set data.grid to {FINEST_TARGET * spacing:.2g} or more"
         )
     if target.spacing >= COARSER * spacing:
         weights, method = means(source, target), "means of its cells, weighted by area"

@@ -12,10 +12,10 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.positions import LARGEST_DEGREES
 from sstcast.ocean.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
 
-REPEATED = 1e-6  # radians between a cell and one that repeats it
+SAME_PLACE = 1e-6  # radians between a cell and one that repeats it
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
-SEAM = 1.5  # of a cell, between the last column and the first one across a seam
+NEIGHBOURING = 1.5  # of a cell, between the last column and the first one across a seam
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -37,7 +37,7 @@ def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = Non
     quads = [(inner[:-1, :-1], inner[:-1, 1:], inner[1:, 1:], inner[1:, :-1])]
     seam = np.linalg.norm(centres[kept][:, 0] - centres[kept][:, -1], axis=-1)
     width = np.linalg.norm(centres[kept][:, 1] - centres[kept][:, 0], axis=-1)
-    cyclic = inner.shape[1] > 2 and bool(np.nanmedian(seam) < SEAM * np.nanmedian(width))
+    cyclic = inner.shape[1] > 2 and bool(np.nanmedian(seam) < NEIGHBOURING * np.nanmedian(width))
     if cyclic:
         quads.append((inner[:-1, -1:], inner[:-1, :1], inner[1:, :1], inner[1:, -1:]))
     if (partner := _fold(centres[kept][-1])) is not None:
@@ -72,7 +72,7 @@ def _fold(row: Array) -> Integers | None:
     width = np.linalg.norm(np.diff(row, axis=0), axis=1)
     return (
         opposite
-        if np.nanmedian(np.linalg.norm(row - row[opposite], axis=1)) < SEAM * np.nanmedian(width)
+        if np.nanmedian(np.linalg.norm(row - row[opposite], axis=1)) < NEIGHBOURING * np.nanmedian(width)
         else None
     )
 
@@ -88,7 +88,7 @@ def _repeats(centres: Array) -> NDArray[np.bool_]:
 
 def _keys(centres: Array) -> Integers:
     """Return a number for each position, the same for positions that are alike."""
-    steps = np.round(centres / REPEATED).astype(np.int64)
+    steps = np.round(centres / SAME_PLACE).astype(np.int64)
     keys: Integers = (steps[:, 0] * 4_000_037 + steps[:, 1]) * 4_000_037 + steps[:, 2]
     return keys
 

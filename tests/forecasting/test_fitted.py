@@ -177,13 +177,13 @@ def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None
 def test_the_oldest_files_of_other_oceans_go(run: Run) -> None:
     data = newest(run)
     own = fitted.ocean_file(run, data, "fitted")
-    others = [run.folder / f"fitted-{number}.nc" for number in range(2 * fitted.KEPT)]
+    others = [run.folder / f"fitted-{number}.nc" for number in range(2 * fitted.MOST_OTHERS)]
     for age, file in enumerate([*others, own]):
         file.touch()
         os.utime(file, (1e9 - age, 1e9 - age))
     weight(run, data)
     assert [*run.folder.glob("fitted-*.nc")].count(own) == 1
-    assert {*run.folder.glob("fitted-*.nc")} == {own, *others[: fitted.KEPT - 1]}
+    assert {*run.folder.glob("fitted-*.nc")} == {own, *others[: fitted.MOST_OTHERS - 1]}
 
 
 def test_a_read_only_folder_forecasts_without_a_file(run: Run) -> None:

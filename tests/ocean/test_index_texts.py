@@ -12,7 +12,7 @@ from refusals import refused
 from test_known_indices import index
 
 from sstcast.ocean.index_series import read_index
-from sstcast.ocean.index_texts import SEASONS, read_text
+from sstcast.ocean.index_texts import THREE_MONTHS, read_text
 from sstcast.ocean.predictor_index import known_index
 
 MONTHS = pd.date_range("1999-01-01", "2006-11-01", freq="MS")
@@ -36,9 +36,10 @@ def by_year(head: str, number: str, fill: str = "", year: str = "{}", foot: str 
 
 MONTHLY = {
     "oni": lines(
-        " SEAS  YR   TOTAL   ANOM\n", lambda m, v, w: f"  {SEASONS[m.month - 1]} {m.year}  {26 + w:5.2f} {v:6.2f}"
+        " SEAS  YR   TOTAL   ANOM\n",
+        lambda m, v, w: f"  {THREE_MONTHS[m.month - 1]} {m.year}  {26 + w:5.2f} {v:6.2f}",
     ),
-    "roni": lines("SEAS   YR  ANOM\n", lambda m, v, _: f"{SEASONS[m.month - 1]}  {m.year} {v:5.2f}"),
+    "roni": lines("SEAS   YR  ANOM\n", lambda m, v, _: f"{THREE_MONTHS[m.month - 1]}  {m.year} {v:5.2f}"),
     "amo": lines(
         " ERSST AMO (0-60N) Index:\nYear  month      SSTA\n", lambda m, v, _: f"{m.year} {m.month:6} {v:9.2f}"
     ),
@@ -114,7 +115,9 @@ def test_each_day_has_the_value_that_was_published(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("span", [{}, {"span": "3 months"}, {"span": 3}])
 def test_a_season_is_known_after_its_last_month(tmp_path: Path, span: dict[str, object]) -> None:
-    text = lines(" SEAS  YR   TOTAL   ANOM\n", lambda m, v, w: f"{SEASONS[m.month - 1]} {m.year} {w:.2f} {v:.2f}")
+    text = lines(
+        " SEAS  YR   TOTAL   ANOM\n", lambda m, v, w: f"{THREE_MONTHS[m.month - 1]} {m.year} {w:.2f} {v:.2f}"
+    )
     days, row = pd.date_range("2004-01-01", "2004-12-31").as_unit("ns").values, f"DJF 2004 {OTHERS[60]:.2f} "
     assert row in text
     known = []
