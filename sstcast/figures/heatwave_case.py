@@ -24,7 +24,7 @@ from sstcast.figures.curves import (
 from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.forecast_files import DAY
 from sstcast.ocean.heatwave_record import events_of_series
 from sstcast.ocean.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of

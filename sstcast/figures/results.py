@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import on_cells

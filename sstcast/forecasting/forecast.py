@@ -36,7 +36,7 @@ from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heat_stress import MMM, MonthlyYears
 from sstcast.ocean.heatwave_record import series_of_places

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.spread import Spread
 from sstcast.geo import area_weights
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 
 TRAJECTORIES = 256

@@ -13,7 +13,7 @@ from sstcast.forecasting.areas import area_means, on_cells
 from sstcast.forecasting.heatwaves import first_event, running_event
 from sstcast.forecasting.places import points_and_areas
 from sstcast.forecasting.samples import Array
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits, where_defined
 from sstcast.ocean.places import Places
 

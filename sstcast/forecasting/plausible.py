@@ -5,7 +5,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.plausible import COLDEST, WARMEST, describe_first
 from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
 

@@ -23,7 +23,8 @@ from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
-from sstcast.ocean.anomalies import SMALLEST_STD, on_days
+from sstcast.ocean.anomalies import SMALLEST_STD
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import FREEZING, limits_of
 from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared

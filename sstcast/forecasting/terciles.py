@@ -6,7 +6,7 @@ import xarray as xr
 from sstcast.forecasting.heatwaves import probability
 from sstcast.forecasting.spread import Spread
 from sstcast.names import THIRDS
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.terciles import BOUNDS, middle_of_weeks, weekly_means, weekly_spread, whole_weeks
 
 

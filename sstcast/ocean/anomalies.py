@@ -22,13 +22,10 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.ocean.by_day import by_day
+from sstcast.ocean.days_of_year import DAYS_OF_YEAR, harmonics
 from sstcast.ocean.grid import coarsen, ocean_fraction
 
-HARMONICS = 3
-YEAR_DAYS = 365.2425
 SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
-DAYS_OF_YEAR = np.arange(1, 367)
-LEAP_DAYS, LEAP_DAY = "day_of_leap_year", 60  # a dimension, and 29 February on it
 DAYS_AT_ONCE = 24
 
 
@@ -68,23 +65,6 @@ def standardise(
         anomaly = _standard(coarse, climatology, scale)
     result = xr.Dataset({"anomaly": anomaly, "climatology": climatology, "scale": scale}).astype("float32")
     return result.assign(ocean_mask=fraction >= data.box.min_ocean)
-
-
-def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
-    """Select `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions.
-
-    In a statistic `(day_of_leap_year, ...)`, 29 February is day 60, and 1 March is day 61 in every year.
-    """
-    day, axis = time.dt.dayofyear, "dayofyear"
-    if LEAP_DAYS in statistic.dims:
-        day, axis = day_of_leap_year(time), LEAP_DAYS
-    return statistic.sel({axis: day}).drop_vars(axis)
-
-
-def day_of_leap_year(time: xr.DataArray) -> xr.DataArray:
-    """Return the day of the year, counted in every year as in a leap year."""
-    day = time.dt.dayofyear
-    return day + ((day >= LEAP_DAY) & ~time.dt.is_leap_year)
 
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
@@ -143,9 +123,3 @@ def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
         for statistic in (mean, std):
             statistic.loc[{"dayofyear": missing_day}] = statistic.sel(dayofyear=max(missing_day - 1, 1))
     return mean, std.clip(min=SMALLEST_STD)
-
-
-def harmonics(day: np.ndarray) -> np.ndarray:
-    """Return 1, and cosines and sines of the annual harmonics, on days of the year, `[day, term]`."""
-    phase = 2 * np.pi * np.outer(day, np.arange(1, HARMONICS + 1)) / YEAR_DAYS
-    return np.hstack([np.ones((len(day), 1)), np.cos(phase), np.sin(phase)])

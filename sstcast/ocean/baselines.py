@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import limits, short_base_period, where_defined
 from sstcast.ocean.splits import complete_years
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
-from sstcast.ocean.anomalies import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
+from sstcast.ocean.days_of_year import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.ocean.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.cf import describe

@@ -22,8 +22,8 @@ import xarray as xr
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.addresses import day_states, fingerprint
-from sstcast.ocean.anomalies import harmonics
 from sstcast.ocean.by_day import by_day
+from sstcast.ocean.days_of_year import harmonics
 from sstcast.ocean.digests import digest_of, digest_of_days, digests
 from sstcast.ocean.objects import hold, release
 from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of

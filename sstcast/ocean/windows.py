@@ -15,7 +15,7 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
-from sstcast.ocean.anomalies import YEAR_DAYS
+from sstcast.ocean.days_of_year import YEAR_DAYS
 from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.storage.scratch import parts, release, scratch_array

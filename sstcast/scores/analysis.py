@@ -17,7 +17,7 @@ from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.predictor import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared

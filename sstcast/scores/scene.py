@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sstcast.forecasting.heatwaves import WORD, Trajectories
 from sstcast.forecasting.predictor import Array
 from sstcast.names import EVENT, EXCEEDANCE, REFERENCES
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked

@@ -19,7 +19,7 @@ from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.ocean.grid import around
 from sstcast.ocean.objects import is_object, is_there

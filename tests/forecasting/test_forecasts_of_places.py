@@ -20,7 +20,7 @@ from sstcast.forecasting.places import _as_text, parse_shares, with_places
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heat_stress import STRESS_LEVELS, stress_level
 from sstcast.ocean.heatwave_events import find_events
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits

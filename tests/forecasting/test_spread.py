@@ -16,7 +16,7 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
 from sstcast.models.linear import MultiscaleRidge
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run

@@ -6,7 +6,7 @@ import xarray as xr
 
 from sstcast.forecasting.spread import Spread
 from sstcast.forecasting.terciles import with_terciles
-from sstcast.ocean.anomalies import DAYS_OF_YEAR
+from sstcast.ocean.days_of_year import DAYS_OF_YEAR
 from sstcast.ocean.terciles import BOUNDS
 
 LEADS = 15

@@ -30,7 +30,7 @@ from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
 from sstcast.names import BASELINES
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import events, limits
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.report import write_report

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.ocean import heatwave_record
-from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.baselines import Baseline
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
 from sstcast.ocean.heatwave_record import events_of_cells, series_of_places
 from sstcast.ocean.heatwaves import events, limits

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import (
     MARGIN_DAYS,
     categories,

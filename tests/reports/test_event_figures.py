@@ -12,7 +12,7 @@ from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.events import days_by_week, draw_days_by_week, draw_event, draw_events_by_year
 from sstcast.figures.heatwave_case import _most_severe, heatwave_case
 from sstcast.figures.results import Results
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import events, limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run

@@ -19,7 +19,7 @@ from sstcast.forecasting.samples import ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.names import DEGREES, EVENT
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared

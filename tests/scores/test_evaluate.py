@@ -23,7 +23,7 @@ from sstcast.figures.tables import added
 from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared

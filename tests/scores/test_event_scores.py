@@ -14,7 +14,7 @@ from scored_runs import configure, make_run
 import sstcast
 from sstcast.figures.sheets.events import events as events_sheet
 from sstcast.names import EVENT, STATE
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from sstcast.forecasting.heatwaves import Trajectories
 from sstcast.names import BASE_RATE, STATE
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.analysis import Analysis

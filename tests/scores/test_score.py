@@ -25,7 +25,7 @@ from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.regrid import on_cells

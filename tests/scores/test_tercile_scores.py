@@ -11,7 +11,7 @@ from scipy.stats import norm
 from scored_runs import configure, metrics_of
 
 from sstcast.names import EQUAL_THIRDS, SCORED_YEARS, THIRDS
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.terciles import BOUNDS, terciles_of, weekly_means
 from sstcast.runs import Run

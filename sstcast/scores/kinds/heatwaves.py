@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
-from sstcast.ocean.anomalies import DAYS_OF_YEAR, day_of_leap_year
+from sstcast.ocean.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.ocean.tiles import to_tiles
 from sstcast.scores.analysis import Observed

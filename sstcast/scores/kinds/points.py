@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from sstcast.geo import edges
 from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.analysis import Observed

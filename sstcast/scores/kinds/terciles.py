@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import probability
 from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.terciles import (
     BOUNDS,
