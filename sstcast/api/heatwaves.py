@@ -63,10 +63,14 @@ def heatwaves(
         >>> events["event_days"].dims
         ('year', 'lat', 'lon')
     """
-    from sstcast.forecasting.events import Question, find_heatwaves
+    from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
+    from sstcast.ocean.records import Question, events_of_record
     from sstcast.runs import Run
 
     source = str(data.folder) if isinstance(data, Run) else data
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     question = Question(read_places(places), cold, baseline, years, dhw)
-    return Result(*find_heatwaves(days, question, expand_path(out)), True)
+    question.check()
+    if (forecast := open_if_forecast(days.path)) is not None:
+        return Result(*events_of_forecast(forecast, days, question, expand_path(out)), True)
+    return Result(*events_of_record(days, question, expand_path(out)), True)

@@ -28,8 +28,7 @@ from sstcast.forecasting.history import (
     last_days,
     most_days_read,
 )
-from sstcast.forecasting.place_events import with_place_events
-from sstcast.forecasting.places import HEADER, SHARES, with_places, write_table
+from sstcast.forecasting.places import HEADER, SHARES, with_place_events, with_places, write_table
 from sstcast.forecasting.plausible import check_forecast
 from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution

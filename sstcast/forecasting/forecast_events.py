@@ -8,9 +8,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
+from sstcast.ocean.baselines import FIXED
 from sstcast.ocean.heat_stress import (
     DHW_DAYS,
     MMM,
@@ -19,9 +21,12 @@ from sstcast.ocean.heat_stress import (
     degree_heating_weeks,
     stress_level,
 )
-from sstcast.ocean.heatwave_record import BY_YEAR, events_of_cells, events_of_series
+from sstcast.ocean.heatwave_record import BY_YEAR, described, events_of_cells, events_of_series
 from sstcast.ocean.objects import is_object, open_object
 from sstcast.ocean.places import OUTLINES, Places
+from sstcast.ocean.records import Question, checked_out, written
+from sstcast.runs import file_name
+from sstcast.storage.artefacts import locked
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 AGAIN = "make it again with `sstcast forecast`"
@@ -178,3 +183,30 @@ def open_if_forecast(path: Path) -> xr.Dataset | None:
         dataset.close()
         return None
     return dataset.isel(init_time=-1)
+
+
+def events_of_forecast(
+    forecast: xr.Dataset, days: FieldSource, question: Question, out: Path | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Find the events in a forecast and write them as for a record (`records`), by default beside its file."""
+    where, with_places = str(days.path), question.places is not None
+    given = [key for key in days.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
+    given += ["years"] * (question.years is not None)
+    if given:
+        raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
+    if with_places and (question.cold or question.dhw):
+        raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
+    path = Path(f"{file_name(days.path.stem)}-{question.file_name}")
+    out = checked_out(out or (path if is_object(days.path) else days.path.with_name(path.name)), question.suffix)
+    baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
+    with forecast, locked(out):
+        if with_places:
+            table = place_events_in_forecast(forecast, question.places, where)
+            return written(table.assign(baseline=baseline), out)
+        if question.dhw:
+            found = stress_in_forecast(forecast, where)
+            baseline = str(forecast.attrs["maximum_monthly_mean_years"])
+        else:
+            found = events_in_forecast(forecast, where, question.cold)
+        source = str(forecast.attrs.get("title", where))
+        return written(described(found, source, baseline, question.subject), out)

@@ -15,8 +15,7 @@ from scored_runs import configure
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.place_events import with_place_events
-from sstcast.forecasting.places import _as_text, parse_shares, with_places
+from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights

@@ -1,4 +1,4 @@
-"""The command `heatwaves`: events in a source or in a run's days, of cells as a file or of places as a table."""
+"""Events and heat stress in the days of a source or of a run, of cells as a file or of places as a table."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -12,12 +12,6 @@ import xarray as xr
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast_events import (
-    events_in_forecast,
-    open_if_forecast,
-    place_events_in_forecast,
-    stress_in_forecast,
-)
 from sstcast.ocean.baselines import FIXED, Baseline
 from sstcast.ocean.heat_stress import MonthlyYears
 from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
@@ -28,7 +22,6 @@ from sstcast.ocean.heatwave_record import (
     open_record,
     series_of_places,
 )
-from sstcast.ocean.objects import is_object
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
@@ -59,6 +52,17 @@ class Question(NamedTuple):
         """What the file's name says it holds."""
         return "dhw" if self.dhw else "cold-spells" if self.cold else "heatwaves"
 
+    @property
+    def file_name(self) -> str:
+        """What the name of the file ends with, whatever the days are."""
+        stem = self.subject if self.places is None else f"{self.subject}-{self.places.path.stem}"
+        return f"{stem}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        """Cells go to NetCDF, places to a table."""
+        return ".nc" if self.places is None else ".csv"
+
     def check(self) -> None:
         """Raise SSTCastError if degree heating weeks are asked for with options of events."""
         given = {"cold": self.cold, "baseline": self.kind != FIXED, "years": self.years is not None}
@@ -71,7 +75,7 @@ def is_run(source: Path) -> bool:
     return (source / "config.yaml").exists() or (str(source) == PRETRAINED and not source.exists())
 
 
-def find_heatwaves(
+def events_of_record(
     days: FieldSource, question: Question, out: Path | None = None
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Find the events in all days of a source, or of a run, and write them to `out`.
@@ -81,55 +85,13 @@ def find_heatwaves(
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
-    question.check()
-    if (forecast := open_if_forecast(days.path)) is not None:
-        return _of_forecast(forecast, days, question, out)
     run = Run.open(days.path) if is_run(days.path) else None
-    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
-    suffix = ".nc" if question.places is None else ".csv"
-    path = Path(f"{file_name(days.path.stem)}-{stem}{suffix}") if run is None else run.folder / f"{stem}{suffix}"
-    out = checked_out(out or path, suffix)
+    name = question.file_name
+    path = Path(f"{file_name(days.path.stem)}-{name}") if run is None else run.folder / name
+    out = checked_out(out or path, question.suffix)
     with _record(days, run) as (sst, fraction), locked(out):
         find = _stress if question.dhw else _events
-        made = find(sst, fraction, question, days, run)
-        if isinstance(made, pd.DataFrame):
-            write_table(made, out)
-            return made, out
-        write(made, out)
-    return open_netcdf(out, "delete it"), out
-
-
-def _of_forecast(
-    forecast: xr.Dataset, days: FieldSource, question: Question, out: Path | None
-) -> tuple[xr.Dataset | pd.DataFrame, Path]:
-    """Find the events in a forecast and write them as in `find_heatwaves`, by default beside its file."""
-    where, with_places = str(days.path), question.places is not None
-    given = [key for key in days.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
-    given += ["years"] * (question.years is not None)
-    if given:
-        raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
-    if with_places and (question.cold or question.dhw):
-        raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
-    stem = question.subject if question.places is None else f"{question.subject}-{question.places.path.stem}"
-    suffix = ".csv" if with_places else ".nc"
-    name = f"{file_name(days.path.stem)}-{stem}{suffix}"
-    out = checked_out(out or (Path(name) if is_object(days.path) else days.path.with_name(name)), suffix)
-    baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
-    with forecast, locked(out):
-        if with_places:
-            table = place_events_in_forecast(forecast, question.places, where).assign(baseline=baseline)
-            write_table(table, out)
-            return table, out
-        if question.dhw:
-            found, baseline = (
-                stress_in_forecast(forecast, where),
-                str(forecast.attrs["maximum_monthly_mean_years"]),
-            )
-        else:
-            found = events_in_forecast(forecast, where, question.cold)
-        source = str(forecast.attrs.get("title", where))
-        write(described(found, source, baseline, question.subject), out)
-    return open_netcdf(out, "delete it"), out
+        return written(find(sst, fraction, question, days, run), out)
 
 
 def _events(
@@ -210,8 +172,12 @@ def checked_out(out: Path, suffix: str) -> Path:
     return out
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table to a CSV file."""
-    numbers: Any = table.select_dtypes("float").round(TABLE_DECIMALS)
-    with atomic(path) as temporary:
-        table.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")
+def written(events: xr.Dataset | pd.DataFrame, out: Path) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Write the events of cells to NetCDF, or those of places to a CSV file. Returns them, lazily if of cells."""
+    if isinstance(events, pd.DataFrame):
+        numbers: Any = events.select_dtypes("float").round(TABLE_DECIMALS)
+        with atomic(out) as temporary:
+            events.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")
+        return events, out
+    write(events, out)
+    return open_netcdf(out, "delete it"), out
