@@ -16,8 +16,8 @@ import numpy as np
 
 from sstcast import __version__
 from sstcast.geo import Box
-from sstcast.ocean.source_grid import structured
-from sstcast.ocean.weights import TargetGrid, apply, interpolation, means
+from sstcast.reading.source_grid import structured
+from sstcast.reading.weights import TargetGrid, apply, interpolation, means
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/ocean"))
 from test_regridding import tripolar

@@ -24,7 +24,7 @@ from simulated import Simulator, canonical_name, write_day
 from sstcast import __version__
 from sstcast.config import FieldSource, load_config
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.reading import open_sst
+from sstcast.reading.reading import open_sst
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 
@@ -33,7 +33,7 @@ CHILD = """
 import re, sys, time
 from pathlib import Path
 from sstcast.config import FieldSource, load_config
-from sstcast.ocean.reading import open_sst
+from sstcast.reading.reading import open_sst
 from sstcast.ocean.prepare import prepare
 data = load_config(Path(sys.argv[1])).data
 started = time.perf_counter()

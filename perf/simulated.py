@@ -24,8 +24,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from sstcast.geo import Box
-from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress
+from sstcast.reading.raw import Day, block_of, pack
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import Batch, FetchRequest, Need, Source

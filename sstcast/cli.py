@@ -33,7 +33,7 @@ from sstcast.storage.memory import keep_memory
 
 if TYPE_CHECKING:
     from sstcast.api.data import Result
-    from sstcast.ocean.raw import RawContents
+    from sstcast.reading.raw import RawContents
     from sstcast.reports.update import Update
     from sstcast.runs import Run
     from sstcast.sources.fetch import FetchReport

@@ -14,7 +14,7 @@ from oisst_server import OisstServer, daily_path
 
 from perf.simulated import Simulator, write_day
 from sstcast.config import parse_box
-from sstcast.ocean.raw import Day
+from sstcast.reading.raw import Day
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.store import RawStore
 

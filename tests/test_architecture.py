@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
+import sstcast
+
 PACKAGE = Path(__file__).parents[1] / "sstcast"
 # A folder imports only those named after it on its lines.
 LINES = (
     ("reports", "figures", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
     ("benchmarks", "training", "models", "graphs"),
-    ("forecasting", "sources", "ocean"),
+    ("forecasting", "extremes", "ocean", "predictors", "reading"),
+    ("forecasting", "sources", "reading"),
 )
 ROOMS = {room for line in LINES for room in line}
-EDGES = {room: {"ocean"} for room in ("training", "scores", "hindcasts", "figures", "reports")}
-EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}}
+EDGES = {
+    room: {"extremes", "ocean", "predictors", "reading"} for room in ("scores", "hindcasts", "figures", "reports")
+}
+EDGES |= {"training": {"ocean"}, "ocean": {"graphs"}, "papers": {"ocean", "sources", "reading"}}
 
 
 def imports(path: Path, anywhere: bool = True) -> set[str]:
@@ -47,6 +52,13 @@ def test_arrows_go_down(room: str) -> None:
     for path in files:
         known = {name.split(".")[1] for name in imports(path) if name.startswith("sstcast.")}
         assert not (known & ROOMS) - allowed(room), path
+
+
+def test_no_folder_has_the_name_of_a_public_function() -> None:
+    # Importing `sstcast.NAME.module` would replace the function `sstcast.NAME`.
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert len(folders) >= len(ROOMS)
+    assert not folders & set(sstcast.__all__)
 
 
 def test_what_all_use_imports_no_folder() -> None:

@@ -8,9 +8,9 @@ import pytest
 from refusals import refused
 
 from sstcast.benchmarks.tables import read_table
-from sstcast.ocean.index_series import read_series
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_files import read_columns
+from sstcast.predictors.index_series import read_series
 
 READERS: dict[str, Callable[[Path], object]] = {
     "places": Places.read,

@@ -23,7 +23,7 @@ from sstcast.models import MODELS, Entry, build_forecaster
 from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
-from sstcast.ocean.raw import open_days
+from sstcast.reading.raw import open_days
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest

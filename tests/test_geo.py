@@ -8,7 +8,7 @@ from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.figures.plots import image_rows
 from sstcast.geo import Box, area_weights, edges, span
-from sstcast.ocean.grid import box_of
+from sstcast.reading.grid import box_of
 from sstcast.storage.cf import describe
 
 PACIFIC = parse_box("pacific")

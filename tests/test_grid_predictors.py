@@ -18,7 +18,7 @@ import sstcast
 from sstcast.config import RunConfig, parse_box
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.raw import Day, pack
+from sstcast.reading.raw import Day, pack
 from sstcast.runs import Run
 from sstcast.sources.store import RawStore
 

@@ -15,9 +15,9 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean import prepared
-from sstcast.ocean.digests import digests
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
+from sstcast.reading.digests import digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare_runs, evaluate
 from sstcast.storage import artefacts

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sstcast.config import FieldSource, RunConfig
     from sstcast.ocean.places import Places
     from sstcast.ocean.point_observations import PointObservations
-    from sstcast.ocean.raw import RawContents
     from sstcast.ocean.windows import Windows
+    from sstcast.reading.raw import RawContents
     from sstcast.sources.fetch import FetchReport
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ def status(folder: Path | str = "data") -> list[RawContents]:
         >>> sstcast.status("data")[0].path.name
         'days.zarr'
     """
-    from sstcast.ocean.raw import raw_stores
+    from sstcast.reading.raw import raw_stores
 
     return raw_stores(expand_user(folder))
 
@@ -341,7 +341,7 @@ def as_config(
         config = _with_sources(config, predictors)
     if source is None:
         return config
-    from sstcast.ocean.objects import hold, is_object, name_of
+    from sstcast.reading.objects import hold, is_object, name_of
 
     name, old_source = name_of(source), config.data.source
     if is_object(config.data.path) and not isinstance(source, (str, PathLike)):
@@ -373,7 +373,7 @@ def trainable(
 
 def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
     """Return a configuration whose predictors have the given objects as sources, in all oceans."""
-    from sstcast.ocean.objects import check_by_name, hold, is_object, name_of
+    from sstcast.reading.objects import check_by_name, hold, is_object, name_of
     from sstcast.storage.yaml_files import suggest
 
     check_by_name(predictors)
@@ -417,7 +417,7 @@ def field_source(
 
     options: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     if source is not None:
-        from sstcast.ocean.objects import name_of
+        from sstcast.reading.objects import name_of
 
         options = {"source": name_of(source), **options}
     return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))

@@ -63,8 +63,8 @@ def heatwaves(
         >>> events["event_days"].dims
         ('year', 'lat', 'lon')
     """
+    from sstcast.extremes.records import Question, events_of_record
     from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
-    from sstcast.ocean.records import Question, events_of_record
     from sstcast.runs import Run
 
     source = str(data.folder) if isinstance(data, Run) else data

@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.curves import BAND_ALPHA, MODEL_COLOUR, SIZE, THRESHOLD_COLOUR, date_axis, legend, style_axes
 from sstcast.figures.maps import SLIDE, PanelArea, draw_panels
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box
-from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED, multiples
 
 WEEK = 7  # days
 NORMAL_90 = 1.2815515655446004  # the 90th percentile of the standard normal distribution

@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import counted, reading
+from sstcast.extremes.heatwave_record import events_of_series
+from sstcast.extremes.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of
 from sstcast.figures.curves import (
     BAND_ALPHA,
     MODEL_COLOUR,
@@ -24,11 +26,9 @@ from sstcast.figures.curves import (
 from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.forecast_files import DAY
-from sstcast.ocean.heatwave_record import events_of_series
-from sstcast.ocean.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.forecast_files import DAY
 from sstcast.scores.evaluate import open_forecasts
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.forecast_files import DAY, read_forecasts
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.regrid import on_cells
-from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.tiles import in_tiles
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.forecast_files import DAY, read_forecasts
+from sstcast.reading.regrid import on_cells
+from sstcast.reading.regridding import Regridder
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill

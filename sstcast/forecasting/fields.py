@@ -10,7 +10,7 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import counted
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
-from sstcast.ocean.days_of_year import on_days
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.cf import describe, references
 

@@ -17,9 +17,9 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.log import LOG
-from sstcast.ocean.digests import digest_of_days
-from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepared import Prepared
+from sstcast.predictors.predictors import stored_predictors
+from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import remove_noted
 from sstcast.storage.dataset_files import cached

@@ -17,6 +17,11 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
+from sstcast.extremes.heat_stress import MMM, MonthlyYears
+from sstcast.extremes.heatwave_record import series_of_places
+from sstcast.extremes.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
+from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
@@ -35,25 +40,20 @@ from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
 from sstcast.log import LOG
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.heat_stress import MMM, MonthlyYears
-from sstcast.ocean.heatwave_record import series_of_places
-from sstcast.ocean.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
-from sstcast.ocean.objects import check_by_name
 from sstcast.ocean.places import OUTLINES, Places
-from sstcast.ocean.predictors import (
+from sstcast.ocean.prepare import prepare, update_predictors
+from sstcast.ocean.prepared import Prepared, changed_days, check_source
+from sstcast.predictors.predictors import (
     check_known,
     describe_predictors,
     predictors_in,
     stored_predictors,
     with_predictors,
 )
-from sstcast.ocean.prepare import prepare, update_predictors
-from sstcast.ocean.prepared import Prepared, changed_days, check_source
-from sstcast.ocean.terciles import LAYOUT as TERCILES_LAYOUT
-from sstcast.ocean.terciles import terciles_of
 from sstcast.progress import waiting
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.fields import options_for_keys
+from sstcast.reading.objects import check_by_name
 from sstcast.runs import Run, file_name
 from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.areas import HAZEN
-from sstcast.forecasting.heatwaves import RUNNING_DAY
-from sstcast.ocean.baselines import FIXED
-from sstcast.ocean.heat_stress import (
+from sstcast.extremes.baselines import FIXED
+from sstcast.extremes.heat_stress import (
     DHW_DAYS,
     MMM,
     NOT_KNOWN,
@@ -21,10 +19,12 @@ from sstcast.ocean.heat_stress import (
     degree_heating_weeks,
     stress_level,
 )
-from sstcast.ocean.heatwave_record import BY_YEAR, described, events_of_cells, events_of_series
-from sstcast.ocean.objects import is_object, open_object
+from sstcast.extremes.heatwave_record import BY_YEAR, described, events_of_cells, events_of_series
+from sstcast.extremes.records import Question, checked_out, written
+from sstcast.forecasting.areas import HAZEN
+from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.ocean.places import OUTLINES, Places
-from sstcast.ocean.records import Question, checked_out, written
+from sstcast.reading.objects import is_object, open_object
 from sstcast.runs import file_name
 from sstcast.storage.artefacts import locked
 from sstcast.storage.stores import open_netcdf, open_zarr

@@ -20,10 +20,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 from sstcast.forecasting.spread import Spread
 from sstcast.geo import area_weights
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
+from sstcast.reading.days_of_year import on_days
 
 TRAJECTORIES = 256
 RUNNING_DAY = "running_day"  # a dimension
@@ -123,7 +123,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         fields: `sst(init_time, lead, lat, lon)` from one initial date and `sst_past(init_time, past, lat, lon)`,
             in degC, NaN on land.
         spread: the spread model of the forecast.
-        limits: those of `sstcast.ocean.heatwaves.limits_of`. Where a threshold is NaN, no event is defined:
+        limits: those of `sstcast.extremes.heatwaves.limits_of`. Where a threshold is NaN, no event is defined:
             probabilities are NaN, and the category is `UNDEFINED`.
 
     Returns:

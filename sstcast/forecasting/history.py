@@ -12,13 +12,13 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
-from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
-from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
-from sstcast.ocean.objects import USE_PYTHON, is_object, is_there
-from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
-from sstcast.ocean.reading import open_region
+from sstcast.reading.fields import PLAUSIBLE, dates, find_field
+from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
+from sstcast.reading.objects import USE_PYTHON, is_object, is_there
+from sstcast.reading.plausible import check_changes
+from sstcast.reading.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
+from sstcast.reading.reading import open_region
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch

@@ -5,9 +5,9 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.plausible import COLDEST, WARMEST, describe_first
-from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
+from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.plausible import COLDEST, WARMEST, describe_first
 
 MOST_DEVIATIONS = 10  # standard deviations of a forecast from the climatology
 DAYS_AROUND = 15  # days before and after the days forecast, on which a cell's own deviation is computed

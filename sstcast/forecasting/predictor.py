@@ -19,7 +19,6 @@ from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
 from sstcast.names import BASELINES
-from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
@@ -33,6 +32,7 @@ from sstcast.ocean.windows import (
     whole_windows,
     windows_of,
 )
+from sstcast.predictors.predictors import predictors_in
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share

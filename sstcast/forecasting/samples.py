@@ -22,9 +22,9 @@ from scipy.special import ndtri
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
-from sstcast.ocean.days_of_year import YEAR_DAYS
-from sstcast.ocean.heatwaves import MARGIN_DAYS
+from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts
 
 SAMPLES = 100

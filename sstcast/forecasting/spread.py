@@ -18,16 +18,16 @@ from scipy.special import ndtri
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
+from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import FREEZING, limits_of
-from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
+from sstcast.predictors.predictors import predictors_in
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached

@@ -3,11 +3,11 @@
 import numpy as np
 import xarray as xr
 
+from sstcast.extremes.terciles import BOUNDS, middle_of_weeks, weekly_means, weekly_spread, whole_weeks
 from sstcast.forecasting.heatwaves import probability
 from sstcast.forecasting.spread import Spread
 from sstcast.names import THIRDS
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.terciles import BOUNDS, middle_of_weeks, weekly_means, weekly_spread, whole_weeks
+from sstcast.reading.days_of_year import on_days
 
 
 def with_terciles(fields: xr.Dataset, spread: Spread, bounds: xr.Dataset) -> xr.Dataset:
@@ -16,7 +16,7 @@ def with_terciles(fields: xr.Dataset, spread: Spread, bounds: xr.Dataset) -> xr.
     Args:
         fields: `sst_anomaly(init_time, lead, lat, lon)` in degC, and `valid_time`.
         spread: the spread model of the forecast.
-        bounds: those of `sstcast.ocean.terciles.terciles_of`.
+        bounds: those of `sstcast.extremes.terciles.terciles_of`.
 
     Returns:
         `fields` with `tercile_probability(init_time, week, tercile, lat, lon)`, NaN where the bounds coincide. It

@@ -9,12 +9,12 @@ from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunCon
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, step
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
-from sstcast.ocean.grid import crop
-from sstcast.ocean.objects import hold, is_object, is_there, open_object, release
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
-from sstcast.ocean.reading import open_region, open_sst, source_grid
 from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
+from sstcast.reading.grid import crop
+from sstcast.reading.objects import hold, is_object, is_there, open_object, release
+from sstcast.reading.reading import open_region, open_sst, source_grid
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config

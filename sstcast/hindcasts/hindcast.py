@@ -10,6 +10,7 @@ import pandas as pd
 from sstcast.config import DataConfig
 from sstcast.dask_schedulers import cluster
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import short_base_period
 from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
@@ -24,10 +25,9 @@ from sstcast.hindcasts.fold import (
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
-from sstcast.ocean.heatwaves import short_base_period
-from sstcast.ocean.predictor_grid import ShortRecord
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_source
+from sstcast.predictors.grid import ShortRecord
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
 from sstcast.scores.score_files import part_of, skill_of

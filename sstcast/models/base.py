@@ -17,7 +17,7 @@ Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
 Positional = Literal["none", "lap", "rwse"]
 Transfer = Literal["anywhere", "tile", "region"]  # weights fit any tiles, tiles of one shape, or one region
-SUMMARIES = 2  # numbers that an index tells on a day (`ocean.predictor_index.known_index`)
+SUMMARIES = 2  # numbers that an index tells on a day (`predictors.index.known_index`)
 # A function of n that yields the windows of a split that start every n days, in parts (`ocean.windows.Windows`).
 Samples = Callable[[int], Iterable[Any]]
 

@@ -1,1 +1,1 @@
-"""SST data: reading, anomalies, tiles, training windows and marine heatwaves."""
+"""Prepared data: the cube, its anomalies, tiles and training windows, splits, places and observations."""

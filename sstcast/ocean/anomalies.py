@@ -21,9 +21,9 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.ocean.by_day import by_day
-from sstcast.ocean.days_of_year import DAYS_OF_YEAR, harmonics
-from sstcast.ocean.grid import coarsen, ocean_fraction
+from sstcast.reading.by_day import by_day
+from sstcast.reading.days_of_year import DAYS_OF_YEAR, harmonics
+from sstcast.reading.grid import coarsen, ocean_fraction
 
 SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
 DAYS_AT_ONCE = 24

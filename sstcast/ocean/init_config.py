@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sstcast.config import FieldSource, folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
-from sstcast.ocean.fields import MISPLACED, PLAUSIBLE, options_for_keys
-from sstcast.ocean.fill_values import LOOKED_AT, mask_constant_cells
-from sstcast.ocean.grid import box_of, check_places, crop, sorted_eastward, true_rows
-from sstcast.ocean.objects import is_object
-from sstcast.ocean.raw import is_raw_store
-from sstcast.ocean.reading import longest_gap, open_sst, source_grid
-from sstcast.ocean.regridding import proposed
 from sstcast.ocean.splits import for_training
+from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
+from sstcast.reading.fill_values import LOOKED_AT, mask_constant_cells
+from sstcast.reading.grid import box_of, check_places, crop, sorted_eastward, true_rows
+from sstcast.reading.objects import is_object
+from sstcast.reading.raw import is_raw_store
+from sstcast.reading.reading import longest_gap, open_sst, source_grid
+from sstcast.reading.regridding import proposed
 from sstcast.storage.artefacts import atomic
 
 TILE = 30  # preferred rows and columns of a tile

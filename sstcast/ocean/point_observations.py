@@ -15,9 +15,9 @@ import pandas as pd
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.point_files import NEEDED, read_columns
-from sstcast.ocean.units import celsius
+from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.units import celsius
 from sstcast.storage.artefacts import digest
 
 IQUAM_TYPES = (

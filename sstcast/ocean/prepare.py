@@ -27,18 +27,18 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.addresses import day_states, fingerprint
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.digests import digest_of, digest_of_days, digests
-from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
-from sstcast.ocean.objects import changes, is_object, is_there, state
-from sstcast.ocean.plausible import checked
-from sstcast.ocean.predictors import prepare_predictors
 from sstcast.ocean.prepared import STATES, Prepared, agrees_with_source, source_name
-from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
+from sstcast.reading.addresses import day_states, fingerprint
+from sstcast.reading.digests import digest_of, digest_of_days, digests
+from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
+from sstcast.reading.objects import changes, is_object, is_there, state
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import gaps_filled, open_region
 from sstcast.storage.artefacts import (
     Address,
     as_text,

@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG, warn_once
-from sstcast.ocean.addresses import Unreachable, day_states, fingerprint
-from sstcast.ocean.digests import digest_of_days, digests
-from sstcast.ocean.grid import coarsen, ocean_cells
-from sstcast.ocean.objects import changes, is_object, is_there, state
-from sstcast.ocean.predictors import changed_predictors, digests_of_predictors, stored_predictors, with_predictors
-from sstcast.ocean.reading import open_region
+from sstcast.predictors.predictors import (
+    changed_predictors,
+    digests_of_predictors,
+    stored_predictors,
+    with_predictors,
+)
+from sstcast.reading.addresses import Unreachable, day_states, fingerprint
+from sstcast.reading.digests import digest_of_days, digests
+from sstcast.reading.grid import coarsen, ocean_cells
+from sstcast.reading.objects import changes, is_object, is_there, state
+from sstcast.reading.reading import open_region
 from sstcast.storage.artefacts import Address, note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact

@@ -15,9 +15,9 @@ from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import spans_globe
 from sstcast.graphs.grid import GridGraph
-from sstcast.ocean.days_of_year import YEAR_DAYS
-from sstcast.ocean.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
+from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts, release, scratch_array
 
 MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
@@ -416,7 +416,7 @@ def windows_of(
 ) -> Windows:
     """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    It also has what is known of the `predictors` (see `ocean.predictors`).
+    It also has what is known of the `predictors` (see `predictors.predictors`).
 
     With `horizon` 0, they contain only history. The windows begin after `before` days. The first `absent` of these
     are not in `anomalies` and get the value 0. The values are in a scratch array, so that any region fits. With

@@ -23,8 +23,8 @@ from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
-from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import Windows
+from sstcast.reading.raw import FIRST_DAY
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio

@@ -17,14 +17,14 @@ from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwave_events import find_events
+from sstcast.extremes.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
 from sstcast.figures.places import places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box, area_weights
-from sstcast.ocean.fields import PLAUSIBLE
-from sstcast.ocean.heatwave_events import find_events
-from sstcast.ocean.heatwaves import CATEGORIES, UNDEFINED, multiples
+from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reports.images import write_page
 from sstcast.reports.page import REMEDY
 

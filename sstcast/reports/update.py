@@ -14,7 +14,7 @@ from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.log import silent
-from sstcast.ocean.reading import open_region
+from sstcast.reading.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run

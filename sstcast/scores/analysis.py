@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.predictor import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import BY_CELL, FREEZING, limits_of
-from sstcast.ocean.predictors import predictors_in
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
+from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array

@@ -14,7 +14,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.predictor import Predictor
 from sstcast.names import BIAS_REMOVED
-from sstcast.ocean.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
+from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.systems import System
 from sstcast.storage.scratch import release, scratch_array

@@ -12,9 +12,9 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
-from sstcast.ocean.predictors import count_lacking
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.tiles import in_tiles
+from sstcast.predictors.predictors import count_lacking
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores

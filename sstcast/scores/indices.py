@@ -11,8 +11,8 @@ from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box, area_weights
 from sstcast.names import INIT_TIME, THIRDS
-from sstcast.ocean.index_series import read_series
-from sstcast.ocean.predictor_values import marks_missing
+from sstcast.predictors.index_series import read_series
+from sstcast.predictors.values import marks_missing
 
 
 def box_of(name: str) -> Box:

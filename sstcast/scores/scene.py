@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS, SHORTEST, events
 from sstcast.forecasting.heatwaves import WORD, Trajectories
 from sstcast.forecasting.predictor import Array
 from sstcast.names import EVENT, EXCEEDANCE, REFERENCES
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, SHORTEST, events
+from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.significance import spacing

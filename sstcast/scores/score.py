@@ -19,16 +19,16 @@ from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
-from sstcast.ocean.grid import around
-from sstcast.ocean.objects import is_object, is_there
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import open_sst
-from sstcast.ocean.regrid import on_cells
-from sstcast.ocean.regridding import Regridder
 from sstcast.ocean.splits import for_dates
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
+from sstcast.reading.grid import around
+from sstcast.reading.objects import is_object, is_there
+from sstcast.reading.reading import open_sst
+from sstcast.reading.regrid import on_cells
+from sstcast.reading.regridding import Regridder
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import NOTHING, Asked
@@ -72,7 +72,7 @@ def score(
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
-        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.ocean.forecast_files`).
+        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.reading.forecast_files`).
         truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
             region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
             how the data follow from `truth` and `against`.

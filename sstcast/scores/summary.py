@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
+from sstcast.extremes.heatwaves import short_base_period
 from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, INIT_TIME, MODEL, TERCILE_REFERENCES
-from sstcast.ocean.heatwaves import short_base_period
-from sstcast.ocean.predictors import describe_predictors
+from sstcast.predictors.predictors import describe_predictors
 from sstcast.scores.comparisons import LossComparison, json_numbers, lengths, shares, tests_by_cell
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS

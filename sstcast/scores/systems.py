@@ -10,11 +10,11 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
+from sstcast.extremes.heatwaves import FREEZING
 from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing, trained_elsewhere
 from sstcast.forecasting.predictor import Models, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
-from sstcast.ocean.heatwaves import FREEZING
 from sstcast.ocean.windows import week_starts
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sstcast.errors import counted
 from sstcast.log import LOG
-from sstcast.ocean.raw import Day, day_ranges, is_final, without_lines
 from sstcast.progress import days_progress
+from sstcast.reading.raw import Day, day_ranges, is_final, without_lines
 from sstcast.sources import find_source
 from sstcast.sources.source import Failure, FetchRequest, Need
 from sstcast.sources.store import RawStore

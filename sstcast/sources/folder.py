@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from sstcast.geo import Box
-from sstcast.ocean.raw import OPTIONAL, Day, block_of
 from sstcast.progress import Progress
+from sstcast.reading.raw import OPTIONAL, Day, block_of
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
 from sstcast.storage.artefacts import walk

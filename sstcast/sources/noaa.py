@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import OPTIONAL
+from sstcast.reading.raw import OPTIONAL
 from sstcast.sources.remote import Remote
 from sstcast.sources.source import FetchRequest, Source
 

@@ -24,8 +24,8 @@ from urllib3.exceptions import HTTPError
 
 from sstcast.errors import in_short
 from sstcast.log import warn_once
-from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
+from sstcast.reading.raw import Day, block_of
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Failure, Need, Source
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.raw import FIRST_DAY, OPTIONAL, Day
 from sstcast.progress import Progress
+from sstcast.reading.raw import FIRST_DAY, OPTIONAL, Day
 from sstcast.sources import find_source
 
 Need = dict[dt.date, bool]  # the required days; True if only a final version is accepted

@@ -1,4 +1,4 @@
-"""Writes raw stores. `sstcast.ocean.raw` describes the layout.
+"""Writes raw stores. `sstcast.reading.raw` describes the layout.
 
 A store stays valid if the process is killed at any moment. Every file is written under a temporary name and then
 renamed, and `status`, a single chunk, is renamed last. So every day that is present in `status` has its values.
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
-from sstcast.ocean.by_day import Field
-from sstcast.ocean.plausible import jump
-from sstcast.ocean.raw import (
+from sstcast.reading.by_day import Field
+from sstcast.reading.plausible import jump
+from sstcast.reading.raw import (
     CHUNK_DAYS,
     FILL,
     FIRST_DAY,

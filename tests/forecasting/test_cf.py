@@ -12,10 +12,10 @@ from untrained import make_run
 
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.digests import digest_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import open_region
+from sstcast.reading.digests import digest_of
+from sstcast.reading.reading import open_region
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage import cf, dataset_files

@@ -18,9 +18,9 @@ from untrained import make_run, replace_weights
 import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import calibrated
-from sstcast.ocean.heatwaves import short_base_period
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.page import write_forecast_page

@@ -14,16 +14,16 @@ from scored_runs import configure
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heat_stress import STRESS_LEVELS, stress_level
+from sstcast.extremes.heatwave_events import find_events
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
 from sstcast.forecasting.samples import SAMPLES
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heat_stress import STRESS_LEVELS, stress_level
-from sstcast.ocean.heatwave_events import find_events
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.ocean.places import Places
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.stores import open_netcdf
 

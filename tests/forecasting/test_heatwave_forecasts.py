@@ -9,9 +9,9 @@ import xarray as xr
 from scipy.ndimage import label
 from scipy.stats import norm
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS, categories, events
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.spread import Spread
-from sstcast.ocean.heatwaves import MARGIN_DAYS, categories, events
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import write
 

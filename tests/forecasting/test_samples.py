@@ -16,13 +16,13 @@ from small_ocean import make_sst
 from sstcast.cli import DEFAULTS
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events
 from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import area_weights
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.runs import Run
 from sstcast.scores.distributions import crps
 

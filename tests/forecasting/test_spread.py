@@ -16,9 +16,9 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
 from sstcast.models.linear import MultiscaleRidge
-from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.training.train import train, training_windows

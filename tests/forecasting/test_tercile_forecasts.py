@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from sstcast.extremes.terciles import BOUNDS
 from sstcast.forecasting.spread import Spread
 from sstcast.forecasting.terciles import with_terciles
-from sstcast.ocean.days_of_year import DAYS_OF_YEAR
-from sstcast.ocean.terciles import BOUNDS
+from sstcast.reading.days_of_year import DAYS_OF_YEAR
 
 LEADS = 15
 

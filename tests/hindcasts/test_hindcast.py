@@ -24,15 +24,15 @@ from scipy.stats import norm, ttest_1samp
 from small_hindcast import EVERY, metrics, plan, system, systems, train_until_stopped, write_ocean
 
 from sstcast.errors import Interrupted, SSTCastError
+from sstcast.extremes.heatwaves import events, limits
 from sstcast.figures.results import Results
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
 from sstcast.names import BASELINES
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import events, limits
 from sstcast.ocean.prepare import prepare
+from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio

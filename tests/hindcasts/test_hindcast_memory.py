@@ -12,11 +12,11 @@ from small_hindcast import plan, system, write_ocean
 import sstcast
 from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.history import days_read
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 

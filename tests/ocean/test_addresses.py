@@ -21,7 +21,7 @@ from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean import addresses
 from sstcast.ocean.prepared import changed_days
-from sstcast.ocean.reading import open_region, open_sst
+from sstcast.reading.reading import open_region, open_sst
 from sstcast.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]

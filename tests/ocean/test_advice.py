@@ -17,8 +17,8 @@ from small_files import Write, folder_of, netcdf
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.reading import open_sst
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.reading import open_sst
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]

@@ -7,8 +7,8 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig, Region, Splits
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.grid import coarsen, ocean_cells
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.grid import coarsen, ocean_cells
 
 YEARS = {"train": (2001, 2002), "validation": (2003, 2003), "test": (2004, 2004)}
 SPLITS = Splits.model_validate(YEARS)

@@ -9,7 +9,7 @@ from refusals import refused
 from scored_runs import configure
 
 from sstcast.config import DataConfig
-from sstcast.ocean.heatwaves import limits, limits_of
+from sstcast.extremes.heatwaves import limits, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 

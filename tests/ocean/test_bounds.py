@@ -11,9 +11,9 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.forecasting.history import checked
-from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.init_config import start
-from sstcast.ocean.reading import open_sst
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.reading import open_sst
 from sstcast.scores.score import score
 
 DAY = np.timedelta64(1, "D")

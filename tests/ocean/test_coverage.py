@@ -14,7 +14,7 @@ from test_implausible_fields import folder, read  # noqa: F401 - fixtures
 from test_known_forecasts import forecasts
 from test_known_grids import DAYS, wind
 
-from sstcast.ocean.predictors import check_known, count_lacking
+from sstcast.predictors.predictors import check_known, count_lacking
 
 READ, DAY, MAY = 10, np.datetime64("2004-07-10", "ns"), {"missing": "climatology"}
 Read = Callable[..., Any]

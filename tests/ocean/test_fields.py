@@ -16,13 +16,13 @@ from untrained import make_run
 from sstcast.config import DataConfig, FieldSource, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.grid import coarsen, crop
 from sstcast.ocean.init_config import start
-from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.reading import open_region, open_sst
-from sstcast.ocean.regrid import on_cells
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.grid import coarsen, crop
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import open_region, open_sst
+from sstcast.reading.regrid import on_cells
 from sstcast.runs import Run
 from sstcast.scores.score import score
 

@@ -11,8 +11,8 @@ from refusals import refused
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.ocean.plausible import checked
-from sstcast.ocean.reading import open_daily, open_sst
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import open_daily, open_sst
 
 AXES = ("time", "lat", "lon")
 GHRSST = "no_data bad_data worst_quality low_quality acceptable_quality best_quality"

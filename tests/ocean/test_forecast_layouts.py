@@ -15,7 +15,7 @@ from refusals import refused
 from small_files import folder_of, netcdf
 from small_ocean import make_sst
 
-from sstcast.ocean.forecast_files import read_forecasts
+from sstcast.reading.forecast_files import read_forecasts
 
 DAY, HOUR = np.timedelta64(1, "D"), np.timedelta64(1, "h")
 TRUTH = make_sst(4)["sst"].astype("float32")

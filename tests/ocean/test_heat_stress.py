@@ -10,15 +10,15 @@ import xarray as xr
 
 import sstcast
 from sstcast.errors import SSTCastError
-from sstcast.ocean import heat_stress_record
-from sstcast.ocean.heat_stress import (
+from sstcast.extremes.heat_stress import (
     STRESS_LEVELS,
     MonthlyYears,
     degree_heating_weeks,
     maximum_monthly_mean,
     stress_level,
 )
-from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.ocean import heat_stress_record
 
 
 def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:

@@ -13,13 +13,13 @@ from scipy.sparse import csr_array
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes.baselines import Baseline
+from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
+from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
+from sstcast.extremes.heatwaves import events, limits
 from sstcast.ocean import heatwave_record
-from sstcast.ocean.baselines import Baseline
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
-from sstcast.ocean.heatwave_record import events_of_cells, series_of_places
-from sstcast.ocean.heatwaves import events, limits
 from sstcast.ocean.places import Places
+from sstcast.reading.days_of_year import on_days
 from sstcast.storage.artefacts import packaged
 
 PERIOD = ("1982-01-01", "2011-12-31")

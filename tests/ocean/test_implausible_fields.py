@@ -13,10 +13,10 @@ from scored_runs import configure
 from test_known_forecasts import forecasts
 from test_known_grids import DAYS, LAT, LON, wind
 
-from sstcast.ocean.objects import hold
-from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.predictors.predictors import stored_predictors
+from sstcast.reading.objects import hold
 
 FINE_LAT, FINE_LON = np.arange(-12.45, -9.5, 0.1), np.arange(169.55, 173.5, 0.1)
 COARSE_LAT, COARSE_LON = np.arange(-14.0, -7), np.arange(168.0, 177)

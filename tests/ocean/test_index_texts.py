@@ -11,9 +11,9 @@ import pytest
 from refusals import refused
 from test_known_indices import index
 
-from sstcast.ocean.index_series import read_index
-from sstcast.ocean.index_texts import THREE_MONTHS, read_text
-from sstcast.ocean.predictor_index import known_index
+from sstcast.predictors.index import known_index
+from sstcast.predictors.index_series import read_index
+from sstcast.predictors.index_texts import THREE_MONTHS, read_text
 
 MONTHS = pd.date_range("1999-01-01", "2006-11-01", freq="MS")
 DAYS = pd.date_range("1999-01-01", "2000-04-20")

@@ -16,12 +16,12 @@ from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.ocean import addresses
-from sstcast.ocean.predictor_grid import fit_harmonics
-from sstcast.ocean.predictor_static import distance_to_coast
-from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.regrid import to_cells
+from sstcast.predictors.grid import fit_harmonics
+from sstcast.predictors.predictors import stored_predictors
+from sstcast.predictors.static import distance_to_coast
+from sstcast.reading.regrid import to_cells
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")
 LAT, LON = -10.125 - 0.25 * np.arange(8)[::-1], 170.125 + 0.25 * np.arange(12)

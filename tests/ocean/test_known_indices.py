@@ -13,12 +13,12 @@ from small_ocean import make_sst
 
 from sstcast.config import PredictorConfig
 from sstcast.geo import Box
-from sstcast.ocean.index_series import read_index
-from sstcast.ocean.predictor_index import known_index
-from sstcast.ocean.predictor_store import newest_known
-from sstcast.ocean.predictors import stored_predictors
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.predictors.index import known_index
+from sstcast.predictors.index_series import read_index
+from sstcast.predictors.predictors import stored_predictors
+from sstcast.predictors.store import newest_known
 from sstcast.storage.yaml_files import validate
 
 BASE = dt.date(2001, 1, 1), dt.date(2004, 12, 31)

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import (
+from sstcast.extremes.heatwaves import (
     MARGIN_DAYS,
     categories,
     events,
@@ -18,6 +17,7 @@ from sstcast.ocean.heatwaves import (
     limits,
     where_defined,
 )
+from sstcast.reading.days_of_year import on_days
 from sstcast.storage.artefacts import packaged
 
 BASE = slice("1982", "2013")

@@ -18,7 +18,7 @@ from sstcast.figures.plots import image_rows
 from sstcast.geo import Box, area_weights, edges
 from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.reading import open_region, open_sst
+from sstcast.reading.reading import open_region, open_sst
 
 SHORT = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
 

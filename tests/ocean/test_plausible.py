@@ -12,11 +12,11 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.grid import crop
 from sstcast.ocean.init_config import start
-from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.reading import gaps_filled, open_region
+from sstcast.reading.grid import crop
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import gaps_filled, open_region
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sstcast.ocean.predictor_values import extremes, implausible, limits, marks_missing, may_be_missing
+from sstcast.predictors.values import extremes, implausible, limits, marks_missing, may_be_missing
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

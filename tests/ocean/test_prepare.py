@@ -18,12 +18,12 @@ from scored_runs import configure
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import FieldSource, RunConfig, load_region
-from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.raw import FILL
-from sstcast.ocean.reading import open_sst
 from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.reading.grid import coarsen, crop, ocean_cells, ocean_fraction
+from sstcast.reading.raw import FILL
+from sstcast.reading.reading import open_sst
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore

@@ -8,8 +8,8 @@ import xarray as xr
 from refusals import refused
 
 from sstcast.config import Region
-from sstcast.ocean.grid import at_cells
-from sstcast.ocean.regrid import on_cells, to_cells
+from sstcast.reading.grid import at_cells
+from sstcast.reading.regrid import on_cells, to_cells
 
 CELLS = xr.Dataset(coords={"lat": -11.875 + 0.25 * np.arange(6), "lon": 170.125 + 0.25 * np.arange(8)})
 REGION = Region(lon=(170, 172), lat=(-12, -10.5))

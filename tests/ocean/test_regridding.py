@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.reading import open_daily, open_region
-from sstcast.ocean.regridding import Regridder
-from sstcast.ocean.source_grid import of_nodes, of_polygons, structured
-from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means, polygon_areas, unit_vectors
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.grid import coarsen, ocean_cells
+from sstcast.reading.reading import open_daily, open_region
+from sstcast.reading.regridding import Regridder
+from sstcast.reading.source_grid import of_nodes, of_polygons, structured
+from sstcast.reading.weights import (
+    SourceGrid,
+    TargetGrid,
+    apply,
+    interpolation,
+    means,
+    polygon_areas,
+    unit_vectors,
+)
 
 Array = NDArray[np.float64]
 DAYS = np.arange("2001-01-01", "2001-02-10", dtype="datetime64[D]").astype("datetime64[ns]")

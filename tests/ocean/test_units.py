@@ -9,7 +9,7 @@ from small_files import netcdf
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.ocean.reading import open_sst
+from sstcast.reading.reading import open_sst
 
 SST = make_sst(1)["sst"]
 

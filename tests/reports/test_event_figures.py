@@ -8,13 +8,13 @@ import pytest
 import xarray as xr
 from matplotlib.colors import to_hex
 
+from sstcast.extremes.heatwaves import events, limits_of
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.events import days_by_week, draw_days_by_week, draw_event, draw_events_by_year
 from sstcast.figures.heatwave_case import _most_severe, heatwave_case
 from sstcast.figures.results import Results
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import events, limits_of
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 
 TIME = pd.date_range("2020-01-01", periods=40)

@@ -14,15 +14,15 @@ from scored_runs import configure
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.names import DEGREES, EVENT
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate, kept

@@ -17,8 +17,8 @@ from sstcast.figures.catalogue import skill_by_lead, skill_maps
 from sstcast.figures.results import Results
 from sstcast.forecasting.predictor import FIELD, Predictor, axes
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
-from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepare import prepare
+from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import _findings
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.bias import BiasRemoved, shares_of_errors

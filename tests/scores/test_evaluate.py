@@ -19,14 +19,14 @@ from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import limits
 from sstcast.figures.tables import added
 from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores import analysis as forecasts_module
 from sstcast.scores.analysis import Analysis
@@ -152,7 +152,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
     monkeypatch.setattr(scratch, "KEPT", 0)
-    monkeypatch.setattr("sstcast.ocean.heatwaves.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("sstcast.extremes.heatwaves.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(short.config.data).limits, copy.folder / "spread.nc", copy.metrics):
         file.unlink()
     metrics, new = evaluate(copy, Asked(events=True))

@@ -12,10 +12,10 @@ from scipy.stats import t
 from scored_runs import configure, make_run
 
 import sstcast
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.figures.sheets.events import events as events_sheet
 from sstcast.names import EVENT, STATE
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.kinds.events import BY_DATE, Events, scores

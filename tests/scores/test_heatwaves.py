@@ -12,11 +12,11 @@ from scores.categorical import BasicContingencyManager
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import roc_auc_score
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.forecasting.heatwaves import Trajectories
 from sstcast.names import BASE_RATE, STATE
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.ocean.prepare import prepare
+from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.kinds.heatwaves import BRIER, Heatwaves, reliability, scores
 from sstcast.scores.scene import STEPS

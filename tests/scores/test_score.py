@@ -21,14 +21,14 @@ from whole_fields import forecast_of
 import sstcast
 from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError
+from sstcast.extremes.heatwaves import limits_of
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.heatwaves import limits_of
-from sstcast.ocean.regrid import on_cells
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.regrid import on_cells
 from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run

@@ -10,10 +10,10 @@ from scenes import block, observation, scene
 from scipy.stats import norm
 from scored_runs import configure, metrics_of
 
+from sstcast.extremes.terciles import BOUNDS, terciles_of, weekly_means
 from sstcast.names import EQUAL_THIRDS, SCORED_YEARS, THIRDS
-from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.terciles import BOUNDS, terciles_of, weekly_means
+from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.kinds.terciles import RPS, Terciles, by_date, rps, scores

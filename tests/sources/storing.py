@@ -9,7 +9,7 @@ from oisst_server import DAYS, REGION, calendar, hundredths
 
 from sstcast import status
 from sstcast.config import parse_box
-from sstcast.ocean.raw import Day, open_days
+from sstcast.reading.raw import Day, open_days
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore

@@ -13,7 +13,7 @@ from storing import assert_holds, get
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import open_days
+from sstcast.reading.raw import open_days
 from sstcast.sources.noaa import Psl
 
 

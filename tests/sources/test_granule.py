@@ -11,7 +11,7 @@ import xarray as xr
 
 from sstcast.config import parse_box
 from sstcast.geo import Box
-from sstcast.ocean.raw import pack
+from sstcast.reading.raw import pack
 from sstcast.sources.granule import BadFile, read_granule
 
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]

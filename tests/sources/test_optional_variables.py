@@ -24,8 +24,8 @@ from zarr.core.sync import sync
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import Day, open_days
-from sstcast.ocean.reading import open_daily, open_sst
+from sstcast.reading.raw import Day, open_days
+from sstcast.reading.reading import open_daily, open_sst
 from sstcast.sources import find_source
 from sstcast.sources.noaa import Psl
 from sstcast.sources.source import FetchRequest

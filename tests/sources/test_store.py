@@ -13,7 +13,7 @@ from storing import EARLY, GRID, assert_holds, day, put, tree
 from sstcast import status
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import is_raw_store
+from sstcast.reading.raw import is_raw_store
 from sstcast.sources.store import RawStore
 
 

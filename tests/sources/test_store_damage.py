@@ -15,7 +15,7 @@ from zarr.core.sync import sync
 
 from sstcast import status
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import open_days
+from sstcast.reading.raw import open_days
 from sstcast.sources.store import RawStore
 
 

@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_leaves
 
 from sstcast.config import RunConfig, load_config
 from sstcast.models import MODELS
-from sstcast.ocean.days_of_year import YEAR_DAYS
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
+from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.runs import Run
 from sstcast.training.engine import Trainer
 from sstcast.training.forecast_task import ForecastTask, fit

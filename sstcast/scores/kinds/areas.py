@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import silent
 from sstcast.names import DEGREES, EVENT, LEVELS, REGION
-from sstcast.ocean.heatwaves import MARGIN_DAYS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Joined, Kind

@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
-from sstcast.ocean.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.scores.analysis import Observed
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.parts import Scores

@@ -3,7 +3,7 @@
 Observed heatwaves are detected in the whole record, including the days before and after a forecast. ROC area, SEDI
 and reliability are computed from a histogram of probabilities in steps of 1/64, kept separately for days on which
 the event occurred and days on which it did not. Cells and days on which no event is defined (see
-`sstcast.ocean.heatwaves.where_defined`) have no weight.
+`sstcast.extremes.heatwaves.where_defined`) have no weight.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.extremes.heatwaves import MARGIN_DAYS, events
 from sstcast.forecasting.heatwaves import probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
-from sstcast.ocean.days_of_year import DAYS_OF_YEAR, day_of_leap_year
-from sstcast.ocean.heatwaves import MARGIN_DAYS, events
 from sstcast.ocean.tiles import to_tiles
+from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
 from sstcast.scores.distributions import Mean, sampling_error
 from sstcast.scores.kinds.kind import FOLD, Joined, Kind, Loss

@@ -18,9 +18,9 @@ from scipy.special import stdtrit
 from sstcast.geo import edges
 from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
-from sstcast.ocean.days_of_year import on_days
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.kinds.kind import BLOCK, Joined, Kind

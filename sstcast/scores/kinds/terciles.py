@@ -1,7 +1,7 @@
 """Scores of the probabilities that a weekly mean lies in the lower, middle or upper third of the base period.
 
-Weeks and thirds are those of `sstcast.ocean.terciles`. Cells and weeks whose bounds coincide have no weight. ROC
-area is computed from a histogram of probabilities in steps of 1/100, and reliability from sums over ten of them.
+Weeks and thirds are those of `sstcast.extremes.terciles`. Cells and weeks whose bounds coincide have no weight.
+ROC area is computed from a histogram of probabilities in steps of 1/100, reliability from sums over ten of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.heatwaves import probability
-from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.terciles import (
+from sstcast.extremes.terciles import (
     BOUNDS,
     middle_of_weeks,
     terciles_of,
@@ -23,6 +19,10 @@ from sstcast.ocean.terciles import (
     weekly_spread,
     whole_weeks,
 )
+from sstcast.forecasting.heatwaves import probability
+from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
+from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import sampling_error

@@ -15,9 +15,9 @@ import xarray as xr
 from sstcast.config import PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.index_series import by_span, read_index, read_series
-from sstcast.ocean.predictor_store import Days, StoredPredictor, newest_known, scale_of
-from sstcast.ocean.predictor_values import limits
+from sstcast.predictors.index_series import by_span, read_index, read_series
+from sstcast.predictors.store import Days, StoredPredictor, newest_known, scale_of
+from sstcast.predictors.values import limits
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.ocean.heat_stress import (
+from sstcast.extremes.heat_stress import (
     MMM,
     STRESS_LEVELS,
     MonthlyYears,
@@ -12,7 +12,7 @@ from sstcast.ocean.heat_stress import (
     maximum_monthly_mean,
     stress_level,
 )
-from sstcast.ocean.heatwaves import VALUES_AT_ONCE
+from sstcast.extremes.heatwaves import VALUES_AT_ONCE
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 
 

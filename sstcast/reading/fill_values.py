@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.ocean.by_day import Field, by_day
-from sstcast.ocean.plausible import COLDEST, WARMEST, describe_first
+from sstcast.reading.by_day import Field, by_day
+from sstcast.reading.plausible import COLDEST, WARMEST, describe_first
 
 FREEZING_RANGE = (-2.0, -1.5)  # degC; SST under ice stays at the freezing point, so it may be constant
 LOOKED_AT = 8  # days examined to find a fill value for land

@@ -19,9 +19,9 @@ from sstcast.config import SAMPLE, DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
-from sstcast.ocean.addresses import open_address
-from sstcast.ocean.bounds import averages, days_of
-from sstcast.ocean.fields import (
+from sstcast.reading.addresses import open_address
+from sstcast.reading.bounds import averages, days_of
+from sstcast.reading.fields import (
     COMMON_NAMES,
     DATENUM,
     PLAUSIBLE,
@@ -30,15 +30,15 @@ from sstcast.ocean.fields import (
     identified,
     is_leapless,
 )
-from sstcast.ocean.fill_values import mask_constant_cells
-from sstcast.ocean.grid import coarsen, crop, ocean_cells
-from sstcast.ocean.objects import is_object, open_object
-from sstcast.ocean.positions import is_apart
-from sstcast.ocean.raw import is_raw_store, open_days
-from sstcast.ocean.regridding import Regridder, cells_across
-from sstcast.ocean.source_grid import cells_of
-from sstcast.ocean.units import celsius
-from sstcast.ocean.weights import SourceGrid
+from sstcast.reading.fill_values import mask_constant_cells
+from sstcast.reading.grid import coarsen, crop, ocean_cells
+from sstcast.reading.objects import is_object, open_object
+from sstcast.reading.positions import is_apart
+from sstcast.reading.raw import is_raw_store, open_days
+from sstcast.reading.regridding import Regridder, cells_across
+from sstcast.reading.source_grid import cells_of
+from sstcast.reading.units import celsius
+from sstcast.reading.weights import SourceGrid
 from sstcast.storage.artefacts import Address, packaged, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.ocean.fields import dates
+from sstcast.reading.fields import dates
 
 DAY = np.timedelta64(1, "D")
 ROUNDING_TIME = np.timedelta64(

@@ -12,10 +12,10 @@ import xarray as xr
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.ocean.baselines import FIXED, Baseline
-from sstcast.ocean.heat_stress import MonthlyYears
-from sstcast.ocean.heat_stress_record import stress_of_cells, stress_of_places
-from sstcast.ocean.heatwave_record import (
+from sstcast.extremes.baselines import FIXED, Baseline
+from sstcast.extremes.heat_stress import MonthlyYears
+from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.extremes.heatwave_record import (
     described,
     events_of_cells,
     events_of_series,

@@ -21,17 +21,17 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.addresses import day_states, fingerprint
-from sstcast.ocean.by_day import by_day
-from sstcast.ocean.days_of_year import harmonics
-from sstcast.ocean.digests import digest_of, digest_of_days, digests
-from sstcast.ocean.objects import hold, release
-from sstcast.ocean.predictor_store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of
-from sstcast.ocean.predictor_values import Extremes, Limits, check_values, extremes, limits
-from sstcast.ocean.reading import open_daily
-from sstcast.ocean.regrid import read_by, to_cells
-from sstcast.ocean.regridding import Regridder
+from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of
+from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
 from sstcast.progress import dask_progress
+from sstcast.reading.addresses import day_states, fingerprint
+from sstcast.reading.by_day import by_day
+from sstcast.reading.days_of_year import harmonics
+from sstcast.reading.digests import digest_of, digest_of_days, digests
+from sstcast.reading.objects import hold, release
+from sstcast.reading.reading import open_daily
+from sstcast.reading.regrid import read_by, to_cells
+from sstcast.reading.regridding import Regridder
 from sstcast.storage.artefacts import Address, is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim

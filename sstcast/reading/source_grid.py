@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.positions import LARGEST_DEGREES
-from sstcast.ocean.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
+from sstcast.reading.positions import LARGEST_DEGREES
+from sstcast.reading.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
 
 SAME_PLACE = 1e-6  # radians between a cell and one that repeats it
 FEWEST_TO_FOLD = 16  # columns

@@ -1,6 +1,6 @@
 """Predictors besides SST (`data.predictors`): their stores, and what is known of them on an initial date.
 
-Each kind is a class with a store in the folder of the run's cube. `predictor_store.newest_known` alone decides
+Each kind is a class with a store in the folder of the run's cube. `store.newest_known` alone decides
 which values an initial date may read. What is known on each day travels with the anomalies of SST, as
 `predictor_NAME(time, ...)`, so that windows, forecasts and scores cut it by the same dates. It is NaN where
 nothing is known, which is read as 0, the climatology.
@@ -18,11 +18,11 @@ from sstcast.config import DataConfig, PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.names import PERFECT
-from sstcast.ocean.predictor_forecast import ForecastPredictor
-from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_index import IndexPredictor
-from sstcast.ocean.predictor_static import StaticPredictor
-from sstcast.ocean.predictor_store import ROUNDING, Days, StoredPredictor
+from sstcast.predictors.forecast import ForecastPredictor
+from sstcast.predictors.grid import GridPredictor
+from sstcast.predictors.index import IndexPredictor
+from sstcast.predictors.static import StaticPredictor
+from sstcast.predictors.store import ROUNDING, Days, StoredPredictor
 
 VARIABLE_PREFIX = "predictor_"
 KINDS: dict[str, type[StoredPredictor]] = {

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import reading
-from sstcast.ocean.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array

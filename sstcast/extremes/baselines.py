@@ -18,10 +18,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
+from sstcast.extremes.heatwaves import limits, short_base_period, where_defined
 from sstcast.log import LOG
-from sstcast.ocean.days_of_year import on_days
-from sstcast.ocean.heatwaves import limits, short_base_period, where_defined
 from sstcast.ocean.splits import complete_years
+from sstcast.reading.days_of_year import on_days
 
 FIXED, MOVING, DETRENDED = "fixed", "moving", "detrended"
 KINDS = (FIXED, MOVING, DETRENDED)

@@ -9,11 +9,11 @@ import xarray as xr
 from sstcast.config import FieldSource, PredictorConfig, parse_box
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, Box, area_weights, spans_globe, step
-from sstcast.ocean.fields import dates
-from sstcast.ocean.grid import around, check_places, ocean_cells
-from sstcast.ocean.index_texts import GIVE, read_text
-from sstcast.ocean.predictor_values import marks_missing
-from sstcast.ocean.reading import NETCDF_SUFFIXES, open_dataset, open_sst
+from sstcast.predictors.index_texts import GIVE, read_text
+from sstcast.predictors.values import marks_missing
+from sstcast.reading.fields import dates
+from sstcast.reading.grid import around, check_places, ocean_cells
+from sstcast.reading.reading import NETCDF_SUFFIXES, open_dataset, open_sst
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series

@@ -16,8 +16,8 @@ from sstcast._version import __version__
 from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.ocean.addresses import Unreachable, metadata_digest
-from sstcast.ocean.objects import changes, is_object, is_there, state
+from sstcast.reading.addresses import Unreachable, metadata_digest
+from sstcast.reading.objects import changes, is_object, is_there, state
 from sstcast.storage.artefacts import (
     Address,
     as_text,

@@ -18,13 +18,13 @@ from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS
 from sstcast.log import LOG
-from sstcast.ocean.digests import digest_of
-from sstcast.ocean.fields import find_field
-from sstcast.ocean.predictor_grid import GridPredictor
-from sstcast.ocean.predictor_store import Days, Shares, scale_of
-from sstcast.ocean.predictor_values import extremes, limits
-from sstcast.ocean.reading import read_parts
-from sstcast.ocean.regrid import is_finer, read_by
+from sstcast.predictors.grid import GridPredictor
+from sstcast.predictors.store import Days, Shares, scale_of
+from sstcast.predictors.values import extremes, limits
+from sstcast.reading.digests import digest_of
+from sstcast.reading.fields import find_field
+from sstcast.reading.reading import read_parts
+from sstcast.reading.regrid import is_finer, read_by
 from sstcast.storage.cf import rounded
 
 # Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.predictor_values import may_be_missing
+from sstcast.predictors.values import may_be_missing
 
 GIVE = "correct it, or give a CSV of dates and values (docs/predictors.md)"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"

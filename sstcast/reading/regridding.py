@@ -19,9 +19,9 @@ from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box, evenly_spaced, step
 from sstcast.log import LOG, warn_once
-from sstcast.ocean.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
-from sstcast.ocean.source_grid import cells_of
-from sstcast.ocean.weights import SourceGrid, TargetGrid, apply, interpolation, means
+from sstcast.reading.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
+from sstcast.reading.source_grid import cells_of
+from sstcast.reading.weights import SourceGrid, TargetGrid, apply, interpolation, means
 from sstcast.storage.dataset_files import cached
 
 COARSER = 1.5  # targets of this many source cells' width or more are means of cells

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.ocean.forecast_files import read_forecasts
-from sstcast.ocean.predictor_grid import DAY, GridPredictor
-from sstcast.ocean.predictor_store import Days, Shares, newest_known
-from sstcast.ocean.reading import open_daily
-from sstcast.ocean.regrid import read_by
+from sstcast.predictors.grid import DAY, GridPredictor
+from sstcast.predictors.store import Days, Shares, newest_known
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.reading import open_daily
+from sstcast.reading.regrid import read_by
 from sstcast.storage.artefacts import path_of
 
 AHEAD = "ahead"  # dimension of what is known: the days after the initial date

@@ -11,9 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.by_day import Field, by_day
-from sstcast.ocean.fields import PLAUSIBLE
-from sstcast.ocean.grid import ocean_cells
+from sstcast.reading.by_day import Field, by_day
+from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.grid import ocean_cells
 
 COLDEST, WARMEST = PLAUSIBLE
 DAYS_AT_ONCE = 32  # in the search for a day without missing values

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import FieldSource, Region, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.fill_values import mask_constant_cells
-from sstcast.ocean.grid import check_places, crop, sorted_eastward
-from sstcast.ocean.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
-from sstcast.ocean.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
+from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
+from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
-from sstcast.ocean.plausible import checked
-from sstcast.ocean.raw import is_raw_store
-from sstcast.ocean.reading import fill_gaps, open_sst
+from sstcast.reading.fields import options_for_keys
+from sstcast.reading.fill_values import mask_constant_cells
+from sstcast.reading.grid import check_places, crop, sorted_eastward
+from sstcast.reading.plausible import checked
+from sstcast.reading.raw import is_raw_store
+from sstcast.reading.reading import fill_gaps, open_sst
 from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_array

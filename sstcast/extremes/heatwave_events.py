@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.ocean.heatwaves import CATEGORIES, events, multiples
+from sstcast.extremes.heatwaves import CATEGORIES, events, multiples
 
 QUANTITIES = ("", "_threshold", "_absolute")  # suffixes: of intensities, of departures from the threshold, of sst
 MEASURES = tuple(

@@ -22,11 +22,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.bounds import AVERAGES, longer_means, middles
-from sstcast.ocean.fields import FORECAST, REFORECAST, dates, find_field, options_for_keys
-from sstcast.ocean.reading import FieldInFile, merge, read_parts
-from sstcast.ocean.regridding import Regridder
-from sstcast.ocean.units import celsius
+from sstcast.reading.bounds import AVERAGES, longer_means, middles
+from sstcast.reading.fields import FORECAST, REFORECAST, dates, find_field, options_for_keys
+from sstcast.reading.reading import FieldInFile, merge, read_parts
+from sstcast.reading.regridding import Regridder
+from sstcast.reading.units import celsius
 
 DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, bounds, evenly_spaced, step
-from sstcast.ocean.fields import MISPLACED
-from sstcast.ocean.grid import at_cells, check_places, coarsen, finer_cells
+from sstcast.reading.fields import MISPLACED
+from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells
 
 Grid = xr.DataArray | xr.Dataset
 TRUE_POSITIONS = "leave out its nominal axes, so that its true positions are read"

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
-from sstcast.ocean.flags import flags_beside, is_flag
-from sstcast.ocean.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart, located, straightened
-from sstcast.ocean.units import celsius
+from sstcast.reading.flags import flags_beside, is_flag
+from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart, located, straightened
+from sstcast.reading.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 OBSERVED = ("time", "lat", "lon")

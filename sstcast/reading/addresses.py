@@ -34,11 +34,11 @@ from zarr.storage import ObjectStore
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
-from sstcast.ocean.bounds import days_of
-from sstcast.ocean.fields import find_field, identified
-from sstcast.ocean.grid import crop
-from sstcast.ocean.positions import is_apart
-from sstcast.ocean.regrid import read_by
+from sstcast.reading.bounds import days_of
+from sstcast.reading.fields import find_field, identified
+from sstcast.reading.grid import crop
+from sstcast.reading.positions import is_apart
+from sstcast.reading.regrid import read_by
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs, chunk_bytes
 

@@ -1,0 +1,1 @@
+"""Marine heatwaves and cold spells, their events and baselines, heat stress, and thirds of weeks."""
