@@ -344,7 +344,7 @@ def as_config(
     from sstcast.reading.objects import hold, is_object, name_of
 
     name, old_source = name_of(source), config.data.source
-    if is_object(config.data.path) and not isinstance(source, (str, PathLike)):
+    if is_object(config.data.source) and not isinstance(source, (str, PathLike)):
         name = hold(source, old_source)
     oceans = [
         ocean.model_copy(update={"source": name}) if ocean.source == old_source else ocean for ocean in config.also
@@ -381,7 +381,7 @@ def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.Da
     for name, values in predictors.items():
         if name not in known:
             raise SSTCastError(f"predictors: data.predictors has no {name}{suggest(name, known)}; add it")
-        is_held = is_object(known[name].path) and not isinstance(values, (str, PathLike))
+        is_held = is_object(known[name].source) and not isinstance(values, (str, PathLike))
         source = hold(values, known[name].source) if is_held else name_of(values)
         known[name] = known[name].model_copy(update={"source": source})
     oceans = [

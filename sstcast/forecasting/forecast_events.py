@@ -24,6 +24,7 @@ from sstcast.extremes.records import Question, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.ocean.places import OUTLINES, Places
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.objects import is_object, open_object
 from sstcast.runs import file_name
 from sstcast.storage.artefacts import locked
@@ -170,7 +171,7 @@ def _first_ahead(series: NDArray[np.generic], end: NDArray[np.datetime64], init_
 
 def open_if_forecast(path: Path) -> xr.Dataset | None:
     """Open a file or an xarray object if it is a forecast of a run, at its last initial date, else return None."""
-    if is_object(path):
+    if is_object(str(path)):
         dataset = open_object(path)
     elif path.suffix in (".nc", ".zarr") and path.exists():
         try:
@@ -196,8 +197,8 @@ def events_of_forecast(
         raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
     if with_places and (question.cold or question.dhw):
         raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
-    path = Path(f"{file_name(days.path.stem)}-{question.file_name}")
-    out = checked_out(out or (path if is_object(days.path) else days.path.with_name(path.name)), question.suffix)
+    name = f"{file_name(days.path.stem)}-{question.file_name}"
+    out = checked_out(out or source_of(days.source).beside(name), question.suffix)
     baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
     with forecast, locked(out):
         if with_places:

@@ -13,11 +13,12 @@ from sstcast.log import LOG
 from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
-from sstcast.reading.objects import USE_PYTHON, is_object, is_there
+from sstcast.reading.objects import USE_PYTHON
 from sstcast.reading.plausible import check_changes
-from sstcast.reading.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
+from sstcast.reading.raw import day_ranges, is_final, open_days
 from sstcast.reading.reading import open_region
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
@@ -45,9 +46,9 @@ def last_days(
     `preliminary(time)` marks the days that NOAA will still replace. Raises SSTCastError if the source does not
     exist, lacks days that cannot be fetched, or does not cover the region.
     """
-    path, count = data.path, count or data.history
+    path, source, count = data.path, source_of(data.source), count or data.history
     bring_up_to_date(data, date, today, count)
-    from_stores = is_object(path) and not is_there(path) and data.protocol == "physical"
+    from_stores = source.needs_python and not source.exists() and data.protocol == "physical"
     with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
         record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or record[1]
@@ -60,7 +61,7 @@ def last_days(
         first = max(record[0], min(first, date - (most - 1) * DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
-    if is_raw_store(path):
+    if source.contents() is not None:
         # 0 marks a day that was filled in
         statuses = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in statuses.values.tolist()]
@@ -78,9 +79,9 @@ def bring_up_to_date(
     is unusable.
     """
     path = data.path
-    if not is_raw_store(path):
+    contents = source_of(data.source).contents()
+    if contents is None:
         return None
-    contents = open_raw_store(path)
     if not contents.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
     last = max(contents.origin)

@@ -12,8 +12,9 @@ from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
 from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
-from sstcast.reading.objects import hold, is_object, is_there, open_object, release
+from sstcast.reading.objects import hold, open_object, release
 from sstcast.reading.reading import open_region, open_sst, source_grid
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
@@ -75,7 +76,7 @@ def continued(run: Run, days: FieldSource) -> FieldSource:
     differs.
     """
     run_data, options = run.config.data, days.given
-    if "region" in options or not (is_object(run_data.path) and is_object(days.path)):
+    if "region" in options or not all(source_of(data.source).needs_python for data in (run_data, days)):
         return days
     del options["source"]
     if run_data.source != days.source:
@@ -151,7 +152,8 @@ def _of_source(data: DataConfig, days: FieldSource, oceans: Sequence[DataConfig]
     for ocean in oceans:  # a source that the run was trained on is read with the same options
         if ocean.path == days.path:
             options = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps, "grid": ocean.grid}
-    if not days.source or not (is_object(days.path) or is_there(days.path)):
+    source = source_of(days.source)
+    if not days.source or not (source.needs_python or source.exists()):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
     if days.grid is None and options["grid"] is None and source_grid(days) is not None:  # to cells like the run's
         options["grid"] = round(step(Prepared.of(oceans[0]).open_cube()["lat"].values), 6)

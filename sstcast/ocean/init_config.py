@@ -11,11 +11,10 @@ from sstcast.config import FieldSource, folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.splits import for_training
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
 from sstcast.reading.fill_values import LOOKED_AT, mask_constant_cells
 from sstcast.reading.grid import box_of, check_places, crop, sorted_eastward, true_rows
-from sstcast.reading.objects import is_object
-from sstcast.reading.raw import is_raw_store
 from sstcast.reading.reading import longest_gap, open_sst, source_grid
 from sstcast.reading.regridding import proposed
 from sstcast.storage.artefacts import atomic
@@ -72,7 +71,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         ]
     with options_for_keys():
         sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
-    if not is_raw_store(path):
+    if not source_of(days.source).checked:
         sst = mask_constant_cells(sst, path)
     usable_rows = true_rows(sst)
     excluded_rows = sst.sizes["lat"] - (usable_rows.stop - usable_rows.start)
@@ -158,7 +157,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
         lines.append(f"  the gap of {longest} days in a row is too long to fill")
         remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
     run = config.folder.parent / folder_name(out.stem, UNNAMED)
-    if is_object(path):
+    if source_of(days.source).needs_python:
         train = f"sstcast.train({str(out)!r}, source=...)"
         return [*lines, f"{out}: written; next: {train} with this object, then: sstcast evaluate {run}"]
     return [

@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
-from sstcast.reading.reading import NETCDF_SUFFIXES, open_dataset
+from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
 from sstcast.storage.csv_files import MAX_HEADER, check_csv
 
 COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case

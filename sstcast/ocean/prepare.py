@@ -33,14 +33,13 @@ from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
-from sstcast.reading.addresses import day_states, fingerprint
+from sstcast.reading.addresses import fingerprint
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
-from sstcast.reading.objects import changes, is_object, is_there, state
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import gaps_filled, open_region
 from sstcast.storage.artefacts import (
-    Address,
     as_text,
     clear_leftovers,
     is_up_to_date,
@@ -110,6 +109,7 @@ class _Preparation:
     def __init__(self, prepared: Prepared) -> None:
         self.data, self.prepared = prepared.data, prepared
         self.path, self.region = self.data.path, self.data.box
+        field = self.field = source_of(self.data.source)
         self.recipe: Recipe = {
             "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),
@@ -117,15 +117,12 @@ class _Preparation:
         }
         if self.data.grid is not None:
             self.recipe["grid"] = self.data.grid
-        self.changes = changes(self.path)  # before the source is read
-        self.states = day_states(self.data) if isinstance(self.path, Address) else None
-        self.of_cube = self.recipe | {
-            "files": state(self.path) if self.states is None else fingerprint(self.states)
-        }
-        if is_object(self.path) and not is_there(self.path) and (old_recipe := read_recipe(prepared.cube)):
-            self.of_cube = self.recipe | {
-                "files": old_recipe.get("files")
-            }  # the stores stand for an absent object
+        self.changes = field.changes()  # before the source is read
+        self.states = field.states(self.data)
+        files = field.state() if self.states is None else fingerprint(self.states)
+        if field.needs_python and not field.exists() and (old_recipe := read_recipe(prepared.cube)):
+            files = old_recipe.get("files")  # the stores stand for an absent object
+        self.of_cube = self.recipe | {"files": files}
 
     @cached_property
     def source(self) -> xr.DataArray:
@@ -151,7 +148,7 @@ class _Preparation:
     @cached_property
     def _is_current(self) -> bool:
         """Whether the cube holds the days of the source."""
-        absent = not is_there(self.path)
+        absent = not self.field.exists()
         return is_up_to_date(self.prepared.cube, self.of_cube) and (absent or agrees_with_source(self.data))
 
     def run(self) -> bool:

@@ -6,8 +6,6 @@ recipe of a cube therefore contains the state of the source's files (`artefacts.
 accepts new days, and changes outside its splits. Any other change is an error.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +23,12 @@ from sstcast.predictors.predictors import (
     stored_predictors,
     with_predictors,
 )
-from sstcast.reading.addresses import Unreachable, day_states, fingerprint
+from sstcast.reading.addresses import Unreachable, fingerprint
+from sstcast.reading.daily_field import short_hash, source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
-from sstcast.reading.objects import changes, is_object, is_there, state
 from sstcast.reading.reading import open_region
-from sstcast.storage.artefacts import Address, note_source, noted_source, read_recipe
+from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord, added
@@ -55,7 +53,7 @@ class Prepared:
         """Return the paths of the stores without reading or writing anything."""
         region = data.region
         if not isinstance(region, str):
-            region = "box" + _short(region.model_dump_json())
+            region = "box" + short_hash(region.model_dump_json())
         folder = data.directory / f"{source_name(data)}-{region}"
         name = "-".join(map(str, (data.protocol, *data.splits.base)))
         return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
@@ -159,17 +157,15 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     last 60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made
     from it still exist.
     """
-    path, prepared = data.path, Prepared.of(data)
+    source, prepared = source_of(data.source), Prepared.of(data)
     cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")
-    states = None
-    if isinstance(path, Address):
-        try:
-            states = day_states(data)
-        except Unreachable as error:
-            warn_once(f"{error}; not compared with {prepared.cube}")
-            return np.array([], "datetime64[ns]")
-    is_same_state = made_from == (state(path) if states is None else fingerprint(states))
-    if not is_there(path) or (is_same_state and agrees_with_source(data)):
+    try:
+        states = source.states(data)
+    except Unreachable as error:
+        warn_once(f"{error}; not compared with {prepared.cube}")
+        return np.array([], "datetime64[ns]")
+    is_same_state = made_from == (source.state() if states is None else fingerprint(states))
+    if not source.exists() or (is_same_state and agrees_with_source(data)):
         return np.array([], "datetime64[ns]")
     period = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
@@ -191,8 +187,8 @@ def agrees_with_source(data: DataConfig) -> bool:
 
     Only if they have changed since, as in a copy, is the source read. The cube's note then keeps that it agrees.
     """
-    path, cube_file = data.path, Prepared.of(data).cube
-    if (times := changes(path)) == noted_source(cube_file)[0]:
+    cube_file = Prepared.of(data).cube
+    if (times := source_of(data.source).changes()) == noted_source(cube_file)[0]:
         return True
     cube = Prepared.of(data).open_cube()
     with open_region(data) as native:
@@ -232,15 +228,4 @@ def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False
 
 def source_name(data: DataConfig) -> str:
     """Name a source by its file name and a hash of its full path and the keys that control reading."""
-    path, reading = Path(data.source), (data.variable, data.units, data.gaps)
-    if is_object(path):
-        return f"object-{_short(json.dumps([data.source, *reading]))}"
-    if isinstance(data.path, Address):
-        return f"{path.stem[:40]}-{_short(json.dumps([str(data.path), *reading]))}"
-    if data.source == "sample" and reading == (None, None, 0):
-        return "sample"
-    return f"{path.stem[:40]}-{_short(json.dumps([str(path.resolve()), *reading]))}"
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return source_of(data.source).name(data.variable, data.units, data.gaps)

@@ -24,7 +24,7 @@ from sstcast.log import LOG
 from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of
 from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
 from sstcast.progress import dask_progress
-from sstcast.reading.addresses import day_states, fingerprint
+from sstcast.reading.addresses import fingerprint
 from sstcast.reading.by_day import by_day
 from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
@@ -32,7 +32,7 @@ from sstcast.reading.objects import hold, release
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import read_by, to_cells
 from sstcast.reading.regridding import Regridder
-from sstcast.storage.artefacts import Address, is_up_to_date
+from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
@@ -108,8 +108,9 @@ class GridPredictor(StoredPredictor):
 
     def source_state(self, cells: xr.Dataset) -> str:
         """Return a fingerprint of the source's files, or of the chunks at a URL that hold what is read."""
-        is_daily = isinstance(self.config.path, Address) and (self.config.kind == "grid" or self.config.perfect)
-        return fingerprint(day_states(self.config, cells)) if is_daily else super().source_state(cells)
+        is_daily = self.config.kind == "grid" or self.config.perfect
+        states = self.field.states(self.config, cells) if is_daily else None
+        return super().source_state(cells) if states is None else fingerprint(states)
 
     def valid_days(self, values: xr.DataArray) -> Days:
         """Return the day that each of the values describes, with all axes but latitude and longitude."""

@@ -11,9 +11,10 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, Box, area_weights, spans_globe, step
 from sstcast.predictors.index_texts import GIVE, read_text
 from sstcast.predictors.values import marks_missing
+from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
 from sstcast.reading.fields import dates
 from sstcast.reading.grid import around, check_places, ocean_cells
-from sstcast.reading.reading import NETCDF_SUFFIXES, open_dataset, open_sst
+from sstcast.reading.reading import open_sst
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series

@@ -21,9 +21,9 @@ from sstcast.log import LOG
 from sstcast.predictors.grid import GridPredictor
 from sstcast.predictors.store import Days, Shares, scale_of
 from sstcast.predictors.values import extremes, limits
+from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
 from sstcast.reading.fields import find_field
-from sstcast.reading.reading import read_parts
 from sstcast.reading.regrid import is_finer, read_by
 from sstcast.storage.cf import rounded
 

@@ -16,10 +16,9 @@ from sstcast._version import __version__
 from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.reading.addresses import Unreachable, metadata_digest
-from sstcast.reading.objects import changes, is_object, is_there, state
+from sstcast.reading.addresses import Unreachable
+from sstcast.reading.daily_field import source_of
 from sstcast.storage.artefacts import (
-    Address,
     as_text,
     clear_leftovers,
     is_up_to_date,
@@ -68,14 +67,14 @@ class StoredPredictor(ABC):
         name: its name in `data.predictors`.
         config: how it is read, and when its values are known.
         path: the store. Its name tells source and keys apart.
+        field: where its values come from.
     """
 
     def __init__(self, name: str, data: DataConfig, folder: Path) -> None:
         self.name, self.config, self.data = name, data.predictors[name], data
-        path, source = self.config.path, self.config.source
+        self.field = source_of(self.config.source)
         keys = [getattr(self.config, key) for key in READING_KEYS]
-        is_name = is_object(path) or isinstance(path, Address) or source in ("sample", COAST_DISTANCE)
-        keys.insert(1, source if is_name else str(path.resolve()))
+        keys.insert(1, COAST_DISTANCE if self.config.source == COAST_DISTANCE else self.field.identity)
         self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
 
     @property
@@ -106,8 +105,8 @@ class StoredPredictor(ABC):
         recipe = {key: getattr(self.config, key) for key in READING_KEYS}
         recipe |= {"layout": LAYOUT, "files": self.source_state(cube)} | self.recipe(cube)
         clear_leftovers(self.path)
-        absent = is_object(self.config.path) and not is_there(self.config.path) and self.path.exists()
-        times = changes(self.config.path)
+        absent = self.field.needs_python and not self.field.exists() and self.path.exists()
+        times = self.field.changes()
         if absent or (is_up_to_date(self.path, recipe) and self._agrees()):
             return False
         self.write(cube, recipe)
@@ -119,8 +118,8 @@ class StoredPredictor(ABC):
 
         Only if they have changed since, as in a copy, is the source read.
         """
-        times = changes(self.config.path)
-        if times == noted_source(self.path)[0] or not is_there(self.config.path):
+        times = self.field.changes()
+        if times == noted_source(self.path)[0] or not self.field.exists():
             return True
         if self.compare(whole=True) != (self.units, True):
             return False
@@ -129,8 +128,7 @@ class StoredPredictor(ABC):
 
     def source_state(self, cells: xr.Dataset) -> str:
         """Return a fingerprint of the source's files. Of a URL, it only tells whether the store has grown."""
-        path = self.config.path
-        return metadata_digest(path) if isinstance(path, Address) else state(path)
+        return self.field.state()
 
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         """Return what the store depends on besides the keys and files of the source."""
@@ -183,8 +181,8 @@ class StoredPredictor(ABC):
         """
         made, path = read_recipe(self.path) or {}, self.config.path
         try:
-            is_same = is_there(path) and made.get("files") == self.source_state(self.open())
-            if not is_there(path) or (is_same and self._agrees()):
+            is_same = self.field.exists() and made.get("files") == self.source_state(self.open())
+            if not self.field.exists() or (is_same and self._agrees()):
                 return ""
             units, is_same = self.compare()
         except Unreachable as error:

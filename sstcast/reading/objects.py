@@ -15,7 +15,6 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.storage.artefacts import Address, change_times, fingerprint
 
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
@@ -23,26 +22,14 @@ USE_PYTHON = "use Python for days that are not prepared, with the object as sour
 _held: dict[str, xr.Dataset] = {}
 
 
-def is_object(path: Path) -> bool:
-    """Return whether `path` names an xarray object."""
-    return str(path).startswith(OBJECT_PREFIX)
+def is_object(source: str) -> bool:
+    """Return whether a source is an xarray object."""
+    return source.startswith(OBJECT_PREFIX)
 
 
-def is_there(path: Path) -> bool:
-    """Return whether a file, folder or store exists, or an object is held. A URL is taken to be there."""
-    return str(path) in _held or isinstance(path, Address) or path.exists()
-
-
-def state(path: Path) -> str:
-    """Return a fingerprint of a source, which for an object is dask's token. An absent object has none."""
-    if is_object(path):
-        return tokenize(_held[str(path)]) if is_there(path) else ""
-    return fingerprint(path)
-
-
-def changes(path: Path) -> str:
-    """Return the times at which the files of a source changed, "" for a URL or an object (see `change_times`)."""
-    return "" if is_object(path) or isinstance(path, Address) else change_times(path)
+def held(source: str) -> xr.Dataset | None:
+    """Return the object held as `source`, or None."""
+    return _held.get(source)
 
 
 def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
@@ -85,8 +72,8 @@ def release(source: str) -> xr.Dataset | None:
 
 def open_object(path: Path) -> xr.Dataset:
     """Return a held object, which a reader may close. Raises SSTCastError if it is not held."""
-    if not is_there(path):
+    if (dataset := held(str(path))) is None:
         raise SSTCastError(f"{path}: is an xarray object, which only Python can give; {USE_PYTHON}")
-    dataset = _held[str(path)].copy()
+    dataset = dataset.copy()
     dataset.set_close(None)  # the object remains open for its owner
     return dataset

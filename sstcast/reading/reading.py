@@ -1,12 +1,11 @@
-"""Reads daily SST in degC from NetCDF files and Zarr stores, with any names and units."""
+"""Reads daily SST in degC, or another daily field, with any names and units, from any source of `daily_field`."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -15,15 +14,14 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sstcast.config import SAMPLE, DataConfig, FieldSource
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
-from sstcast.reading.addresses import open_address
 from sstcast.reading.bounds import averages, days_of
+from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, source_of
 from sstcast.reading.fields import (
     COMMON_NAMES,
-    DATENUM,
     PLAUSIBLE,
     Layout,
     find_field,
@@ -32,42 +30,17 @@ from sstcast.reading.fields import (
 )
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.grid import coarsen, crop, ocean_cells
-from sstcast.reading.objects import is_object, open_object
 from sstcast.reading.positions import is_apart
-from sstcast.reading.raw import is_raw_store, open_days
+from sstcast.reading.raw import is_raw_store
 from sstcast.reading.regridding import Regridder, cells_across
 from sstcast.reading.source_grid import cells_of
 from sstcast.reading.units import celsius
 from sstcast.reading.weights import SourceGrid
-from sstcast.storage.artefacts import Address, packaged, walk
-from sstcast.storage.stores import open_netcdf, open_zarr
 
-NETCDF_SUFFIXES = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
-ZARR = (".zgroup", ".zmetadata", "zarr.json")
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
-REMEDY = "download it again, or check data.source"
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
-MATLAB = "write NetCDF from MATLAB, with nccreate and ncwrite"
-READ = "sstcast reads NetCDF and Zarr"
-# First bytes of other files, their suffix if the bytes do not decide, what the files are, and how to convert them.
-OTHER_FILES: tuple[tuple[bytes, str, str, str], ...] = (
-    (b"GRIB", "", "GRIB", "convert it with `cdo -f nc4 copy IN OUT.nc`, or with xarray and cfgrib"),
-    (b"\x1f\x8b", ".rds", "R data", "write NetCDF from R, with the package ncdf4 or terra"),
-    (b"\x1f\x8b", "", "compressed", "decompress it with gunzip"),
-    (b"PK\x03\x04", "", "a zip archive", "unpack it"),
-    (b"{", "", "JSON", "open references of kerchunk with xarray and save them with to_zarr"),
-    (b"MATLAB", "", "MATLAB", MATLAB),
-    (b"II*\0", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
-    (b"MM\0*", "", "TIFF", "convert it with `gdal_translate -of netCDF`, and join the days along time"),
-    (b"", ".csv", "text", "from ERDDAP, download .nc instead of .csv; else convert it with pandas and xarray"),
-    (b"", ".txt", "text", "convert it to NetCDF, for instance with pandas and xarray"),
-)
-UNKNOWN_TIME = re.compile(r"decode time units (.*?)\. Try")
 DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
-LISTED = 5  # skipped files listed by name in a message
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
-
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -94,12 +67,12 @@ def open_region(data: DataConfig) -> xr.DataArray:
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
     """
-    opened, path = open_sst(data), data.path
+    opened, path, source = open_sst(data), data.path, source_of(data.source)
     finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
     sst = crop(opened, finer, path)
-    if isinstance(path, Address):
+    if source.reads_region:
         _check_fill_value(path, sst)
-    if not is_raw_store(path):
+    if not source.checked:
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     if finer != data.box:
@@ -125,7 +98,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
-    title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
+    title = source_of(days.source).title or parts[0].title
     if method := parts[0].field.attrs["regridded"]:
         title = f"{title}; regridded: {method}"
     kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
@@ -159,14 +132,14 @@ def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.Data
 
 def _merged_days(days: FieldSource, is_sst: bool, regridder: Regridder | None = None) -> MergedDays:
     """Return the parts of a source of daily values, and their merged field."""
-    path = days.path
+    path, source = days.path, source_of(days.source)
     options = {"variable": days.variable, "units": days.units, "regrid": regridder or Regridder.of(days)}
-    read = partial(_observations, options=options, layouts={}, is_sst=is_sst)
+    read = partial(_observations, source=source, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     if is_sst:
         _check_names(parts)
     field = merge(parts, "time")
-    if not is_raw_store(path):
+    if not source.checked:
         _check_daily(field.indexes["time"], path)
     return parts, field
 
@@ -195,86 +168,10 @@ def _closing(parts: Sequence[FieldInFile]) -> Callable[[], None]:
     return open_files.close
 
 
-def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to a file, store, URL or object, or to all files and stores in a folder and its subfolders.
-
-    Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
-    """
-    if is_object(path):
-        return [read(path, open_object(path))]
-    if isinstance(path, Address):
-        return [read(path, open_address(path))]
-    if not path.exists():
-        raise SSTCastError(f"{path}: no such file or folder; check the path")
-    if path.is_file() or _is_zarr(path):
-        return [read(path, open_dataset(path))]
-    paths: list[Path] = []
-    other_paths: list[Path] = []
-    for parent, folders, files in walk(path):
-        # Names with a leading dot are locks and partial files.
-        entries = [parent / name for name in (*folders, *files) if not name.startswith(".")]
-        folders[:] = [entry.name for entry in entries if entry.is_dir() and not _is_zarr(entry)]
-        for entry in entries:
-            if entry.is_file() or _is_zarr(entry):
-                (paths if entry.is_dir() or entry.suffix.lower() in NETCDF_SUFFIXES else other_paths).append(entry)
-    if not paths:
-        hint = f" ({other_paths[0].relative_to(path)}: {_remedy(other_paths[0])})" if other_paths else ""
-        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder{hint}")
-    if other_paths:
-        names = ", ".join(str(other_path.relative_to(path)) for other_path in sorted(other_paths)[:LISTED])
-        remainder = f" and {len(other_paths) - LISTED} more" if len(other_paths) > LISTED else ""
-        warn_once(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{remainder}")
-    return [read(entry, open_dataset(entry)) for entry in sorted(paths)]
-
-
-def open_dataset(path: Path) -> xr.Dataset:
-    """Open a NetCDF file, a Zarr store or a raw store. Raises SSTCastError if that fails."""
-    if is_raw_store(path):
-        dataset = open_days(path)
-        if not dataset.sizes["time"]:
-            raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
-        return dataset
-    if path.is_file() and (path.suffix.lower() == ".mat" or _first_bytes(path).startswith(b"MATLAB")):
-        # HDF5 without dimensions, if of version 7.3
-        raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
-    try:
-        return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
-    except SSTCastError as error:
-        if time := UNKNOWN_TIME.search(str(error)):
-            if "months since" in time[1]:
-                raise SSTCastError(
-                    f"{path}: counts months, {time[1]}; give daily data, not monthly means"
-                ) from error
-            raise SSTCastError(
-                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar (or 360_day "
-                f"for 360); {DATENUM}"
-            ) from error
-        raise
-
-
-def _first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, or none if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(8)
-    except OSError:
-        return b""
-
-
-def _remedy(path: Path) -> str:
-    """Return how a file that is not NetCDF can be converted, if its first bytes or its name tell what it is."""
-    magic = _first_bytes(path)
-    if not magic or magic[:3] == b"CDF" or magic == b"\x89HDF\r\n\x1a\n":
-        return REMEDY
-    for signature, suffix, format_name, route in OTHER_FILES:
-        if magic.startswith(signature) and path.suffix.lower() == (suffix or path.suffix.lower()):
-            return f"it is {format_name}, and {READ}: {route}"
-    return f"{REMEDY}, as {READ}"
-
-
 def _observations(
     path: Path,
     dataset: xr.Dataset,
+    source: DailyField,
     options: Mapping[str, Any],
     layouts: dict[Any, Layout],
     is_sst: bool,
@@ -290,7 +187,7 @@ def _observations(
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored_field)
     field.attrs["fills_zero"] = _fills_zero(path, stored_field, field) if is_sst else ""
-    if not isinstance(path, Address):  # where only the region is read
+    if not source.reads_region:
         _check_fill_value(path, field)
     days, day_notes = days_of(time, dataset, path)
     if days.has_duplicates:
@@ -359,10 +256,6 @@ def _check_chunks(path: Path, stored: xr.DataArray) -> None:
         array: Any = zarr.open_group(path, mode="r")[str(stored.name)]
         if missing_count := array.nchunks - array.nchunks_initialized:
             raise SSTCastError(f"{path}: {stored.name} lacks {missing_count} of {array.nchunks} chunks; {REMEDY}")
-
-
-def _is_zarr(path: Path) -> bool:
-    return any((path / name).exists() for name in ZARR)
 
 
 def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:

@@ -22,10 +22,10 @@ from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REF
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.reading.grid import around
-from sstcast.reading.objects import is_object, is_there
 from sstcast.reading.reading import open_sst
 from sstcast.reading.regrid import on_cells
 from sstcast.reading.regridding import Regridder
@@ -303,8 +303,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
 
 
 def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> DataConfig:
-    path = truth.path
-    if not (is_object(path) or is_there(path)):
+    path, source = truth.path, source_of(truth.source)
+    if not (source.needs_python or source.exists()):
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values

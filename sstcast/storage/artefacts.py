@@ -80,7 +80,12 @@ def path_of(source: str) -> Path:
     Raises SSTCastError if it holds a NUL.
     """
     _check_no_nul(source)
-    return Address(source) if URL.match(source) else Path(source)
+    return Address(source) if is_url(source) else Path(source)
+
+
+def is_url(source: str) -> bool:
+    """Return whether a source is a URL."""
+    return URL.match(source) is not None
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean import addresses
 from sstcast.ocean.prepared import changed_days
+from sstcast.reading import addresses
 from sstcast.reading.reading import open_region, open_sst
 from sstcast.runs import Run
 

@@ -10,6 +10,7 @@ import xarray as xr
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes import heat_stress_record
 from sstcast.extremes.heat_stress import (
     STRESS_LEVELS,
     MonthlyYears,
@@ -18,7 +19,6 @@ from sstcast.extremes.heat_stress import (
     stress_level,
 )
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
-from sstcast.ocean import heat_stress_record
 
 
 def test_a_month_of_two_degrees_is_eight_weeks_and_a_half() -> None:

@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.extremes import heatwave_record
 from sstcast.extremes.baselines import Baseline
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
 from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
 from sstcast.extremes.heatwaves import events, limits
-from sstcast.ocean import heatwave_record
 from sstcast.ocean.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.storage.artefacts import packaged

@@ -15,12 +15,12 @@ from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
 
-from sstcast.ocean import addresses
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.static import distance_to_coast
+from sstcast.reading import addresses
 from sstcast.reading.regrid import to_cells
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")

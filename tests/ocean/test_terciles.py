@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from scored_runs import configure
 
+from sstcast.extremes import terciles
 from sstcast.extremes.terciles import bounds_of_thirds, terciles_of, weekly_means, weekly_spread
-from sstcast.ocean import terciles
 from sstcast.ocean.prepare import prepare
 
 RANDOM = np.random.default_rng(3)
