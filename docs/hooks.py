@@ -37,7 +37,7 @@ INTERFACES = (
     "sstcast.models.convs.Conv",
     "sstcast.models.attention.Attention",
     "sstcast.training.task.Task",
-    "sstcast.forecasting.predictor.Predictor",
+    "sstcast.forecasting.system.ForecastSystem",
     "sstcast.forecasting.forecast.LoadedRun",
     "sstcast.sources.source.Source",
     "sstcast.scores.metrics.Metric",

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.areas import area_means
 from sstcast.forecasting.fields import in_degrees
-from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels
 from sstcast.forecasting.spread import Spread, calibrated
+from sstcast.forecasting.system import ForecastSystem, system_of
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK
@@ -56,9 +56,9 @@ def main() -> None:
 
 
 def _measure(run: Run, every: int) -> dict[str, Array]:
-    data, spread, predictor = run.config.data, calibrated(run), predictor_of(run)
+    data, spread, system = run.config.data, calibrated(run), system_of(run)
     truth = Analysis.open(data, every=every)
-    issued = xr.concat([_forecast(predictor, spread, truth, dates) for dates in truth.blocks()], "init_time")
+    issued = xr.concat([_forecast(system, spread, truth, dates) for dates in truth.blocks()], "init_time")
     ocean = issued["sst"].notnull().isel(init_time=0, lead=0).values
     prepared = Prepared.of(data)
     cube = prepared.open_cube()["sst"].sel(time=slice(*map(str, data.splits.test))).load()
@@ -98,8 +98,8 @@ def _measure(run: Run, every: int) -> dict[str, Array]:
     return found | {"dates": np.array(issued.sizes["init_time"])}
 
 
-def _forecast(predictor: Predictor, spread: Spread, truth: Analysis, dates: slice) -> xr.Dataset:
-    forecast = predictor.predict(*truth.histories(dates))
+def _forecast(system: ForecastSystem, spread: Spread, truth: Analysis, dates: slice) -> xr.Dataset:
+    forecast = system.predict(*truth.histories(dates))
     fields = in_degrees(forecast, truth.statistics)
     return fields.assign(sst_spread=spread.spread(forecast["valid_time"]))
 

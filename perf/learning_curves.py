@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import sstcast
 from sstcast.config import RunConfig, load_config
-from sstcast.forecasting.predictor import Models, Predictor
+from sstcast.forecasting.system import ForecastSystem, Models
 from sstcast.models import build_forecaster
 from sstcast.names import DEGREES
 from sstcast.ocean.windows import Windows
@@ -96,14 +96,14 @@ def configuration(network: str, base: str, setting: str, seed: int, options: arg
     return load_config(Path("configs/base/tasman.yaml"), [f"{key}={value}" for key, value in settings.items()])
 
 
-def errors_of(predictor: Predictor, config: RunConfig) -> dict[str, list[float]]:
+def errors_of(system: ForecastSystem, config: RunConfig) -> dict[str, list[float]]:
     """Return mean squared errors in degC^2 by initial date, over leads and cells weighted by area, by split."""
     found: dict[str, list[float]] = {}
     for split in ("validation", "test"):
         truth = Analysis.open(config.data, split, every=EVERY)
         found[split] = []
         for observed in truth.observe():
-            forecast = truth.on_tiles(predictor.predict(*truth.histories(observed.dates)).mean("member"))
+            forecast = truth.on_tiles(system.predict(*truth.histories(observed.dates)).mean("member"))
             squares = np.square(forecast * observed.scale - observed.anomaly[DEGREES], dtype=np.float64)
             found[split] += (squares * truth.area).sum((2, 3)).mean(1).tolist()
     return found

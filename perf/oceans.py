@@ -19,7 +19,7 @@ import scipy.stats
 import torch
 
 from sstcast.config import DataConfig, RunConfig, load_config
-from sstcast.forecasting.predictor import LinearSystemFitter
+from sstcast.forecasting.system import LinearSystemFitter
 from sstcast.geo import area_weights
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import days_before

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import sstcast
-from sstcast.forecasting.predictor import LinearSystemFitter, Models
+from sstcast.forecasting.system import LinearSystemFitter, Models
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import build_forecaster
 from sstcast.ocean.prepared import Prepared

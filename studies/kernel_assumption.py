@@ -16,8 +16,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from sstcast.benchmarks.graph_model import GraphModel
 from sstcast.benchmarks.packed import GraphBatch
-from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.kdlgt import StructureAware, StructureAwareAttention
 from studies.molecules import train
@@ -48,7 +48,7 @@ def measure_case(root: Path, dataset: str, steps: int) -> Iterator[Row]:
 
 
 @torch.no_grad()
-def largest(backbone: StructureAware, predictor: GraphPredictor, batch: GraphBatch) -> dict[int, Tensor]:
+def largest(backbone: StructureAware, predictor: GraphModel, batch: GraphBatch) -> dict[int, Tensor]:
     """Return log10 of the largest c in each graph, by layer."""
     found: dict[int, Tensor] = {}
 

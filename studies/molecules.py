@@ -6,8 +6,8 @@ from pathlib import Path
 from torch import Tensor
 
 from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.graph_model import GraphModel
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.benchmarks.run import build_task
 from sstcast.benchmarks.tasks import BenchmarkTask
 from sstcast.training.devices import start
@@ -16,7 +16,7 @@ from studies.study import fit
 
 def train(
     dataset: str, model: str, root: Path, overrides: Sequence[str], steps: int, rate: float = 1e-3
-) -> tuple[BenchmarkTask, GraphPredictor]:
+) -> tuple[BenchmarkTask, GraphModel]:
     """Train on random batches of the training split; return the task, and the network as it is evaluated.
 
     Raises SSTCastError if the set's raw files are not below `root`.

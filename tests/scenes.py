@@ -10,13 +10,13 @@ from sstcast.names import DEGREES
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.systems import System
+from sstcast.scores.systems import ScoredSystem
 
 
 def scene(truth: Analysis, asked: Asked = NOTHING, **correlations: Any) -> Scene:
     """Return a scene of systems by name, with the correlation of their errors, or None without a spread model."""
     spreads = {name: None if of is None else SimpleNamespace(correlation=of) for name, of in correlations.items()}
-    return Scene(truth, {name: System(None, spread) for name, spread in spreads.items()}, asked)
+    return Scene(truth, {name: ScoredSystem(None, spread) for name, spread in spreads.items()}, asked)
 
 
 def observation(dates: slice, anomaly: Any, limit: Any = 0.0, lowest: Any = None) -> Observed:

@@ -3,11 +3,11 @@
 import xarray as xr
 
 from sstcast.forecasting.fields import FIELD, axes, in_degrees
-from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.system import ForecastSystem
 from sstcast.scores.analysis import Analysis
 
 
-def forecast_of(predictor: Predictor, data: Analysis) -> xr.Dataset:
+def forecast_of(predictor: ForecastSystem, data: Analysis) -> xr.Dataset:
     """Return the mean of the members: `anomaly` in standardised units, `sst_anomaly` and `sst` in degC."""
     forecast = predictor.predict(*data.histories())
     return in_degrees(forecast, data.statistics).assign(anomaly=forecast.mean("member", skipna=False))

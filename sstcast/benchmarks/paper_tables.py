@@ -12,8 +12,8 @@ from lightning_fabric import Fabric
 from torch.utils.benchmark import Timer
 
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, is_preset, load_benchmark, published_numbers
+from sstcast.benchmarks.graph_model import check_model
 from sstcast.benchmarks.load import LoadedDataset, load
-from sstcast.benchmarks.predictor import check_model
 from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, build_task, find_run, run_benchmark
 from sstcast.errors import SSTCastError, in_short, lacks_memory

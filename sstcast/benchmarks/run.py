@@ -16,16 +16,16 @@ from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
-from sstcast.benchmarks.load import LoadedDataset, load
-from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.predictor import (
-    GraphPredictor,
-    build_predictor,
+from sstcast.benchmarks.graph_model import (
+    GraphModel,
+    build_graph_model,
     check_model,
     edge_weights,
     model_names,
     positions_of,
 )
+from sstcast.benchmarks.load import LoadedDataset, load
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
@@ -190,9 +190,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
     )
 
 
-def build_task(
-    config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric
-) -> tuple[BenchmarkTask, GraphPredictor]:
+def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -> tuple[BenchmarkTask, GraphModel]:
     """Return the task for the configured seed, and its untrained model."""
     check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
@@ -205,7 +203,7 @@ def build_task(
     objective = objective_of(dataset)(graphs.y, training, dataset)
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
-    model = build_predictor(config, dataset, graphs, objective.outputs)
+    model = build_graph_model(config, dataset, graphs, objective.outputs)
     if fabric.device.type == "cpu" and any(isinstance(module, SoftmaxAttention) for module in model.modules()):
         check_attention(int(graphs.nodes.max()))
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
@@ -223,7 +221,7 @@ def build_task(
 
 
 def _begin(
-    config: BenchmarkConfig, run: Run, loaded: LoadedDataset, task: BenchmarkTask, model: GraphPredictor
+    config: BenchmarkConfig, run: Run, loaded: LoadedDataset, task: BenchmarkTask, model: GraphModel
 ) -> InitialWeights | None:
     """Load the weights that a training begins from. Return None if there are none, or the training has begun.
 
@@ -248,7 +246,7 @@ def _begin(
 
 
 def _fit_and_score(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, data: DataDigest, train: bool
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphModel, data: DataDigest, train: bool
 ) -> SplitScore:
     stages = _fit(config, run, task, model, train)
     path = _best(config, run)
@@ -282,7 +280,7 @@ def _fit_and_score(
 
 
 def _fit(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, train: bool
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphModel, train: bool
 ) -> dict[str | None, State]:
     """Train the model stage by stage, and finally the whole model (stage None). Return the state of each stage.
 

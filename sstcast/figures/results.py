@@ -163,11 +163,11 @@ class Results:
             return None
         # Imported here because these modules need PyTorch, which few figures do.
         from sstcast.forecasting.fields import in_degrees
-        from sstcast.forecasting.predictor import Models, predictor_of
+        from sstcast.forecasting.system import Models, system_of
         from sstcast.scores.analysis import Analysis
 
-        truth, predictor = Analysis.of(self.run), predictor_of(self.run)
-        base = predictor.linear_base() if isinstance(predictor, Models) else None
+        truth, system = Analysis.of(self.run), system_of(self.run)
+        base = system.linear_base() if isinstance(system, Models) else None
         assert base is not None
         fields = in_degrees(base.predict(*truth.histories(slice(date, date + 1))), truth.statistics)
         fields = fields.isel(init_time=0).rename(sst_anomaly="anomaly")

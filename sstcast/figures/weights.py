@@ -7,7 +7,7 @@ from sstcast.runs import Run
 def weights(run: Run) -> Sheet:
     """Return a table of the weights of a combination by lead week."""
     # Imported here because it needs PyTorch, which no other table does.
-    from sstcast.forecasting.predictor import load_combination
+    from sstcast.forecasting.system import load_combination
 
     week_weights = load_combination(run)
     names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]

@@ -35,7 +35,7 @@ def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> 
 def not_below_freezing(
     forecast: xr.DataArray, statistics: xr.Dataset, freezing_point: xr.DataArray
 ) -> xr.DataArray:
-    """Raise the values of a `Predictor` that are below the `freezing_point(lat, lon)` of their cell to it.
+    """Raise the values of a `ForecastSystem` that are below the `freezing_point(lat, lon)` of their cell to it.
 
     The point is in degC, NaN where none is known. `statistics` are those of `in_degrees`.
     """
@@ -47,7 +47,7 @@ def not_below_freezing(
 
 
 def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
-    """Convert the forecast of a `Predictor` to the ensemble mean of `sst` and `sst_anomaly`, in degC.
+    """Convert the forecast of a `ForecastSystem` to the ensemble mean of `sst` and `sst_anomaly`, in degC.
 
     `statistics` are `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
     """

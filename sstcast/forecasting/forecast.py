@@ -63,7 +63,7 @@ from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
 from sstcast.training.data_record import check_data
 
 if TYPE_CHECKING:
-    from sstcast.forecasting.predictor import Predictor
+    from sstcast.forecasting.system import ForecastSystem
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")
@@ -229,12 +229,12 @@ class LoadedRun:
         return RegionStatistics(self.data)
 
     @cached_property
-    def predictor(self) -> "Predictor":
-        """The predictor of the run for the region."""
-        from sstcast.forecasting.predictor import predictor_of  # imported late: PyTorch takes a second
+    def system(self) -> "ForecastSystem":
+        """The forecasting system of the run for the region."""
+        from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
 
         with waiting(f"{self.run.folder}: fitting its linear parts"):
-            return predictor_of(self.run, self.data)
+            return system_of(self.run, self.data)
 
     @cached_property
     def spread(self) -> Spread:
@@ -348,7 +348,7 @@ class LoadedRun:
         read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.data)
-        anomalies = self.predictor.predict(with_earlier(standard, all_standard))
+        anomalies = self.system.predict(with_earlier(standard, all_standard))
         record = Prepared.of(self.data).open_anomalies()
         check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])

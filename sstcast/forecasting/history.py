@@ -224,7 +224,7 @@ def days_read(run: Run, data: DataConfig | None = None) -> int:
     history = run.config.data.history
     before = days_before(run.config.model.name, run.config.model.options, history)
     if before and (data is None or data in run.config.oceans):
-        from sstcast.forecasting.predictor import remembers  # imported late: PyTorch takes a second
+        from sstcast.forecasting.system import remembers  # imported late: PyTorch takes a second
 
         return history + before * remembers(run)
     return history + before

@@ -34,7 +34,7 @@ from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
 
 if TYPE_CHECKING:
-    from sstcast.forecasting.predictor import LinearSystemFitter, Predictor
+    from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -83,7 +83,7 @@ class SpreadCalibrator:
     @cached_property
     def training(self) -> "LinearSystemFitter":
         """The training days of linear systems."""
-        from sstcast.forecasting.predictor import LinearSystemFitter  # imported late: PyTorch takes a second
+        from sstcast.forecasting.system import LinearSystemFitter  # imported late: PyTorch takes a second
 
         return LinearSystemFitter(self.data, self.anomalies)
 
@@ -120,8 +120,8 @@ class SpreadCalibrator:
         covariance = products[lags]
         return Spread(in_scratch(values), _correlation(covariance))
 
-    def spread(self, predictor: "Predictor") -> Spread:
-        """Return the spread of a predictor that was not fitted to the validation days.
+    def spread(self, system: "ForecastSystem") -> Spread:
+        """Return the spread of a system that was not fitted to the validation days.
 
         Raises SSTCastError if there are too few validation days.
         """
@@ -132,7 +132,7 @@ class SpreadCalibrator:
         climatological_std = np.where(
             (climatological_std > SMALLEST_STD).any(0), climatological_std, np.float32(np.nan)
         )
-        for errors in self._errors(predictor):
+        for errors in self._errors(system):
             if not sums.size:
                 sums = np.zeros((*counts.shape, *errors.shape[2:]))
             season = _season_numbers(errors["valid_time"])
@@ -172,7 +172,7 @@ class SpreadCalibrator:
     def _statistics(self) -> xr.Dataset:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
-    def _errors(self, predictor: "Predictor") -> Iterator[xr.DataArray]:
+    def _errors(self, system: "ForecastSystem") -> Iterator[xr.DataArray]:
         """Yield the forecast errors on the validation days in blocks, `(init_time, lead, lat, lon)` in degC."""
         from sstcast.ocean.windows import with_earlier
 
@@ -183,7 +183,7 @@ class SpreadCalibrator:
         for first in range(0, starts, at_once):
             last = min(first + at_once, starts) - 1
             block = days.isel(time=slice(first * EVERY, last * EVERY + history))
-            anomalies = predictor.predict(with_earlier(block, self.anomalies), EVERY)
+            anomalies = system.predict(with_earlier(block, self.anomalies), EVERY)
             anomalies = not_below_freezing(anomalies, self._statistics, self._freezing_point)
             forecast = in_degrees(anomalies, self._statistics)["sst"]
             truth = self._truth.sel(time=forecast["valid_time"]).drop_vars("time")
@@ -301,15 +301,15 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
 
-def held_out(run: Run, days: SpreadCalibrator) -> "Predictor":
-    """Return a predictor like `run` that was not fitted to the validation days.
+def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
+    """Return a system like `run` that was not fitted to the validation days.
 
     A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
     base that is fitted to other data, is fitted to the training days alone. A network trained with
     `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
     training days. The same holds for the parts of a combination, which keep their weights.
     """
-    from sstcast.forecasting.predictor import Combination, TrainedRun, load_combination, predictor_of
+    from sstcast.forecasting.system import Combination, TrainedRun, load_combination, system_of
 
     run = run.trained
     config = run.config
@@ -321,7 +321,7 @@ def held_out(run: Run, days: SpreadCalibrator) -> "Predictor":
     is_own_ocean = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (is_own_ocean and config.training.include_validation):
         is_refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if is_refitted else predictor_of(run, days.data)
+        return TrainedRun(run, days.data, refit=False) if is_refitted else system_of(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 

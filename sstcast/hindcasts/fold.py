@@ -15,8 +15,8 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.fields import described
-from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
+from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import REFERENCES
 from sstcast.ocean.prepared import Prepared
@@ -28,7 +28,7 @@ from sstcast.scores.combine import combine, error_products
 from sstcast.scores.joining import CONCAT_OPTIONS, join_systems
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
-from sstcast.scores.systems import System, baselines, forecast_file
+from sstcast.scores.systems import ScoredSystem, baselines, forecast_file
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
 from sstcast.storage.cf import describe, references
@@ -72,7 +72,7 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
 def _squared_error(run: Run, every: int) -> float:
     """Return the mean squared error of a run in degC^2 over all leads of its test years."""
     tests = Analysis.open(run.config.data, every=every)
-    weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
+    weeks = error_products([system_of(run)], tests)[:, 0, 0]
     days = np.bincount(lead_weeks(1 + np.arange(tests.windows.horizon)))
     return float(weeks @ days / days.sum())
 
@@ -97,7 +97,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
             "data": str(truth.cube.attrs["source"]),
             RECIPE: as_text(recipe),
         }
-        systems = {name: System(predictor_of(run), calibrated(run), len(run.members))}
+        systems = {name: ScoredSystem(system_of(run), calibrated(run), len(run.members))}
         with forecast_file(part_file(run), run, truth, **attributes) as write:
             tables = verify(Scene(truth, systems, asked, references=False), name, write)
         _write(tables, truth, statistics_file(run), score_recipe)

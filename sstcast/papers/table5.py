@@ -18,7 +18,7 @@ from torch.utils.benchmark import Timer
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
+from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter, TrainedRun
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
@@ -224,18 +224,18 @@ def needs(table: Table5) -> list[str]:
     ]
 
 
-def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, list[float]]:
+def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str, list[float]]:
     """Return mean squared errors of standardised anomalies by initial date, over leads and all ocean nodes.
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
     test = Analysis.open(data)
     count = data.horizon * int(test.ocean.sum())
-    date_errors: dict[str, list[float]] = {name: [] for name in predictors}
+    date_errors: dict[str, list[float]] = {name: [] for name in systems}
     for dates in test.blocks():
         past, target = test.histories(dates), test.ahead(test.anomaly, dates)
-        for name, predictor in predictors.items():
-            error = test.on_tiles(predictor.predict(*past).mean("member")) - target
+        for name, system in systems.items():
+            error = test.on_tiles(system.predict(*past).mean("member")) - target
             squares = np.square(error, dtype=np.float64)
             date_errors[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
     return date_errors

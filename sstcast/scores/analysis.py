@@ -15,7 +15,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.predictor import Array
+from sstcast.forecasting.system import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.prepared import Prepared
@@ -166,7 +166,7 @@ class Analysis:
         return daily[days]
 
     def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
-        """Return the arguments of `Predictor.predict` for the evenly spaced initial dates `dates`."""
+        """Return the arguments of `ForecastSystem.predict` for the evenly spaced initial dates `dates`."""
         windows = replace(self.windows, at=self.windows.at[dates])
         days = slice(windows.at[0], windows.at[-1] + windows.history)
         field = ("time", "lat", "lon")

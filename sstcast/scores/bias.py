@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.system import ForecastSystem
 from sstcast.names import BIAS_REMOVED
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.systems import System
+from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 
 NEARBY_DAYS = 45  # from a day of the year to the initial dates whose errors are averaged
@@ -26,20 +26,20 @@ DAY = np.timedelta64(1, "D")
 Array = NDArray[np.floating]
 
 
-class BiasRemoved(Predictor):
-    """A predictor minus its mean error.
+class BiasRemoved(ForecastSystem):
+    """A system minus its mean error.
 
     Args:
-        predictor: the predictor to correct.
+        system: the system to correct.
         truth: the initial dates and the observations.
 
     Raises SSTCastError if a forecast has no errors that may correct it (see `shares_of_errors`).
     """
 
-    def __init__(self, predictor: Predictor, truth: Analysis) -> None:
-        super().__init__(predictor.region, predictor.history, predictor.horizon)
-        self.predictor, self.truth = predictor, truth
-        errors = _errors(predictor, truth)
+    def __init__(self, system: ForecastSystem, truth: Analysis) -> None:
+        super().__init__(system.region, system.history, system.horizon)
+        self.system, self.truth = system, truth
+        errors = _errors(system, truth)
         self.correction = np.empty_like(errors)
         for place, lead in enumerate(truth.leads):
             shares = shares_of_errors(truth.windows.init_times, int(lead))
@@ -48,8 +48,8 @@ class BiasRemoved(Predictor):
             release()
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast, and subtract the mean error (see `Predictor.predict`)."""
-        forecast = _on_leads(self.predictor.predict(anomalies, every), self.truth)
+        """Forecast, and subtract the mean error (see `ForecastSystem.predict`)."""
+        forecast = _on_leads(self.system.predict(anomalies, every), self.truth)
         dates = np.searchsorted(self.truth.windows.init_times, forecast["init_time"].values)
         degrees = xr.DataArray(self.truth.on_map(self.correction[dates]), dims=FIELD)
         scale = on_days(self.truth.statistics["scale"], forecast["valid_time"])
@@ -86,11 +86,11 @@ def shares_of_errors(init_times: NDArray[np.datetime64], lead: int) -> NDArray[n
     return (near / count).astype(np.float32)
 
 
-def without_bias(systems: Mapping[str, System], truth: Analysis) -> dict[str, System]:
+def without_bias(systems: Mapping[str, ScoredSystem], truth: Analysis) -> dict[str, ScoredSystem]:
     """Return the systems minus their mean errors, by new names. They keep their spread."""
     return {
-        f"{name}{BIAS_REMOVED}": system._replace(predictor=BiasRemoved(system.predictor, truth))
-        for name, system in systems.items()
+        f"{name}{BIAS_REMOVED}": scored._replace(system=BiasRemoved(scored.system, truth))
+        for name, scored in systems.items()
     }
 
 
@@ -111,11 +111,11 @@ def note_of(truth: Analysis) -> str:
     )
 
 
-def _errors(predictor: Predictor, truth: Analysis) -> Array:
+def _errors(system: ForecastSystem, truth: Analysis) -> Array:
     """Return the errors of the ensemble mean in degC, `[starts, lead, tile, N]`, 0 on land."""
     errors = scratch_array((truth.windows.starts, len(truth.leads), *truth.ocean.shape))
     for dates in truth.blocks():
-        forecast = _on_leads(predictor.predict(*truth.histories(dates)), truth).mean("member")
+        forecast = _on_leads(system.predict(*truth.histories(dates)), truth).mean("member")
         scale, climatology = (truth.ahead(truth.statistics[name], dates) for name in ("scale", "climatology"))
         errors[dates] = truth.on_tiles(forecast) * scale - (truth.ahead(truth.sst, dates) - climatology)
         release()

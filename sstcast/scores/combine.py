@@ -9,8 +9,8 @@ import torch
 
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import Predictor, Weights, load_combination
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
+from sstcast.forecasting.system import ForecastSystem, Weights, load_combination
 from sstcast.names import DEGREES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import WEEK, lead_weeks
@@ -64,19 +64,17 @@ def least_squares(products: Weights) -> Weights:
     return shares
 
 
-def error_products(predictors: list[Predictor], data: Analysis) -> Weights:
-    """Return the mean products of the predictors' errors by lead week, `[week, part, part]` in degC^2.
+def error_products(systems: list[ForecastSystem], data: Analysis) -> Weights:
+    """Return the mean products of the systems' errors by lead week, `[week, part, part]` in degC^2.
 
     Cells are weighted by area. One block of initial dates is in memory at a time.
     """
-    weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(predictors)
+    weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(systems)
     root_area = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
     for observed in data.observe(count, "validation"):
         past, truth = data.histories(observed.dates), observed.anomaly[DEGREES]
-        forecasts = (
-            data.on_tiles(predictor.predict(*past).mean("member", skipna=False)) for predictor in predictors
-        )
+        forecasts = (data.on_tiles(system.predict(*past).mean("member", skipna=False)) for system in systems)
         errors = np.stack([(forecast * observed.scale - truth) * root_area for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
@@ -115,8 +113,8 @@ def _fit(runs: list[Run]) -> Weights:
         _check_unseen(run)
     data = Analysis.of(runs[0], "validation")
     days = SpreadCalibrator(data.data)
-    predictors = [held_out(run, days) for run in runs]
-    products = error_products(predictors, data)
+    systems = [held_out(run, days) for run in runs]
+    products = error_products(systems, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():
             raise SSTCastError(f"{run.folder}: its forecasts of the validation days are not finite; leave it out")

@@ -109,7 +109,7 @@ def _evaluate(run: Run, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked), label, write)
     tables = finish(join_folds([verified]), [MODEL], references)
-    described = {MODEL: describe_run(run, systems[MODEL].predictor), **dict.fromkeys(references, BASELINE)}
+    described = {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)}
     metrics = {
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, SHORTEST, events
 from sstcast.forecasting.heatwaves import WORD, Trajectories
-from sstcast.forecasting.predictor import Array
+from sstcast.forecasting.system import Array
 from sstcast.names import EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.significance import spacing
-from sstcast.scores.systems import System
+from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 
 STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
@@ -69,7 +69,7 @@ class Scene:
     """
 
     truth: Analysis
-    systems: Mapping[str, System]
+    systems: Mapping[str, ScoredSystem]
     asked: Asked = NOTHING
     references: bool = True
 

@@ -13,8 +13,8 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
+from sstcast.forecasting.system import ForecastSystem, system_of
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
@@ -39,7 +39,7 @@ from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
-from sstcast.scores.systems import System, baselines
+from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
 from sstcast.storage.yaml_files import validate
@@ -191,7 +191,9 @@ def _score(
     for note in notes:
         LOG.info(f"{path}: {note}")
     references = baselines(SpreadCalibrator(data))
-    issued = System(FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True)
+    issued = ScoredSystem(
+        FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True
+    )
     if forecasts.spread is not None and spread is None and issued.members == 1:
         issued = issued._replace(has_probabilities=False)
     if spread is not None and (reference_spread := references[DEFAULT_REFERENCE].spread) is not None:
@@ -200,7 +202,7 @@ def _score(
     for run in against:
         name = _name(run.folder, {MODEL, *references})
         run_data = data.model_copy(update={"horizon": run.config.data.horizon})
-        references[name] = System(predictor_of(run, run_data), calibrated(run, run_data), len(run.members))
+        references[name] = ScoredSystem(system_of(run, run_data), calibrated(run, run_data), len(run.members))
         names[str(run.folder)] = name
     if not truth.daily:
         issued = issued._replace(spread=None)
@@ -361,8 +363,8 @@ def _span(dates: Days) -> str:
     return f"{dates[0].astype('M8[D]')}..{dates[-1].astype('M8[D]')}"
 
 
-class FileForecasts(Predictor):
-    """A predictor that looks up the forecasts in a file."""
+class FileForecasts(ForecastSystem):
+    """A forecasting system that looks up the forecasts in a file."""
 
     def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
         """Take `sst(member, init_time, lead, lat, lon)` in degC, and the truth's `climatology` and `scale`."""
@@ -370,7 +372,7 @@ class FileForecasts(Predictor):
         self.path, self.sst, self.statistics = path, sst, statistics
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Look up the forecasts from the days in `anomalies` (see `Predictor.predict`).
+        """Look up the forecasts from the days in `anomalies` (see `ForecastSystem.predict`).
 
         Raises SSTCastError if a value is too far from the climatology of its place and day.
         """

@@ -12,8 +12,8 @@ import xarray as xr
 
 from sstcast.extremes.heatwaves import FREEZING
 from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing, trained_elsewhere
-from sstcast.forecasting.predictor import Models, Predictor, predictor_of
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
+from sstcast.forecasting.system import ForecastSystem, Models, system_of
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.windows import week_starts
 from sstcast.runs import Run
@@ -27,21 +27,21 @@ from sstcast.storage.stores import consolidate
 Write = Callable[[slice, xr.Dataset], None]
 
 
-class System(NamedTuple):
+class ScoredSystem(NamedTuple):
     """A forecasting system. Without a spread model it is not scored as a distribution.
 
     Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`. Unless a
     system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds.
     """
 
-    predictor: Predictor
+    system: ForecastSystem
     spread: Spread | None = None
     members: int = 1
     as_issued: bool = False
     has_probabilities: bool = True
 
 
-def baselines(days: SpreadCalibrator) -> dict[str, System]:
+def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     """Return the baselines by name with their spread models.
 
     They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
@@ -49,31 +49,31 @@ def baselines(days: SpreadCalibrator) -> dict[str, System]:
     fitted, held_out = days.training.baselines(), days.training.baselines(refit=False)
     spreads = {name: days.spread(held_out[name]) for name in fitted if name != "climatology"}
     spreads["climatology"] = days.climatological
-    return {name: System(fitted[name], spreads[name]) for name in fitted}
+    return {name: ScoredSystem(fitted[name], spreads[name]) for name in fitted}
 
 
-def systems_of(run: Run) -> dict[str, System]:
+def systems_of(run: Run) -> dict[str, ScoredSystem]:
     """Return a run as `MODEL`, and the systems that it is compared with.
 
     These are its linear base, itself without each of its predictors, and the baselines. The first two have the
     spread of the run, so that probabilities differ only by what the network or the predictor added.
     """
-    days, predictor = SpreadCalibrator(run.config.data), predictor_of(run)
+    days, system = SpreadCalibrator(run.config.data), system_of(run)
     references = baselines(days)
-    model = System(predictor, calibrated(run, days=days), len(run.members))
-    if isinstance(predictor, Models):
-        if (base := predictor.linear_base()) is not None:
-            references = {LINEAR_BASE: System(base, model.spread)} | references
+    model = ScoredSystem(system, calibrated(run, days=days), len(run.members))
+    if isinstance(system, Models):
+        if (base := system.linear_base()) is not None:
+            references = {LINEAR_BASE: ScoredSystem(base, model.spread)} | references
         for name in run.config.data.predictors:
-            if (without := predictor.without(name, days.training)) is not None:
-                references[f"{WITHOUT_PREDICTOR}{name}"] = System(without, model.spread)
+            if (without := system.without(name, days.training)) is not None:
+                references[f"{WITHOUT_PREDICTOR}{name}"] = ScoredSystem(without, model.spread)
     return {MODEL: model} | references
 
 
-def describe_run(run: Run, predictor: Predictor) -> dict[str, Any]:
+def describe_run(run: Run, system: ForecastSystem) -> dict[str, Any]:
     """Return the entry of a run in the `systems` of `metrics.json`."""
-    share = predictor.models[0].share if isinstance(predictor, Models) else None
-    weeks = week_starts(1 + np.arange(predictor.horizon))
+    share = system.models[0].share if isinstance(system, Models) else None
+    weeks = week_starts(1 + np.arange(system.horizon))
     return {
         "model": run.config.model.name,
         "members": len(run.members),
@@ -83,7 +83,7 @@ def describe_run(run: Run, predictor: Predictor) -> dict[str, Any]:
 
 
 def forecast_block(
-    systems: Mapping[str, System], truth: Analysis, dates: slice
+    systems: Mapping[str, ScoredSystem], truth: Analysis, dates: slice
 ) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield the name of each system and its forecast from the initial dates at the positions `dates`.
 
@@ -91,15 +91,15 @@ def forecast_block(
     model their standard deviation, `sst_spread(init_time, lead, lat, lon)` in degC.
     """
     past, every = truth.histories(dates)
-    for name, system in systems.items():
-        anomaly = system.predictor.predict(past, every)
+    for name, scored in systems.items():
+        anomaly = scored.system.predict(past, every)
         if anomaly.sizes["lead"] > len(truth.leads):
             anomaly = anomaly.sel(lead=truth.leads)
-        if not system.as_issued:
+        if not scored.as_issued:
             anomaly = not_below_freezing(anomaly, truth.statistics, truth.limits[FREEZING])
         forecast = anomaly.to_dataset(name="anomaly")
-        if system.spread is not None:
-            forecast["sst_spread"] = system.spread.spread(anomaly["valid_time"])
+        if scored.spread is not None:
+            forecast["sst_spread"] = scored.spread.spread(anomaly["valid_time"])
         yield name, forecast
 
 

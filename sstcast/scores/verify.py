@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.fields import axes
-from sstcast.forecasting.predictor import Array
+from sstcast.forecasting.system import Array
 from sstcast.log import silent
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
@@ -20,7 +20,7 @@ from sstcast.scores.joining import declared
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.kinds.kind import FOLD
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.systems import System, Write, forecast_block
+from sstcast.scores.systems import ScoredSystem, Write, forecast_block
 
 THREADS = (
     2  # each kind of score adds to tables of its own; NumPy releases the interpreter lock in array operations
@@ -28,7 +28,7 @@ THREADS = (
 
 
 def pairs(
-    truth: Analysis, systems: Mapping[str, System], label: str = ""
+    truth: Analysis, systems: Mapping[str, ScoredSystem], label: str = ""
 ) -> Iterator[tuple[Observed, str, xr.Dataset]]:
     """Yield each system's forecast from each block of initial dates beside the observations.
 

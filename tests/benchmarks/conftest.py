@@ -9,8 +9,8 @@ from lightning_fabric import Fabric
 from small_raw import TASKS, write
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
+from sstcast.benchmarks.graph_model import GraphModel
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task
 from sstcast.benchmarks.tasks import BenchmarkTask
@@ -50,7 +50,7 @@ def fabric() -> Fabric:
 
 @pytest.fixture
 def build(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> Callable[..., Any]:
-    def make(dataset: str, model: str, *overrides: str) -> tuple[BenchmarkTask, GraphPredictor]:
+    def make(dataset: str, model: str, *overrides: str) -> tuple[BenchmarkTask, GraphModel]:
         config = configure(dataset, model, *overrides)
         loaded = load(config.declaration, config.root, config.cache, trust=True)  # some pickles are our own
         return build_task(config, loaded, fabric)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sstcast.config import DataConfig, Region, Splits
-from sstcast.forecasting.predictor import Models
+from sstcast.forecasting.system import Models
 from sstcast.models import build_forecaster
 from sstcast.models.base import LinearSystem
 from sstcast.names import BASELINES

@@ -14,7 +14,7 @@ import sstcast
 from sstcast.config import FieldSource, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.system import TrainedRun
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge

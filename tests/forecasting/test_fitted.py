@@ -19,9 +19,9 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting import fitted, predictor
+from sstcast.forecasting import fitted, system
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import LinearSystemFitter, TrainedRun
+from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
 from sstcast.forecasting.transfer import newest_data
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -62,7 +62,7 @@ def fit(data: DataConfig) -> torch.Tensor:
 def is_read(run: Run, data: DataConfig) -> bool:
     """Whether the next forecast fits nothing. What it uses must be what a fit gives."""
     expected = fit(data)
-    with patch.object(predictor, "fit", side_effect=predictor.fit) as called:
+    with patch.object(system, "fit", side_effect=system.fit) as called:
         assert torch.equal(weight(run, data), expected)
     return not called.called
 

@@ -13,8 +13,8 @@ from small_ocean import make_sst
 from untrained import replace_weights
 
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
+from sstcast.forecasting.system import TrainedRun
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared

@@ -14,7 +14,7 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.fields import in_degrees
-from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
+from sstcast.forecasting.system import ForecastSystem, Models, TrainedRun, load_combination
 from sstcast.geo import area_weights
 from sstcast.hindcasts.fold import combine_runs, select_run
 from sstcast.hindcasts.hindcast import hindcast
@@ -50,7 +50,7 @@ def combined(made: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return planned()
 
 
-def unseen(data: DataConfig) -> Predictor:
+def unseen(data: DataConfig) -> ForecastSystem:
     """A multiscale ridge that has seen the training days alone, with the penalties that validation chooses."""
     anomalies = Prepared.of(data).open()[1]
     train, validation = (whole_windows(anomalies, data, split) for split in ("train", "validation"))

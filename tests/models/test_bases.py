@@ -11,7 +11,7 @@ from scored_runs import configure
 
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.system import TrainedRun
 from sstcast.models import LINEAR_BASES, build_forecaster, eof_models, transfer_of
 from sstcast.models.base import LinearSystem
 from sstcast.models.linear import Ridge

@@ -12,7 +12,7 @@ from torch_geometric.utils import scatter
 
 from perf.parity import CONVS as OF_PYG
 from perf.parity import RECIPES, Plain, Recipe, build, configure
-from sstcast.benchmarks.predictor import GraphPredictor, LinearEncoder
+from sstcast.benchmarks.graph_model import GraphModel, LinearEncoder
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.convs import GatedGCN
@@ -185,7 +185,7 @@ def test_networks_of_the_same_recipe_are_the_same(name: str, conv: str) -> None:
     if not recipe.head:
         options["out_width"] = outputs
     nodes = LinearEncoder(features, None)
-    ours = GraphPredictor(nodes, None, build_model("mpnn", **options), outputs, several, config.predictor)
+    ours = GraphModel(nodes, None, build_model("mpnn", **options), outputs, several, config.predictor)
     theirs = Plain(Recipe(**vars(recipe) | {"dropout": 0.0}), conv, features, outputs, pool=several)
     for mine, other in zip(ours.backbone.convs, theirs.convs, strict=True):
         take(mine, other, conv.split()[0])

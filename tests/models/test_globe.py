@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.ndimage import uniform_filter
 
 from sstcast.config import Region
-from sstcast.forecasting.predictor import Models
+from sstcast.forecasting.system import Models
 from sstcast.graphs.grid import GridGraph
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel, LinearSystem

@@ -17,7 +17,7 @@ import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.cli import app
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.system import TrainedRun
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.papers import table5 as verb

@@ -15,7 +15,7 @@ from small_ocean import make_sst
 from sstcast.errors import SSTCastError
 from sstcast.figures.catalogue import skill_by_lead, skill_maps
 from sstcast.figures.results import Results
-from sstcast.forecasting.predictor import FIELD, Predictor, axes
+from sstcast.forecasting.system import FIELD, ForecastSystem, axes
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
 from sstcast.ocean.prepare import prepare
 from sstcast.reading.days_of_year import on_days
@@ -27,7 +27,7 @@ EVERY = 5
 SPLITS = {"train": [2001, 2001], "validation": ["2002-01-01", "2002-11-30"], "test": ["2002-12-01", "2006-12-31"]}
 
 
-class WithErrors(Predictor):
+class WithErrors(ForecastSystem):
     """The truth plus given errors `[starts, lead, lat, lon]` in degC."""
 
     def __init__(self, truth: Analysis, errors: np.ndarray) -> None:

@@ -17,7 +17,7 @@ from sstcast.errors import SSTCastError
 from sstcast.figures import catalogue
 from sstcast.figures.weights import weights
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
+from sstcast.forecasting.system import TrainedRun, load_combination, system_of
 from sstcast.geo import area_weights
 from sstcast.runs import Run
 from sstcast.scores import analysis
@@ -110,7 +110,7 @@ def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
     parts = [TrainedRun(run).predict(*data.histories(dates)).mean("member") for run in runs]
     flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])
     expected = sum(weight * part for weight, part in zip(flat, parts, strict=True))
-    found = predictor_of(top).predict(*data.histories(dates))[0]
+    found = system_of(top).predict(*data.histories(dates))[0]
     np.testing.assert_allclose(found.sel(lead=slice(1, 7)), expected.sel(lead=slice(1, 7)), atol=1e-5)
     shutil.rmtree(top.folder)
 

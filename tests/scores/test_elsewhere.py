@@ -18,7 +18,7 @@ from sstcast.figures import catalogue
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.system import TrainedRun
 from sstcast.forecasting.transfer import transferred_run
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared

@@ -21,8 +21,8 @@ import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import limits
 from sstcast.figures.tables import added
-from sstcast.forecasting.predictor import LinearSystemFitter, Predictor, TrainedRun
 from sstcast.forecasting.spread import calibrated
+from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter, TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -52,7 +52,7 @@ def tables_of(run: Run) -> xr.Dataset:
     return ScoreFiles(run.folder).open()
 
 
-def persistence(data: Analysis) -> Predictor:
+def persistence(data: Analysis) -> ForecastSystem:
     return LinearSystemFitter(data.data, data.anomalies).fit("persistence")
 
 

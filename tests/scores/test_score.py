@@ -24,7 +24,7 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import limits_of
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.system import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import read_forecasts

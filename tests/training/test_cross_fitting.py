@@ -10,7 +10,7 @@ from small_hindcast import system, write_ocean
 
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import Models, TrainedRun
+from sstcast.forecasting.system import Models, TrainedRun
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.prepare import prepare

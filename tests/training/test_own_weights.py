@@ -10,7 +10,7 @@ from refusals import refused
 from runs_of_training import setup
 
 from sstcast.config import load_config
-from sstcast.forecasting.predictor import predictor_of
+from sstcast.forecasting.system import system_of
 from sstcast.runs import Run
 from sstcast.storage.artefacts import digest
 from sstcast.training.checkpoint import load_checkpoint, save_checkpoint, step_checkpoints
@@ -36,29 +36,29 @@ def trained(path: Path, *overrides: str) -> Run:
 )
 def test_weights_of_another_run_are_refused(run_yaml: Path, overrides: list[str], words: str) -> None:
     run = trained(run_yaml, "training.epochs=2", "training.checkpoint_steps=4", "training.keep=9")
-    predictor_of(run)
+    system_of(run)
     assert record_of(run).weights == digest(run.best)
     file = trained(run_yaml, "name=other", *overrides).best if overrides else step_checkpoints(run.checkpoints)[0]
     run.best.write_bytes(file.read_bytes())
     with refused(run.best, words):
-        predictor_of(run)
+        system_of(run)
     config = load_config(run.config_file)
     with refused(run.best, words):
         train(config, setup(run_yaml)[1])
 
 
 def test_each_member_has_its_own_seed_and_the_configuration_of_the_ensemble(ensemble: Run, tmp_path: Path) -> None:
-    predictor_of(ensemble)
+    system_of(ensemble)
     copy = Run(tmp_path / "copy")
     copy_tree(ensemble.folder, copy.folder)
     first, second = copy.members
     first.best.write_bytes(second.best.read_bytes())
     with refused(first.best, "training.seed differs"):
-        predictor_of(copy)
+        system_of(copy)
     copy_tree(ensemble.folder, copy.folder)
     copy.config_file.write_text(copy.config_file.read_text().replace("width: 8", "width: 9"))
     with refused(first.best, "model.width differs"):
-        predictor_of(copy)
+        system_of(copy)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_kill_before_the_digest_is_recorded_refuses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("sstcast.training.train.close_training", lambda run, config: None)
         run, _ = train(config, windows)
-    predictor_of(run)
-    predictor_of(run)
+    system_of(run)
+    system_of(run)
     assert capsys.readouterr().err.count("its weights are not checked") == 1
     assert not train(config, windows)[1]
     assert record_of(run).weights == digest(run.best)
@@ -90,7 +90,7 @@ def test_training_again_after_its_checkpoints_are_gone(run_yaml: Path, monkeypat
         patch.setattr("sstcast.training.train.close_training", lambda run, config: None)
         train(config, windows)
     assert record_of(state).weights is None
-    predictor_of(run)
+    system_of(run)
 
 
 def test_data_may_move_and_later_keys_count_as_their_defaults(
@@ -125,4 +125,4 @@ def test_a_checkpoint_without_values_is_refused(run_yaml: Path) -> None:
     model = {name: weight.to("meta") for name, weight in state["model"].items()}
     save_checkpoint(run.best, run.config, model=model)
     with refused(run.best, "cannot be read (it holds no values)"):
-        predictor_of(run)
+        system_of(run)

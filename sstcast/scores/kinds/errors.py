@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.forecasting.predictor import Array
+from sstcast.forecasting.system import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.windows import lead_weeks

@@ -1,4 +1,4 @@
-"""`GraphPredictor`: encodes node and edge features, applies a backbone, predicts for graphs, nodes or pairs."""
+"""`GraphModel`: encodes node and edge features, applies a backbone, predicts for graphs, nodes or pairs."""
 
 import torch
 from torch import Tensor, nn
@@ -104,7 +104,7 @@ class Readout(nn.Module):
         return graph.pool(x, self.kind)
 
 
-class GraphPredictor(Model):
+class GraphModel(Model):
     """Encoders, a backbone and a head: `outputs` numbers for each graph, or for each node.
 
     Without the head, the backbone's last layer returns the outputs.
@@ -177,7 +177,7 @@ def check_model(config: BenchmarkConfig) -> None:
         raise SSTCastError(f"stages: {name} has no {min(foreign)} stage; leave it out")
 
 
-def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
+def build_graph_model(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphModel:
     """Build the configured predictor for these graphs.
 
     Raises SSTCastError if an option does not suit the model or the data.
@@ -200,7 +200,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     width = backbone.ends[0] if predictor.encoder else None
     nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)
     edges = build_encoder(dataset.edge, edge_columns, backbone.width) if uses_edges else None
-    return GraphPredictor(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
+    return GraphModel(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 
 def edge_weights(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs) -> Tensor | None:
@@ -229,7 +229,7 @@ def model_names(config: BenchmarkConfig) -> list[str]:
     return [name for name in (conv, config.model.name) if name not in (None, "none")]
 
 
-def positions_of(model: GraphPredictor) -> tuple[int, int]:
+def positions_of(model: GraphModel) -> tuple[int, int]:
     """Return how many eigenpairs and random-walk steps the model needs from its graphs."""
     pairs = getattr(model.position, "pairs", 0)
     return max(pairs, model.backbone.eigenpairs), getattr(model.position, "steps", 0)

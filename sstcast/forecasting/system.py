@@ -1,4 +1,4 @@
-"""Forecasting systems: runs, ensembles, combinations and baselines share the interface `Predictor.predict`."""
+"""Forecasting systems: runs, ensembles, combinations and baselines share `ForecastSystem.predict`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
 
-class Predictor(ABC):
+class ForecastSystem(ABC):
     """Interface of systems that forecast a region's anomalies `horizon` days ahead from `history` days."""
 
     def __init__(self, region: Region, history: int, horizon: int) -> None:
@@ -72,7 +72,7 @@ class Predictor(ABC):
         """
 
 
-class Models(Predictor):
+class Models(ForecastSystem):
     """An ensemble of models of one kind. Linear systems treat the whole region as one tile.
 
     With `wraps`, a tile that spans 360 degrees has no west and east edge.
@@ -112,7 +112,7 @@ class Models(Predictor):
         return Models(self.region, self.history, self.horizon, [reduced], self.device, predictors=self.predictors)
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast from each day on which `history` days are complete (see `Predictor.predict`)."""
+        """Forecast from each day on which `history` days are complete (see `ForecastSystem.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
@@ -183,8 +183,8 @@ class LinearSystemFitter:
 
     def fit(
         self, name: str, refit: bool = True, predictors: Mapping[str, str] | None = None, **options: Any
-    ) -> Predictor:
-        """Fit a linear system, and return it as a predictor (see `system`)."""
+    ) -> ForecastSystem:
+        """Fit a linear system, and return it as a system that forecasts (see `system`)."""
         model, data = self.system(name, refit, predictors, **options), self.data
         return Models(
             data.box, data.history, data.horizon, [model], torch.device("cpu"), predictors=[*(predictors or ())]
@@ -200,7 +200,7 @@ class LinearSystemFitter:
             self._samples[before] = train, validation
         return self._samples[before]
 
-    def baselines(self, refit: bool = True) -> dict[str, Predictor]:
+    def baselines(self, refit: bool = True) -> dict[str, ForecastSystem]:
         """Fit all baselines, and return them by name (see `fit`)."""
         return {name: self.fit(model, refit) for name, model in BASELINES.items()}
 
@@ -323,10 +323,10 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
     return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"], **known})
 
 
-class Combination(Predictor):
+class Combination(ForecastSystem):
     """The weighted mean of the forecasts of other predictors. The weights depend on the lead week."""
 
-    def __init__(self, parts: list[Predictor], weights: Weights) -> None:
+    def __init__(self, parts: list[ForecastSystem], weights: Weights) -> None:
         """Take `weights [week, part]` and the parts, which share their region, history and horizon."""
         first = parts[0]
         super().__init__(first.region, first.history, first.horizon)
@@ -334,7 +334,7 @@ class Combination(Predictor):
         self.parts, self.weights = parts, weights[lead_weeks(leads)].astype(np.float32)  # [lead, part]
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast the weighted mean as a single member (see `Predictor.predict`).
+        """Forecast the weighted mean as a single member (see `ForecastSystem.predict`).
 
         An ensemble contributes its mean. Parts with zero weight are not evaluated.
         """
@@ -346,8 +346,8 @@ class Combination(Predictor):
         return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
 
 
-def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
-    """Load the predictor of a run or a combination, for other `data` than its own if given (see `TrainedRun`).
+def system_of(run: Run, data: DataConfig | None = None) -> ForecastSystem:
+    """Load the system of a run or a combination, for other `data` than its own if given (see `TrainedRun`).
 
     Raises SSTCastError if a checkpoint is damaged, or a part of a combination has changed.
     """
@@ -355,7 +355,7 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
     if run.config.model.name != COMBINATION:
         return TrainedRun(run, data)
     weights = load_combination(run)
-    return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
+    return Combination([system_of(part, data) for part in run.open_parts()], weights)
 
 
 def remembers(run: Run) -> bool:

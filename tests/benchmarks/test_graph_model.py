@@ -9,17 +9,17 @@ from small_raw import write
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import GraphBatch
-from sstcast.benchmarks.predictor import (
+from sstcast.benchmarks.graph_model import (
     HIGHEST_DEGREE,
     CategoricalEncoder,
     DegreeEncoder,
-    GraphPredictor,
+    GraphModel,
     Readout,
-    build_predictor,
+    build_graph_model,
     positions_of,
 )
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import GraphBatch
 from sstcast.benchmarks.registry import ATOMS, BONDS
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
@@ -54,12 +54,12 @@ def test_readouts_are_those_of_pyg(kind: str, theirs: object) -> None:
     torch.testing.assert_close(ours, theirs(x, batch))  # type: ignore[operator]
 
 
-def make(tmp: Path, model: str, *overrides: str) -> tuple[GraphPredictor, GraphBatch]:
+def make(tmp: Path, model: str, *overrides: str) -> tuple[GraphModel, GraphBatch]:
     config = load_benchmark("peptides-func", model, None, ["model.width=16", *overrides])
     write(config.declaration, tmp / "raw")
     loaded = load(config.declaration, tmp / "raw", tmp / "cache", trust=True)  # its split is a pickle, and our own
     torch.manual_seed(0)
-    predictor = build_predictor(config, config.declaration, loaded.graphs, 10).eval()
+    predictor = build_graph_model(config, config.declaration, loaded.graphs, 10).eval()
     return predictor, loaded.graphs.batch(torch.arange(len(loaded.graphs)))
 
 
