@@ -11,7 +11,9 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from sstcast._version import __version__ as __version__
-from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
+from sstcast.api.arguments import Result
+from sstcast.api.benchmarks import benchmark, datasets
+from sstcast.api.data import fetch, init, load_config, open, prepare, status, windows
 from sstcast.api.heatwaves import heatwaves
 from sstcast.api.papers import table, table5
 from sstcast.api.results import evaluate, hindcast, leaderboard, map, page, report, score

@@ -32,7 +32,7 @@ from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, expand_user, is_
 from sstcast.storage.memory import keep_memory
 
 if TYPE_CHECKING:
-    from sstcast.api.data import Result
+    from sstcast.api.arguments import Result
     from sstcast.reading.raw import RawContents
     from sstcast.reports.update import Update
     from sstcast.runs import Run

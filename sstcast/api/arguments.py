@@ -1,18 +1,36 @@
-"""The arguments that `evaluate`, `hindcast` and `score` share: what is verified besides all cells."""
+"""What the public functions have in common: how they read their arguments, and what they return."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
-from sstcast.api.data import read_observations, read_places
+from sstcast.errors import SSTCastError
+from sstcast.storage.artefacts import expand_user
 
 if TYPE_CHECKING:
+    import xarray as xr
+
+    from sstcast.config import FieldSource, RunConfig
+    from sstcast.ocean.places import Places
+    from sstcast.ocean.point_observations import PointObservations
     from sstcast.scores.asked import Asked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+T = TypeVar("T")
+Seeds = str | int | Sequence[int] | None
+
+
+class Result(NamedTuple, Generic[T]):
+    """The result of a function: its value, the file that holds it, and whether this call wrote the file."""
+
+    value: T
+    path: Path
+    new: bool
 
 
 class Verified(TypedDict, total=False):
@@ -69,3 +87,142 @@ def takes_verified(function: Function) -> Function:
     indented = "\n".join(f"    {line}" for line in texts.splitlines())
     function.__doc__ = f"{before}{args}{listed}\n{indented}{blank}{rest}"
     return function
+
+
+def as_config(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
+) -> RunConfig:
+    """Return a configuration unchanged, or read it from a path with `overrides`.
+
+    An object as `source` stands for the one that the configuration names, or replaces its source, and so do those
+    of the `predictors`. Raises SSTCastError if overrides come with a configuration, or a predictor is unknown.
+    """
+    from sstcast.config import load_config
+
+    if isinstance(config, (str, Path)):
+        config = load_config(expand_user(config), listed(overrides))
+    elif overrides:
+        raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
+    if predictors is not None:
+        config = _with_sources(config, predictors)
+    if source is None:
+        return config
+    from sstcast.reading.objects import hold, is_object, name_of
+
+    name, old_source = name_of(source), config.data.source
+    if is_object(config.data.source) and not isinstance(source, (str, PathLike)):
+        name = hold(source, old_source)
+    oceans = [
+        ocean.model_copy(update={"source": name}) if ocean.source == old_source else ocean for ocean in config.also
+    ]
+    data = config.data.model_copy(update={"source": name})
+    return config.model_copy(update={"data": data, "also": tuple(oceans)})
+
+
+def trainable(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    source: xr.Dataset | xr.DataArray | None = None,
+    predictors: Mapping[str, xr.Dataset | xr.DataArray] | None = None,
+) -> RunConfig:
+    """Return the configuration as `as_config` does. Raises SSTCastError also if its model cannot be built."""
+    from sstcast.training.train import check_model
+
+    run_config = as_config(config, overrides, source, predictors)
+    try:
+        check_model(run_config)
+    except SSTCastError as error:
+        name = config if isinstance(config, (str, Path)) else run_config.name
+        raise SSTCastError(f"{name}: {error}") from None
+    return run_config
+
+
+def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
+    """Return a configuration whose predictors have the given objects as sources, in all oceans."""
+    from sstcast.reading.objects import check_by_name, hold, is_object, name_of
+    from sstcast.storage.yaml_files import suggest
+
+    check_by_name(predictors)
+    known = dict(config.data.predictors)
+    for name, values in predictors.items():
+        if name not in known:
+            raise SSTCastError(f"predictors: data.predictors has no {name}{suggest(name, known)}; add it")
+        is_held = is_object(known[name].source) and not isinstance(values, (str, PathLike))
+        source = hold(values, known[name].source) if is_held else name_of(values)
+        known[name] = known[name].model_copy(update={"source": source})
+    oceans = [
+        ocean.model_copy(
+            update={
+                "predictors": {
+                    name: known[name] if own == config.data.predictors[name] else own
+                    for name, own in ocean.predictors.items()
+                }
+            }
+        )
+        for ocean in config.oceans
+    ]
+    return config.model_copy(update={"data": oceans[0], "also": tuple(oceans[1:])})
+
+
+def listed(values: Any) -> list[Any]:
+    """Return one text, path or run as a list of one, and several as a list."""
+    return [values] if isinstance(values, (str, PathLike)) else list(values)
+
+
+def expand_path(path: PathLike[str] | str | None) -> Path | None:
+    """Expand `~` in a path, and pass None through."""
+    return None if path is None else expand_user(path)
+
+
+def field_source(
+    source: Path | str | xr.Dataset | xr.DataArray | None = None, **keys: str | int | None
+) -> FieldSource:
+    """Describe where days come from, with the region and how to read them, by the keys that are not None."""
+    from sstcast.config import FieldSource
+    from sstcast.storage.yaml_files import validate
+
+    options: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
+    if source is not None:
+        from sstcast.reading.objects import name_of
+
+        options = {"source": name_of(source), **options}
+    return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))
+
+
+def seeds_of(seeds: Seeds) -> list[int] | None:
+    """Parse seeds such as `0..4`, or check those given as numbers. Pass None through."""
+    from sstcast.storage.yaml_files import parse_seeds
+
+    if seeds is None:
+        return None
+    return parse_seeds(str(seeds) if isinstance(seeds, (str, int)) else ",".join(map(str, seeds)))
+
+
+def read_places(file: Path | str | None) -> Places | None:
+    from sstcast.ocean.places import Places
+
+    return None if file is None else Places.read(expand_user(file))
+
+
+def read_observations(
+    file: Path | str | None,
+    error: float,
+    platforms: str | None = None,
+    hours: str | None = None,
+    units: str | None = None,
+) -> PointObservations | None:
+    """Read observations at points, and log what is left out. Return None without a file."""
+    if file is None:
+        return None
+    from sstcast.ocean.point_observations import PointObservations, parse_hours
+
+    if not 0 <= error < math.inf:
+        raise SSTCastError(f"--observation-error {error}: give a standard deviation in degC, for instance 0.3")
+    names = [name.strip() for name in platforms.split(",")] if platforms else []
+    span = None if hours is None else parse_hours(hours)
+    found = PointObservations.read(expand_user(file), names, span, units, error)
+    found.tell()
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sstcast.api.data import Result, expand_path, field_source, read_places
+from sstcast.api.arguments import Result, expand_path, field_source, read_places
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import Result, Seeds, expand_path, listed, seeds_of
+from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import reporting
 from sstcast.storage.artefacts import expand_user

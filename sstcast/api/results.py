@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sstcast.api.arguments import Verified, asked_of, takes_verified
-from sstcast.api.data import (
+from sstcast.api.arguments import (
     Result,
     Seeds,
+    Verified,
     as_config,
+    asked_of,
     expand_path,
     field_source,
     listed,
     seeds_of,
+    takes_verified,
     trainable,
 )
 from sstcast.errors import SSTCastError

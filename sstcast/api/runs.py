@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.data import (
+from sstcast.api.arguments import (
     Result,
     Seeds,
     expand_path,

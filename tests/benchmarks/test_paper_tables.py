@@ -13,7 +13,7 @@ import pytest
 
 import sstcast
 from sstcast.api import papers
-from sstcast.api.data import Result
+from sstcast.api.arguments import Result
 from sstcast.benchmarks import paper_tables as paper_tables_module
 from sstcast.benchmarks.paper_tables import Trial, choose, fit, paper_tables, plan
 from sstcast.storage.artefacts import write_json

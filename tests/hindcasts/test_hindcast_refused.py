@@ -12,7 +12,7 @@ import yaml
 from small_hindcast import EVERY, plan, system, write_ocean
 
 from sstcast import dask_schedulers, workers
-from sstcast.api.data import trainable
+from sstcast.api.arguments import trainable
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
