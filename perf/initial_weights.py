@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import sstcast
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 
 QUARTERS = ("south-west", "south-east", "north-west", "north-east")
 STEPS = (25, 100)

@@ -29,7 +29,8 @@ from sstcast.reading.raw import Day, block_of, pack
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
-from sstcast.storage.artefacts import atomic, packaged
+from sstcast.storage.artefacts import atomic
+from sstcast.storage.paths import packaged
 
 GLOBE = Box(0, 360, -90, 90)
 FREEZING = -1.8  # degC, sea water

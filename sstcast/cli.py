@@ -28,8 +28,10 @@ from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
 from sstcast.sources import KNOWN
-from sstcast.storage.artefacts import DISK_FULL, FIRST_PROCESS, expand_user, is_full
+from sstcast.storage.artefacts import DISK_FULL, is_full
 from sstcast.storage.memory import keep_memory
+from sstcast.storage.paths import expand_user
+from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     from sstcast.api.arguments import Result

@@ -23,7 +23,7 @@ from pydantic import (
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.storage.artefacts import expand_user, packaged, path_of
+from sstcast.storage.paths import expand_user, packaged, path_of
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,

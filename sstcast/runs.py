@@ -26,7 +26,8 @@ from pydantic import Field
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.storage.artefacts import atomic, locked, packaged, write_json
+from sstcast.storage.artefacts import atomic, locked, write_json
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import JsonRecord, Strict, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder

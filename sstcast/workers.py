@@ -12,6 +12,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+# In distributed training, for which WORLD_SIZE is set, only the first process prints.
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
 BYTES_PER_PROCESS = 2**29  # with the libraries and a small ocean
 
 

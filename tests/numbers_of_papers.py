@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import read_config
 
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))

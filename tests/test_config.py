@@ -7,7 +7,7 @@ from refusals import refused
 
 from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import save_config
 
 DEMO = packaged("configs/mpnn-vn.yaml")

@@ -16,7 +16,8 @@ from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
-from sstcast.storage.artefacts import atomic, below
+from sstcast.storage.artefacts import atomic
+from sstcast.storage.paths import below
 
 Fails = Callable[[BaseException], tuple[int, str]]
 

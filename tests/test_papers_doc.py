@@ -16,7 +16,7 @@ from typer.main import get_command
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.cli import app
 from sstcast.models import build_model
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from studies import STUDIES
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from sstcast.errors import SSTCastError
-from sstcast.storage.artefacts import expand_user
+from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
     import xarray as xr

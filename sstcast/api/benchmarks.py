@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sstcast.api.arguments import Seeds, expand_path, listed, seeds_of
 from sstcast.log import reporting
-from sstcast.storage.artefacts import expand_user
+from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

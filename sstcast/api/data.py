@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from sstcast.api.arguments import as_config, expand_path, field_source, listed
 from sstcast.errors import SSTCastError
 from sstcast.log import reporting
-from sstcast.storage.artefacts import expand_user
+from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import reporting
-from sstcast.storage.artefacts import expand_user
+from sstcast.storage.paths import expand_user
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:

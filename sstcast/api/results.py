@@ -21,7 +21,7 @@ from sstcast.api.arguments import (
 )
 from sstcast.errors import SSTCastError
 from sstcast.log import reporting
-from sstcast.storage.artefacts import expand_user
+from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
     import xarray as xr

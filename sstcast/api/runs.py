@@ -19,7 +19,8 @@ from sstcast.api.arguments import (
 )
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.storage.artefacts import FIRST_PROCESS, expand_user
+from sstcast.storage.paths import expand_user
+from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -31,7 +31,7 @@ from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]

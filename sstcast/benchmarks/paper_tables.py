@@ -17,7 +17,7 @@ from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, build_task, find_run, run_benchmark
 from sstcast.errors import SSTCastError, in_short, lacks_memory
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.devices import start
 from sstcast.training.engine import build_optimizer

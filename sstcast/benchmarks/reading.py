@@ -31,7 +31,8 @@ from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import MASKS, by_part, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
-from sstcast.storage.artefacts import locked, walk
+from sstcast.storage.artefacts import locked
+from sstcast.storage.paths import walk
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError, shorten
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import Strict, read_config, suggest
 
 Categories = tuple[Annotated[int, Field(ge=1, le=10**7)], ...]  # number of categories in each column

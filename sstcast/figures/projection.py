@@ -22,7 +22,7 @@ from pyproj.exceptions import CRSError
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import suggest
 
 DEFAULT_PROJECTION = "PlateCarree"

@@ -30,7 +30,8 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.storage.artefacts import check_intact, digest, locked, packaged, write_json
+from sstcast.storage.artefacts import check_intact, digest, locked, write_json
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import read_config, suggest
 from sstcast.training.data_record import check_data
 from sstcast.training.devices import start

@@ -25,7 +25,7 @@ from sstcast.predictors.store import Days, Shares, newest_known
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import read_by
-from sstcast.storage.artefacts import path_of
+from sstcast.storage.paths import path_of
 
 AHEAD = "ahead"  # dimension of what is known: the days after the initial date
 VALUES_AT_ONCE = 2**22  # of the days ahead in a block

@@ -20,7 +20,8 @@ from sstcast.reading.addresses import day_states, metadata_digest, open_address
 from sstcast.reading.fields import DATENUM
 from sstcast.reading.objects import held, is_object, open_object
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
-from sstcast.storage.artefacts import change_times, fingerprint, is_url, packaged, path_of, walk
+from sstcast.storage.artefacts import change_times, fingerprint
+from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
 
 NETCDF_SUFFIXES = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")

@@ -16,7 +16,8 @@ from sstcast.reports.images import write_page
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import p_text
-from sstcast.storage.artefacts import atomic, below, check_own
+from sstcast.storage.artefacts import atomic, check_own
+from sstcast.storage.paths import below
 
 FIRST_COLUMNS = ("contest", "name", "runs", "members")
 REMEDY = "rename it"

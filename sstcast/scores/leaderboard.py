@@ -23,7 +23,7 @@ from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
-from sstcast.storage.artefacts import below
+from sstcast.storage.paths import below
 
 SIGNIFICANT = 0.05
 

@@ -11,7 +11,7 @@ from sstcast.progress import Progress
 from sstcast.reading.raw import OPTIONAL, Day, block_of
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, FetchRequest, Need, Source
-from sstcast.storage.artefacts import walk
+from sstcast.storage.paths import walk
 
 STORES = (".zgroup", ".zarray", "zarr.json")
 

@@ -17,75 +17,25 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PosixPath
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.log import LOG
+from sstcast.storage.paths import walk
 
 RECIPE = "recipe"
-PACKAGE = Path(__file__).parents[1]
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
 DISK_FULL = "no space left on the disk; free some and re-run the command"
-URL = re.compile(r"[a-z][a-z0-9+.-]+://|(https?|s3|gs):/")  # pathlib drops the second slash
 NOTED = (".zarr", ".nc", ".json")
 MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
-# In distributed training, for which WORLD_SIZE is set, only the first process prints.
-FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0" or "WORLD_SIZE" not in os.environ
-
-
-def packaged(relative: str) -> Path:
-    """Return the path of a file that ships with sstcast, for instance ``data/map/ne_50m_land.geojson.gz``.
-
-    An installed wheel carries `data` and `configs` inside the package. In a checkout they lie beside it.
-    """
-    in_package = PACKAGE / relative
-    return in_package if in_package.exists() else PACKAGE.parent / relative
-
-
-def _check_no_nul(path: os.PathLike[str] | str) -> None:
-    if "\0" in os.fspath(path):
-        raise SSTCastError(f"{path}: holds a NUL, which no path can; check it")
-
-
-def expand_user(path: os.PathLike[str] | str) -> Path:
-    """Expand a leading `~` or `~user` in a path, unless the user does not exist.
-
-    Raises SSTCastError if the path holds a NUL, which no name of a file can.
-    """
-    _check_no_nul(path)
-    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises an error for an unknown user
-
-
-class Address(PosixPath):
-    """The URL of a Zarr store, as a path that reads as the URL and that no file has."""
-
-    def __str__(self) -> str:
-        scheme, _, location = super().__str__().partition(":")
-        return f"{scheme}://{location.lstrip('/')}"
-
-
-def path_of(source: str) -> Path:
-    """Return the path of a source of days, which is an `Address` if the source is a URL.
-
-    Raises SSTCastError if it holds a NUL.
-    """
-    _check_no_nul(source)
-    return Address(source) if is_url(source) else Path(source)
-
-
-def is_url(source: str) -> bool:
-    """Return whether a source is a URL."""
-    return URL.match(source) is not None
 
 
 @contextmanager
@@ -241,35 +191,6 @@ def _hash_of_files(path: Path, describe: Callable[[os.stat_result], str]) -> str
 
 def _files(path: Path) -> list[Path]:
     return [folder / name for folder, _, names in walk(path) for name in names] if path.is_dir() else [path]
-
-
-def below(folder: Path, name: str) -> list[Path]:
-    """Return the sorted paths of all files called `name` in `folder` and its subfolders, following links.
-
-    Hidden folders are skipped. A folder that several links point to is visited once.
-    """
-    paths = []
-    for parent, folders, files in walk(folder):
-        folders[:] = [child for child in folders if not child.startswith(".")]
-        if name in files:
-            paths.append(parent / name)
-    return sorted(paths)
-
-
-def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield a folder and all its subfolders, following links, with the names of the folders and files in each.
-
-    A folder that several links point to is visited once. To skip folders, remove their names from the list.
-    """
-    inodes = set()
-    for subfolder, folders, files in os.walk(folder, followlinks=True):
-        status = Path(subfolder).stat()
-        if (status.st_dev, status.st_ino) in inodes:
-            folders.clear()
-            continue
-        inodes.add((status.st_dev, status.st_ino))
-        folders.sort()
-        yield Path(subfolder), folders, sorted(files)
 
 
 def _beside(path: Path) -> tuple[Path, Path]:

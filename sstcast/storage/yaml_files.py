@@ -14,7 +14,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
-from sstcast.storage.artefacts import check_intact, expand_user, write_json
+from sstcast.storage.artefacts import check_intact, write_json
+from sstcast.storage.paths import expand_user
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -12,9 +12,10 @@ from sstcast._version import __version__
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG, warn_once
 from sstcast.runs import Run
-from sstcast.storage.artefacts import FIRST_PROCESS, atomic, digest
+from sstcast.storage.artefacts import atomic, digest
 from sstcast.storage.yaml_files import validate
 from sstcast.training.data_record import WEIGHTS_REMEDY, record_of
+from sstcast.workers import FIRST_PROCESS
 
 FORMAT = 2
 

@@ -6,7 +6,7 @@ from sstcast.config import DataConfig
 from sstcast.log import warn_once
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
-from sstcast.storage.artefacts import FIRST_PROCESS
+from sstcast.workers import FIRST_PROCESS
 
 WEIGHTS_REMEDY = "restore it, or train again under another name"
 REMEDY = "restore the source and run `sstcast prepare`, or score again, or train again with --set name=..."

@@ -15,7 +15,8 @@ from torch import nn
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.storage.artefacts import CACHE, FIRST_PROCESS
+from sstcast.storage.paths import CACHE
+from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -11,7 +11,8 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.runs import PRETRAINED, Run
-from sstcast.storage.artefacts import digest, packaged
+from sstcast.storage.artefacts import digest
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import Model, validate
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 

@@ -14,7 +14,7 @@ from sstcast.errors import SSTCastError, in_short, printable, reading
 from sstcast.log import LOG
 from sstcast.models import LINEAR
 from sstcast.runs import Run
-from sstcast.storage.artefacts import below
+from sstcast.storage.paths import below
 from sstcast.storage.yaml_files import read_yaml
 
 CSV: Any = {"delimiter": ",", "deletechars": "", "encoding": "utf-8"}

@@ -18,7 +18,7 @@ from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
-from sstcast.storage.artefacts import FIRST_PROCESS, locked
+from sstcast.storage.artefacts import locked
 from sstcast.training.checkpoint import (
     close_training,
     load_checkpoint,
@@ -32,6 +32,7 @@ from sstcast.training.data_record import check_data, record_of
 from sstcast.training.devices import choose_device, start
 from sstcast.training.forecast_task import ForecastTask, fit
 from sstcast.training.initial_weights import InitialWeights
+from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -17,7 +17,7 @@ from sstcast.models import MODELS, build_forecaster, build_model, default_option
 from sstcast.models.base import Backbone
 from sstcast.models.convs import MessagePassing
 from sstcast.models.mpnn import MPNN
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 
 OWN = "conv gatedgcn: has its own activation and residual connection, and a norm layer or batch"
 

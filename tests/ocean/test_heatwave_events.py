@@ -20,7 +20,7 @@ from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
 from sstcast.extremes.heatwaves import events, limits
 from sstcast.ocean.places import Places
 from sstcast.reading.days_of_year import on_days
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 
 PERIOD = ("1982-01-01", "2011-12-31")
 THEIR_NAMES = {"variability": "var", "_threshold": "_relThresh", "_absolute": "_abs"}

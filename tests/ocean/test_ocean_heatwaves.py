@@ -18,7 +18,7 @@ from sstcast.extremes.heatwaves import (
     where_defined,
 )
 from sstcast.reading.days_of_year import on_days
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 
 BASE = slice("1982", "2013")
 

@@ -13,7 +13,7 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import RunConfig, TrainingConfig, load_config
 from sstcast.models import build_forecaster, build_model
 from sstcast.papers.table5 import HORIZONS, Table5, gains
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.training.engine import build_optimizer
 
 SST, PRIMPHORMER = PAPERS["mpnn-gt"], PAPERS["primphormer"]

@@ -11,7 +11,7 @@ from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import load_config
 from sstcast.models import default_options
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from studies import kernel_speedup
 
 CAI, PRIMPHORMER, KDLGT = PAPERS["mpnn-gt"], PAPERS["primphormer"], PAPERS["kdlgt"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sstcast.benchmarks.config import published_numbers
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import read_config
 
 TEXTS = Path(__file__).parents[3] / "shared/papers"

@@ -9,7 +9,7 @@ from bad import CHANGES
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.storage.artefacts import packaged
+from sstcast.storage.paths import packaged
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Attempt = Callable[..., int]

@@ -18,7 +18,7 @@ from torch.optim import SGD, lr_scheduler
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
-from sstcast.storage.artefacts import CACHE
+from sstcast.storage.paths import CACHE
 from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model

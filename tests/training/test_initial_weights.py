@@ -16,7 +16,8 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted
 from sstcast.models import build_forecaster
 from sstcast.runs import Run
-from sstcast.storage.artefacts import digest, packaged
+from sstcast.storage.artefacts import digest
+from sstcast.storage.paths import packaged
 from sstcast.training.checkpoint import load_checkpoint, save_checkpoint
 from sstcast.training.data_record import record_of
 from sstcast.training.devices import start
