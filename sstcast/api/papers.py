@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
 from sstcast.errors import SSTCastError, counted
-from sstcast.log import reporting
+from sstcast.log import LOG, reporting
 from sstcast.storage.paths import expand_user
 from sstcast.storage.yaml_files import suggest
 
@@ -124,6 +124,7 @@ def table(
         for option, argument in (("datasets", datasets), ("root", root)):
             if argument is not None:
                 raise SSTCastError(f"--{option}: {TABLE5} has no graph data sets; leave it out")
+        LOG.warning(f"{TABLE5}: is `sstcast table5`; use that, as the next version drops this name")
         arguments: dict[str, Any] = {"systems": models} | {"out": out}
         arguments = {option: value for option, value in arguments.items() if value is not None}
         return table5(**arguments, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run)

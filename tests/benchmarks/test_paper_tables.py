@@ -168,8 +168,9 @@ def test_table_5_of_cai_is_table5(monkeypatch: pytest.MonkeyPatch, command: Comm
     assert given == {"systems": "mlp", "seeds": "1", "overrides": (), "jobs": 3, "dry_run": True}
     found = Result({"mlp": {28: [[0.5, 0.7]]}}, Path("table5.json"), True)
     monkeypatch.setattr(papers, "table5", lambda **_: found)
-    code, out, _ = command("table", "mpnn-gt:5")
+    code, out, err = command("table", "mpnn-gt:5")
     assert code == 0
+    assert err.startswith("mpnn-gt:5: is `sstcast table5`")
     assert re.search(r"mlp +0\.3302 +0\.6000", out)
 
 
