@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import FieldSource, folder_name, load_config
+from sstcast.config import DataConfig, FieldSource, folder_name, load_config
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box
 from sstcast.ocean.splits import for_training
@@ -24,6 +26,8 @@ MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop train
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 MOST_GAPS = 3  # days; interpolation over longer gaps would leak the future into a history
 UNNAMED = "my-run"
+
+Area = tuple[slice, slice, tuple[int, int], list[int]]  # rows, columns, shape of a tile, tiles that are skipped
 
 TEMPLATE = """\
 # Written by `sstcast init`. You can change every key. docs/own-data.md explains source, region and gaps.
@@ -49,6 +53,33 @@ model:
 """
 
 
+class Examined(NamedTuple):
+    """What `init` found in a source.
+
+    Attributes:
+        days: the source, and how it is read.
+        sst: its days, `(time, lat, lon)` in degC, without the rows that are not where the axes have them.
+        ocean: the cells with a value on a day that was examined, `[lat, lon]`.
+        holes: the number of these days on which an ocean cell lacks its value.
+        notes: lines about the grid and the rows left out.
+    """
+
+    days: FieldSource
+    sst: xr.DataArray
+    ocean: NDArray[np.bool_]
+    holes: int
+    notes: tuple[list[str], list[str]]
+
+    @property
+    def time(self) -> pd.DatetimeIndex:
+        return pd.DatetimeIndex(self.sst.indexes["time"])
+
+    @property
+    def gap(self) -> int:
+        """The longest gap in days that is filled."""
+        return MOST_GAPS if self.holes else min(longest_gap(self.time), MOST_GAPS)
+
+
 def start(days: FieldSource, out: Path | None = None) -> list[str]:
     """Write a configuration for days of any region to `out`. Returns lines that describe their source.
 
@@ -56,107 +87,21 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    path = days.path
-    out = out or Path(f"{folder_name(path.resolve().stem, UNNAMED)}.yaml")
+    out = out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
-    grid_lines = []
-    if days.grid is None and (cells := source_grid(days)) is not None:
-        spacing, whole = proposed(cells)
-        days = days.model_copy(update={"grid": spacing, "region": whole})
-        kind = "a curvilinear grid" if cells.faces.shape[1] == 4 else "a mesh"
-        grid_lines = [
-            f"  source: {kind} of {cells.index.size} cells, {cells.spacing:.3g} degrees wide; "
-            f"data.grid brings them to {spacing:g} degrees"
-        ]
-    with options_for_keys():
-        sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
-    if not source_of(days.source).checked:
-        sst = mask_constant_cells(sst, path)
-    usable_rows = true_rows(sst)
-    excluded_rows = sst.sizes["lat"] - (usable_rows.stop - usable_rows.start)
-    if excluded_rows:
-        if usable_rows.stop - usable_rows.start < 2:
-            check_places(sst, str(path))
-        sst = sst.isel(lat=usable_rows).drop_vars(MISPLACED)
-    time, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
-    history, horizon, splits = for_training(time[0].date(), time[-1].date(), path)  # a short record is told first
-    sample_days = np.unique(np.linspace(0, time.size - 1, LOOKED_AT).astype(int))
-    values = sst.isel(time=sample_days).values
-    is_finite = np.isfinite(values)
-    ocean = is_finite.any(0)
-    holes = int((is_finite != ocean).any((1, 2)).sum())
-    if not ocean.any():
-        raise SSTCastError(f"{path}: no cell has values; choose another source")
-    implausible = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
-    if implausible.size:
-        raise SSTCastError(
-            f"{path}: holds {implausible[0]:g} degC; give its --units, or set _FillValue if this marks land"
-        )
-    rows, cols, tile, skip = choose_area(ocean)
-    longest = longest_gap(time)
-    gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    source_box, region = (box.yaml for box in (Box.of(sst), box_of(sst["lat"], rows, lon, cols)))
-    cells_text = f"{lat.size} x {lon.size}"
-    text = TEMPLATE.format(
-        name=json.dumps(folder_name(out.stem, UNNAMED)),
-        source=json.dumps(days.source, ensure_ascii=False),
-        variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
-        units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
-        gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
-        whole=source_box,
-        cells=cells_text,
-        grid=f"\n  grid: {days.grid:g} # degrees, of the cells to which the source's are brought"
-        if days.grid
-        else "",
-        region=region[1:-1],
-        tile=tile,
-        skip=f", skip: {skip}" if skip else "",
-        history=history,
-        horizon=horizon,
-        first=f"{time[0]:%Y-%m-%d}",
-        last=f"{time[-1]:%Y-%m-%d}",
-        **splits.given,
-    )
+    found = examine(days)
+    sst, area = found.sst, choose_area(found.ocean)
+    text = _configuration(found, area, out)
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
-        crop(sst, config.data.box, path)  # raises if the region does not fit, so that nothing is written
-    missing_count = len(pd.date_range(time[0], time[-1])) - time.size
-    region_ocean = ocean[rows, cols]
-    tiles = region_ocean.size // (tile[0] * tile[1]) - len(skip)
-    lines = [
-        f"{path}: {time.size} days, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
-        f"{missing_count} missing{f' (up to {longest} in a row)' if longest else ''}",
-    ]
-    if excluded_rows:
-        lines.append(
-            f"  {excluded_rows} rows are left out, because their true latitudes or longitudes differ from the "
-            "axes by more than a tenth of a cell"
-        )
-    if holes:
-        lines.append(f"  ocean cells lack values on {holes} of {len(sample_days)} days examined")
-    if gap:
-        lines.append(
-            f"  gaps: up to {counted(gap, 'day')} in a row, filled linearly in time, also in single cells"
-        )
-    lines += [
-        *grid_lines,
-        f"  grid: {cells_text} cells, {source_box}, {ocean.mean():.0%} ocean",
-        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, {region_ocean.mean():.0%} ocean",
-        f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
-        f"{counted(horizon, 'day')} ahead",
-    ]
-    if sst.attrs["averages"]:
-        lines.append(
-            f"  days: those of the labels; {sst.attrs['averages']} does not tell whether a label is the start or "
-            "the end of its day: if it is the end, add time bounds or subtract a day"
-        )
-    remedy = ""
-    if longest > gap:
+        crop(sst, config.data.box, days.path)  # raises if the region does not fit, so that nothing is written
+    run, longest, remedy = config.folder.parent / folder_name(out.stem, UNNAMED), longest_gap(found.time), ""
+    lines = _description(found, area, config.data)
+    if longest > found.gap:
         lines.append(f"  the gap of {longest} days in a row is too long to fill")
         remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
-    run = config.folder.parent / folder_name(out.stem, UNNAMED)
     if source_of(days.source).needs_python:
         train = f"sstcast.train({str(out)!r}, source=...)"
         return [*lines, f"{out}: written; next: {train} with this object, then: sstcast evaluate {run}"]
@@ -167,7 +112,116 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     ]
 
 
-def choose_area(ocean: NDArray[np.bool_]) -> tuple[slice, slice, tuple[int, int], list[int]]:
+def examine(days: FieldSource) -> Examined:
+    """Open a source, on a regular grid of its own spacing if it has another grid, and look at some of its days.
+
+    Raises SSTCastError if it cannot be read, is too short to train on, or holds implausible values.
+    """
+    path, of_grid, of_rows = days.path, [], []
+    if days.grid is None and (cells := source_grid(days)) is not None:
+        spacing, whole = proposed(cells)
+        days = days.model_copy(update={"grid": spacing, "region": whole})
+        kind = "a curvilinear grid" if cells.faces.shape[1] == 4 else "a mesh"
+        of_grid = [
+            f"  source: {kind} of {cells.index.size} cells, {cells.spacing:.3g} degrees wide; "
+            f"data.grid brings them to {spacing:g} degrees"
+        ]
+    with options_for_keys():
+        sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
+    if not source_of(days.source).checked:
+        sst = mask_constant_cells(sst, path)
+    usable_rows = true_rows(sst)
+    if excluded_rows := sst.sizes["lat"] - (usable_rows.stop - usable_rows.start):
+        if usable_rows.stop - usable_rows.start < 2:
+            check_places(sst, str(path))
+        sst = sst.isel(lat=usable_rows).drop_vars(MISPLACED)
+        of_rows = [
+            f"  {excluded_rows} rows are left out, because their true latitudes or longitudes differ from the "
+            "axes by more than a tenth of a cell"
+        ]
+    first, last = (day.date() for day in sst.indexes["time"][[0, -1]])
+    for_training(first, last, path)  # a short record is told before its values
+    values = sst.isel(time=_sample_days(sst.sizes["time"])).values
+    is_finite = np.isfinite(values)
+    ocean = is_finite.any(0)
+    if not ocean.any():
+        raise SSTCastError(f"{path}: no cell has values; choose another source")
+    implausible = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
+    if implausible.size:
+        raise SSTCastError(
+            f"{path}: holds {implausible[0]:g} degC; give its --units, or set _FillValue if this marks land"
+        )
+    holes = int((is_finite != ocean).any((1, 2)).sum())
+    return Examined(days, sst, ocean, holes, (of_grid, of_rows))
+
+
+def _sample_days(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count - 1, LOOKED_AT).astype(int))
+
+
+def _configuration(found: Examined, area: Area, out: Path) -> str:
+    """Return the YAML of a run on an area of a source."""
+    days, sst, (first, last) = found.days, found.sst, found.time[[0, -1]]
+    rows, cols, tile, skip = area
+    history, horizon, splits = for_training(first.date(), last.date(), days.path)
+    gap, grid = found.gap, days.grid
+    return TEMPLATE.format(
+        name=json.dumps(folder_name(out.stem, UNNAMED)),
+        source=json.dumps(days.source, ensure_ascii=False),
+        variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
+        units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
+        gaps=f"\n  gaps: {found.gap} # gaps of up to this many days are filled linearly in time"
+        if found.gap
+        else "",
+        whole=Box.of(sst).yaml,
+        cells=f"{sst.sizes['lat']} x {sst.sizes['lon']}",
+        grid=f"\n  grid: {grid:g} # degrees, of the cells to which the source's are brought" if grid else "",
+        region=box_of(sst["lat"], rows, sst["lon"].values, cols).yaml[1:-1],
+        tile=tile,
+        skip=f", skip: {skip}" if skip else "",
+        history=history,
+        horizon=horizon,
+        first=f"{first:%Y-%m-%d}",
+        last=f"{last:%Y-%m-%d}",
+        **splits.given,
+    )
+
+
+def _description(found: Examined, area: Area, data: DataConfig) -> list[str]:
+    """Return lines that describe a source, and what the configuration `data` takes of it."""
+    sst, time, ocean, (of_grid, of_rows) = found.sst, found.time, found.ocean, found.notes
+    rows, cols, tile, skip = area
+    longest, missing_count = longest_gap(time), len(pd.date_range(time[0], time[-1])) - time.size
+    lines = [
+        f"{data.path}: {time.size} days, {time[0]:%Y-%m-%d}..{time[-1]:%Y-%m-%d}, "
+        f"{missing_count} missing{f' (up to {longest} in a row)' if longest else ''}",
+        *of_rows,
+    ]
+    if found.holes:
+        lines.append(f"  ocean cells lack values on {found.holes} of {len(_sample_days(time.size))} days examined")
+    if found.gap:
+        lines.append(
+            f"  gaps: up to {counted(found.gap, 'day')} in a row, filled linearly in time, also in single cells"
+        )
+    region = box_of(sst["lat"], rows, sst["lon"].values, cols).yaml
+    tiles = ocean[rows, cols].size // (tile[0] * tile[1]) - len(skip)
+    lines += [
+        *of_grid,
+        f"  grid: {sst.sizes['lat']} x {sst.sizes['lon']} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
+        f"  region: {region}, {counted(tiles, 'tile')} of {tile[0]} x {tile[1]}, "
+        f"{ocean[rows, cols].mean():.0%} ocean",
+        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days of "
+        f"history, {counted(data.horizon, 'day')} ahead",
+    ]
+    if sst.attrs["averages"]:
+        lines.append(
+            f"  days: those of the labels; {sst.attrs['averages']} does not tell whether a label is the start or "
+            "the end of its day: if it is the end, add time bounds or subtract a day"
+        )
+    return lines
+
+
+def choose_area(ocean: NDArray[np.bool_]) -> Area:
     """Choose tiles of about 30 x 30 cells in the area with the most ocean in the mask `ocean [lat, lon]`.
 
     Returns the rows and columns of the area, the shape of a tile, and the land tiles to skip.
