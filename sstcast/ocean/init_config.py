@@ -170,9 +170,7 @@ def _configuration(found: Examined, area: Area, out: Path) -> str:
         source=json.dumps(days.source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
         units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
-        gaps=f"\n  gaps: {found.gap} # gaps of up to this many days are filled linearly in time"
-        if found.gap
-        else "",
+        gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=Box.of(sst).yaml,
         cells=f"{sst.sizes['lat']} x {sst.sizes['lon']}",
         grid=f"\n  grid: {grid:g} # degrees, of the cells to which the source's are brought" if grid else "",
