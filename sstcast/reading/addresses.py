@@ -35,8 +35,9 @@ from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.reading.bounds import days_of
-from sstcast.reading.fields import find_field, identified
+from sstcast.reading.fields import find_field
 from sstcast.reading.grid import crop
+from sstcast.reading.layouts import identified
 from sstcast.reading.positions import is_apart
 from sstcast.reading.regrid import read_by
 from sstcast.storage.guarded import guarded

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.reading.bounds import AVERAGES, longer_means, middles
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.fields import FORECAST, REFORECAST, dates, find_field, options_for_keys
+from sstcast.reading.fields import dates, find_field, options_for_keys
+from sstcast.reading.layouts import FORECAST, REFORECAST
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.regridding import Regridder
 from sstcast.reading.units import celsius

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, Axis, Box, edges, evenly_spaced, span, step
-from sstcast.reading.fields import MISPLACED, REGRID
+from sstcast.reading.fields import MISPLACED
+from sstcast.reading.layouts import REGRID
 from sstcast.storage.cf import rounded
 
 EDGE_TOLERANCE = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12

@@ -20,16 +20,10 @@ from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.bounds import averages, days_of
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, source_of
-from sstcast.reading.fields import (
-    COMMON_NAMES,
-    PLAUSIBLE,
-    Layout,
-    find_field,
-    identified,
-    is_leapless,
-)
+from sstcast.reading.fields import PLAUSIBLE, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.grid import coarsen, crop, ocean_cells
+from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.positions import is_apart
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.regridding import Regridder, cells_across

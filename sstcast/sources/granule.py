@@ -1,7 +1,7 @@
 """Reads, checks and crops NOAA's files.
 
 Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps. A `Granule` has one form for all of
-them. It follows the rules of `sstcast.reading.fields`, but reads with h5py, which many threads can use at once.
+them. It follows the rules of `sstcast.reading.layouts`, but reads with h5py, which many threads can use at once.
 """
 
 import datetime as dt
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.reading.fields import PLAUSIBLE, reason_not_sst
+from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.layouts import reason_not_sst
 from sstcast.reading.raw import FILL, Packed, pack
 from sstcast.reading.units import celsius
 from sstcast.storage.stores import check_hdf5

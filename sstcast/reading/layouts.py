@@ -1,0 +1,232 @@
+"""Finds the variable of SST, or of another field, in a dataset, and the coordinate of each of its axes.
+
+cf_xarray recognises time, latitude and longitude. `AXIS_NAMES` lists names for the other axes from CF, climpred,
+cfgrib and OceanBench.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.reading.positions import located, straightened
+
+OBSERVED = ("time", "lat", "lon")
+FORECAST = ("member", "init_time", "lead", "lat", "lon")
+STANDARD_NAMES = (
+    "sea_surface_temperature",
+    "sea_surface_foundation_temperature",
+    "sea_surface_subskin_temperature",
+    "sea_surface_skin_temperature",
+    "surface_temperature",
+    "sea_water_potential_temperature",
+    "sea_water_conservative_temperature",
+    "sea_water_temperature",
+)
+COMMON_NAMES = (
+    *("sst", "analysed_sst", "sea_surface_temperature", "sea_surface_foundation_temperature", "tos", "thetao"),
+    *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
+    *("temperature", "temp"),
+)
+# Words in the long name of a field other than SST.
+OTHER = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
+REFORECAST = "hdate"  # the initial time of a reforecast, beside that of the forecast with the same model version
+# The CF standard name of each axis, then its other names.
+AXIS_NAMES = {
+    "init_time": (
+        "forecast_reference_time",
+        REFORECAST,
+        "init_time",
+        "init",
+        "first_day_datetime",
+        "reference_time",
+    ),
+    "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
+    "member": ("realization", "member", "number", "ensemble"),
+    "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
+}
+CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
+COORDINATE_NAME = re.compile(
+    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
+)
+REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
+
+Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
+
+
+def identified(
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...] = OBSERVED,
+    variable: str | None = None,
+    layouts: dict[Any, Any] | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
+    true_positions: bool = False,
+) -> tuple[xr.Dataset, Layout]:
+    """Return a dataset with its positions as coordinates, and the layout of the field in it.
+
+    Unless it must be `regular`, the field may be on no axes of latitude and longitude. If it has `true_positions`
+    beside nominal axes, these are preferred where wanted. Raises SSTCastError like `find_field`.
+    """
+    layouts = {} if layouts is None else layouts
+    coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
+    if not is_sst:  # a field may be the depth of the sea
+        coordinates = [
+            name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
+        ]
+    dataset = straightened(located(dataset.set_coords(coordinates)))
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    if header not in layouts:
+        cf_dataset = dataset.cf.guess_coord_axis()
+        name = choose(cf_dataset, path, dims, variable, is_sst, regular)
+        layouts[header] = name, _axes(cf_dataset[name], true_positions)
+    return dataset, layouts[header]
+
+
+def choose(
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...],
+    variable: str | None = None,
+    is_sst: bool = True,
+    regular: bool = True,
+) -> str:
+    """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
+
+    The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
+    only one with the axes `dims`. If it need not be SST, names do not count. Unless it must be `regular`,
+    positions may share their dimensions. Raises SSTCastError if no variable or several qualify.
+    """
+    fields = {str(name): field for name, field in dataset.data_vars.items()}
+    listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
+    if variable is not None:
+        if variable not in fields:
+            raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
+        if fault := _fault(fields[variable], dims, regular):
+            raise SSTCastError(f"{path}: {variable} {fault}")
+        return variable
+    faults: dict[str, str] = {}
+    for name, field in fields.items():
+        other_quantity = reason_not_sst(field.attrs) if is_sst else ""
+        hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
+        faults[name] = _fault(field, dims, regular) or (hint if other_quantity else "")
+    usable = [name for name, fault in faults.items() if not fault]
+    by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
+    for group in (by_standard, usable) if is_sst else (usable,):
+        common = [
+            candidate for common_name in COMMON_NAMES for candidate in group if candidate.lower() == common_name
+        ]
+        if (common and is_sst) or len(group) == 1:
+            return (common or group)[0]
+    candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
+    if candidates and not usable:
+        raise SSTCastError(f"{path}: {candidates[0]} {faults[candidates[0]]}")
+    quantity = "sea surface temperature" if is_sst else "meant"
+    raise SSTCastError(f"{path}: which variable is {quantity}? The file has {listed}; set data.variable")
+
+
+def reason_not_sst(attributes: Mapping[str, Any]) -> str:
+    """Return the attribute that marks a variable as not SST but, for instance, its error, or "" if none does."""
+    names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
+    return next(filter(OTHER.search, names), "")
+
+
+def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
+    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate.
+
+    `true_positions`, which share their dimensions, go before nominal axes where wanted.
+    """
+    coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
+    axes: dict[str, str] = {}
+    for axis, names in AXIS_NAMES.items():
+        for name, coord in sorted(coords.items(), key=lambda item: item[0].lower() != REFORECAST):
+            if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
+                axes.setdefault(axis, name)
+    kinds, letters = field.cf.coordinates, field.cf.axes
+    for axis, (kind, letter) in CF_AXES.items():
+        for names in (kinds.get(kind, []), letters.get(letter, [])):
+            candidates = [
+                str(name)
+                for name in names
+                if name != axes.get("lead") and coords[name].ndim <= (1 if axis == "time" else 2)
+            ]
+            if candidates:
+                is_position = axis != "time" and true_positions
+                axes[axis] = min(
+                    candidates,
+                    key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),
+                )
+                break
+    if "lead" in axes and "time" in axes:
+        axes.setdefault("init_time", axes["time"])
+    return axes
+
+
+def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> str:
+    """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
+    if field.dtype.kind not in "iuf":
+        return "does not hold numbers"
+    axes = _axes(field)
+    if dims == FORECAST and (years := [name for name in field.dims if "year" in str(name).lower()]):
+        return (
+            f"has the years of initial times on a dimension, {years[0]}; join it and the day of the year: "
+            f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
+        )
+    for axis in ("lat", "lon"):
+        if regular and axis in axes and field[axes[axis]].ndim == 2:
+            return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
+    if (
+        regular
+        and {"lat", "lon"} <= set(axes)
+        and field[axes["lat"]].ndim
+        and field[axes["lat"]].dims == field[axes["lon"]].dims
+    ):
+        (dim,) = field[axes["lat"]].dims
+        return f"lies on points, as {axes['lat']} and {axes['lon']} share the dimension {dim}; {REGRID}"
+    if "init_time" in axes:
+        axes.setdefault("time", axes["init_time"])
+    if missing_axes := [axis for axis in OBSERVED if axis not in axes]:
+        return (
+            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
+            f"{' or '.join(missing_axes)}: add coordinates with CF attributes"
+        )
+    if dims == FORECAST and (fault := _is_no_forecast(field, axes)):
+        return fault
+    lead_dims = field[axes["lead"]].dims if "lead" in axes else ()
+    is_observed = (
+        lead_dims in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXIS_NAMES["init_time"]
+    )
+    if dims == OBSERVED and not is_observed:
+        return "looks like forecasts; score them with `sstcast score`, or give observations"
+    used_axes = (*dims, "depth", "lead" if "lead" in axes else "time")
+    used_dims = {dim for axis in used_axes if axis in axes for dim in field[axes[axis]].dims}
+    if extra_dims := [
+        f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used_dims and size != 1
+    ]:
+        return f"has an extra dimension {', '.join(extra_dims)}; select one index and save it to a file"
+    return ""
+
+
+def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
+    """Return a fault with a remedy if a field lacks leads or initial times, else ""."""
+    init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
+    is_analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
+    if (init is None and lead is None) or (is_analysis and field[init].ndim):
+        return "looks like observations, because it has no initial time and lead; forecasts need both"
+    coordinate_names = ", ".join(map(str, field.coords))
+    for axis, name in (("init_time", init), ("lead", lead)):
+        days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
+        if name not in field.coords and not days_instead:
+            axis_name = axis.replace("init_time", "initial time")
+            return (
+                f"has no {axis_name} among {coordinate_names}; set standard_name {AXIS_NAMES[axis][0]}, or rename "
+                f"it to {axis}"
+            )
+    if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
+        return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
+    return ""
