@@ -21,8 +21,9 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, StoredPredictor, newest_known, scale_of
-from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
+from sstcast.predictors.field import FieldPredictor
+from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, newest_known, scale_of
+from sstcast.predictors.values import Limits, extremes, limits
 from sstcast.progress import dask_progress
 from sstcast.reading.addresses import fingerprint
 from sstcast.reading.by_day import by_day
@@ -30,8 +31,7 @@ from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.objects import hold, release
 from sstcast.reading.reading import open_daily
-from sstcast.reading.regrid import read_by, to_cells
-from sstcast.reading.regridding import Regridder
+from sstcast.reading.regrid import read_by
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim
@@ -53,10 +53,10 @@ class ShortRecord(SSTCastError):
         self.needed = needed
 
 
-class GridPredictor(StoredPredictor):
+class GridPredictor(FieldPredictor):
     """A daily field, whose stores hold its values on the cells of the run, and its climatology and scale."""
 
-    AXIS, CHUNK = "time", 128  # the first axis of the values, and the number of its values in a chunk
+    AXIS = "time"  # the first axis of the values
 
     @property
     def statistics(self) -> Path:
@@ -67,9 +67,6 @@ class GridPredictor(StoredPredictor):
     @property
     def stores(self) -> list[Path]:
         return [self.path, self.statistics]
-
-    def open(self) -> xr.Dataset:
-        return rounded(super().open())
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
@@ -102,9 +99,6 @@ class GridPredictor(StoredPredictor):
         if last < needed < dt.date.max:
             remedy = f"it begins on {begin}: let splits.train or splits.base_period end on {needed} or later"
         return ShortRecord(f"{self.key}: {fault} {MIN_DAYS} in all seasons; {remedy}", needed)
-
-    def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
-        return {"cells": digest_of(cube[["ocean_mask"]])}
 
     def source_state(self, cells: xr.Dataset) -> str:
         """Return a fingerprint of the source's files, or of the chunks at a URL that hold what is read."""
@@ -167,23 +161,6 @@ class GridPredictor(StoredPredictor):
         with self.naming_keys(), open_daily(days, self.regridder(cells)) as field:
             yield self.on_cells(field, cells), read_by(field, cells)
 
-    def regridder(self, cells: xr.Dataset) -> Regridder | None:
-        """Return how a field on any other grid is brought to the cells of the run."""
-        return Regridder.to(cells, self.data.box, self.data.directory / "weights")
-
-    def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
-        """Bring a field to the cells of the run, NaN on land."""
-        remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
-        values = to_cells(field, cells, self.config.path, remedy)
-        return values.where(cells["ocean_mask"]).rename("value")
-
-    def check(
-        self, source: xr.DataArray, found: Extremes, plausible: Limits, where: object, more: Any = ()
-    ) -> None:
-        """Check the values of a source (see `check_values`), unless all are kept."""
-        if self.config.implausible == "error":
-            check_values(source, found, plausible, f"{where}", self.key, more)
-
     def _check_written(self, source: xr.DataArray, store: Path) -> None:
         written = open_written(store, REMEDY)
         self.check(source, written[EXTREMES].values, self._plausible(written), self.config.path)
@@ -195,17 +172,6 @@ class GridPredictor(StoredPredictor):
         drawn = blocks[:: max(1, len(blocks) // DRAWN_BLOCKS)]
         draws = [random.permutation(values[block].values.ravel())[: DRAWN // len(drawn)] for block in drawn]
         return limits(np.concatenate([[], *draws]))
-
-    @contextmanager
-    def naming_keys(self) -> Iterator[None]:
-        """Make error messages name the keys of the predictor instead of those of SST."""
-        try:
-            yield
-        except SSTCastError as error:
-            text = str(error)
-            for key in ("variable", "units", "source"):
-                text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
-            raise SSTCastError(text) from error
 
     def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
         """Return the standardised anomaly of the newest day known on each day, `(time, lat, lon)`, lazily."""

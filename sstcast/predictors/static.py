@@ -18,8 +18,8 @@ from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS
 from sstcast.log import LOG
-from sstcast.predictors.grid import GridPredictor
-from sstcast.predictors.store import Days, Shares, scale_of
+from sstcast.predictors.field import FieldPredictor
+from sstcast.predictors.store import Days, scale_of
 from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
@@ -36,15 +36,8 @@ HEIGHT = re.compile(
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
-class StaticPredictor(GridPredictor):
+class StaticPredictor(FieldPredictor):
     """A field that does not change. Its values are standardised over the ocean cells of the run."""
-
-    @property
-    def stores(self) -> list[Path]:
-        return [self.path]
-
-    def prepare(self, cube: xr.Dataset) -> bool:
-        return super(GridPredictor, self).prepare(cube)
 
     def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
         values = self._field(cube)
@@ -102,9 +95,6 @@ class StaticPredictor(GridPredictor):
 
     def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
         return ""
-
-    def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
-        return {}
 
     def given(self, values: Any) -> xr.DataArray:
         raise SSTCastError(f"predictors: {self.name} does not change; leave it out")

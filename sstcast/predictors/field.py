@@ -1,0 +1,55 @@
+"""What predictors that are fields have in common: their values lie on the cells of the run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.predictors.store import StoredPredictor
+from sstcast.predictors.values import Extremes, Limits, check_values
+from sstcast.reading.digests import digest_of
+from sstcast.reading.regrid import to_cells
+from sstcast.reading.regridding import Regridder
+from sstcast.storage.cf import rounded
+
+
+class FieldPredictor(StoredPredictor):
+    """A field, whose store holds its values on the cells of the run, NaN on land."""
+
+    CHUNK = 128  # values on the first axis in a chunk
+
+    def open(self) -> xr.Dataset:
+        return rounded(super().open())
+
+    def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
+        return {"cells": digest_of(cube[["ocean_mask"]])}
+
+    def regridder(self, cells: xr.Dataset) -> Regridder | None:
+        """Return how a field on any other grid is brought to the cells of the run."""
+        return Regridder.to(cells, self.data.box, self.data.directory / "weights")
+
+    def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
+        """Bring a field to the cells of the run, NaN on land."""
+        remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
+        values = to_cells(field, cells, self.config.path, remedy)
+        return values.where(cells["ocean_mask"]).rename("value")
+
+    def check(
+        self, source: xr.DataArray, found: Extremes, plausible: Limits, where: object, more: Any = ()
+    ) -> None:
+        """Check the values of a source (see `check_values`), unless all are kept."""
+        if self.config.implausible == "error":
+            check_values(source, found, plausible, f"{where}", self.key, more)
+
+    @contextmanager
+    def naming_keys(self) -> Iterator[None]:
+        """Make error messages name the keys of the predictor instead of those of SST."""
+        try:
+            yield
+        except SSTCastError as error:
+            text = str(error)
+            for key in ("variable", "units", "source"):
+                text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
+            raise SSTCastError(text) from error
