@@ -1,6 +1,7 @@
 """The names of stores, by which earlier projects find theirs, and what each kind of source tells of itself."""
 
 import hashlib
+import importlib
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import xarray as xr
 
 from sstcast.config import FieldSource
+from sstcast.reading import raw
 from sstcast.reading.daily_field import DailyField, FetchedDays, HeldObject, Sample, Url, source_of
 from sstcast.reading.objects import hold
 
@@ -79,3 +81,9 @@ def test_a_fetched_store_is_found_by_its_arrays(tmp_path: Path) -> None:
     assert field.checked
     assert field.beside("out.nc") == tmp_path.parent / "out.nc"
     assert source_of("object:0").beside("out.nc") == Path("out.nc")
+
+
+def test_sources_written_for_the_earlier_name_of_raw_find_what_they_import() -> None:
+    earlier = importlib.import_module("sstcast.ocean.raw")
+    for name in ("Day", "pack", "block_of", "OPTIONAL"):
+        assert getattr(earlier, name) is getattr(raw, name)
