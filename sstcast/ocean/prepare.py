@@ -33,12 +33,12 @@ from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
-from sstcast.reading.addresses import fingerprint
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import gaps_filled, open_region
+from sstcast.reading.urls import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
     clear_leftovers,

@@ -23,11 +23,11 @@ from sstcast.predictors.predictors import (
     stored_predictors,
     with_predictors,
 )
-from sstcast.reading.addresses import Unreachable, fingerprint
 from sstcast.reading.daily_field import short_hash, source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
 from sstcast.reading.reading import open_region
+from sstcast.reading.urls import Unreachable, fingerprint
 from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact

@@ -25,13 +25,13 @@ from sstcast.predictors.field import FieldPredictor
 from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, newest_known, scale_of
 from sstcast.predictors.values import Limits, extremes, limits
 from sstcast.progress import dask_progress
-from sstcast.reading.addresses import fingerprint
 from sstcast.reading.by_day import by_day
 from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.objects import hold, release
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import read_by
+from sstcast.reading.urls import fingerprint
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim

@@ -16,8 +16,8 @@ from sstcast._version import __version__
 from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.reading.addresses import Unreachable
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.urls import Unreachable
 from sstcast.storage.artefacts import (
     as_text,
     clear_leftovers,

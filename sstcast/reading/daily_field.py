@@ -16,10 +16,10 @@ from dask.base import tokenize
 from sstcast.config import SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.reading.addresses import day_states, metadata_digest, open_address
 from sstcast.reading.fields import DATENUM
 from sstcast.reading.objects import held, is_object, open_object
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
+from sstcast.reading.urls import day_states, metadata_digest, open_url
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -186,7 +186,7 @@ class Url(DailyField):
         return day_states(days, cells)
 
     def datasets(self) -> Iterator[tuple[Path, xr.Dataset]]:
-        yield self.path, open_address(self.path)
+        yield self.path, open_url(self.path)
 
 
 class HeldObject(DailyField):

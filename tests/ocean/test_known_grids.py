@@ -20,7 +20,6 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.static import distance_to_coast
-from sstcast.reading import addresses
 from sstcast.reading.regrid import to_cells
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")
@@ -373,7 +372,7 @@ def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst
 def test_a_url_is_read_again_when_its_store_has_grown(
     tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(addresses, "RETRIES", 0)
+    monkeypatch.setattr(urls, "RETRIES", 0)
     served = tmp_path / "served"
     with serving(served) as (url, server):
         source = f"{url}/wind.zarr"

@@ -20,7 +20,7 @@ import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import changed_days
-from sstcast.reading import addresses
+from sstcast.reading import urls
 from sstcast.reading.reading import open_region, open_sst
 from sstcast.runs import Run
 
@@ -33,8 +33,8 @@ CHUNKS = {"chunks": (100, 4, 4)}
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(addresses, "RETRIES", 0)
-    for name in [*addresses.CREDENTIALS["s3"], "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"]:
+    monkeypatch.setattr(urls, "RETRIES", 0)
+    for name in [*urls.CREDENTIALS["s3"], "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"]:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -163,14 +163,14 @@ def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], e
 def test_what_does_not_show_that_chunks_are_the_same(server: tuple[str, BucketServer]) -> None:
     """Another scale, other dates or other places of the same chunks are other values."""
     url, _ = server
-    states = [addresses.day_states(trained(url).config.data)]
+    states = [urls.day_states(trained(url).config.data)]
     for change in (
         lambda days: days.assign_coords(time=days["time"] + np.timedelta64(1, "D")),
         lambda days: days.assign_coords(lat=days["lat"] + 1e-5),
         lambda days: days.assign(sst=days["sst"].assign_attrs(units="K")),
     ):
         write(change(make_sst()))
-        states.append(addresses.day_states(load_config(Path("run.yaml"), SET).data))
+        states.append(urls.day_states(load_config(Path("run.yaml"), SET).data))
     days = states[0].indexes["time"][5:]
     assert not any((states[0].sel(time=days) == other.sel(time=days)).any() for other in states[1:])
 
@@ -187,7 +187,7 @@ def test_a_server_that_stops_is_slow_or_refuses(
         fails([url], "forecast", run.folder)
     bucket.fault = "slow"
     with monkeypatch.context() as patch:
-        patch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
+        patch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
         fails([url, "does not answer in time); try again"], "init", url, "--out", "other.yaml")
     assert not Path("other.yaml").exists()
     bucket.fault = "500"
@@ -211,8 +211,8 @@ def test_bodies_that_are_wrong_or_slow(
 ) -> None:
     url, bucket = server
     bucket.part, bucket.body = part, body
-    monkeypatch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
-    monkeypatch.setattr(addresses, "SLOW", 0.4)
+    monkeypatch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+    monkeypatch.setattr(urls, "SLOW", 0.4)
     with pytest.raises(SSTCastError) as error, open_sst(FieldSource(source=url)) as sst:
         sst[:3].load()
     assert words in str(error.value)
@@ -225,8 +225,8 @@ def test_a_body_that_flows_takes_as_long_as_it_needs(
     """Longer than all limits, with a line that says what is waited for. One that stops is asked for again."""
     url, bucket = server
     for name, value in (("SLOW", 0.25), ("SLOW_BYTES", 100), ("PATIENCE", 0.4), ("RETRIES", 2)):
-        monkeypatch.setattr(addresses, name, value)
-    monkeypatch.setattr(addresses, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+        monkeypatch.setattr(urls, name, value)
+    monkeypatch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
     bucket.part, bucket.body = "sst/0.0.0", "flows"
     with open_sst(FieldSource(source=url)) as sst:
         np.testing.assert_allclose(sst[:3, :4, :4], make_sst()["sst"][:3, :4, :4], atol=1e-5)

@@ -188,7 +188,7 @@ class _Store(ObjectStore[Any]):
         return f"{about['size']} {about['e_tag'] or (changed if changed.year > 1970 else uuid.uuid4().hex)}"
 
 
-def open_address(path: Path) -> xr.Dataset:
+def open_url(path: Path) -> xr.Dataset:
     """Open the Zarr store at a URL lazily, as dask arrays.
 
     Raises SSTCastError if obstore is not installed, the server does not answer, the store cannot be read or is not
@@ -201,7 +201,7 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
     """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region of SST.
 
     If `cells` are given, the data are another field that is brought to these. A day whose hash is the same has the
-    same values. Raises SSTCastError like `open_address`.
+    same values. Raises SSTCastError like `open_url`.
     """
     path = data.path
     dataset, group, store = _open(path)
@@ -245,7 +245,7 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
 
 
 def metadata_digest(path: Path) -> str:
-    """Hash the metadata of the Zarr store at a URL, which change when it grows. Raises like `open_address`."""
+    """Hash the metadata of the Zarr store at a URL, which change when it grows. Raises like `open_url`."""
     store, version = _find(path)
     names = [name for of_version, name, _ in FORMATS if of_version == version]
     texts = [json.dumps(store.json(name), sort_keys=True) for name in names]
