@@ -20,6 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.static import distance_to_coast
+from sstcast.reading import urls
 from sstcast.reading.regrid import to_cells
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")
