@@ -251,6 +251,27 @@ VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are 
         )
     },
 }
+_ENGINES = {  # where the numbers of a field come from (docs/heatwaves.md)
+    "from trajectories of the errors of each cell": (
+        *(f"{event}_{name}" for event in ("heatwave", "cold_spell") for name in ("probability", "category")),
+        *(f"{event}_event_probability" for event in ("heatwave", "cold_spell")),
+        *(f"{event}_running_probability" for event in ("heatwave", "cold_spell")),
+        *("heatwave_area", "heatwave_area_now", "heatwave_start", "heatwave_end"),
+        *("event_probability", "event_running_probability", "place_heatwave_probability"),
+    ),
+    "from joint samples of all cells": (
+        *("heatwave_area_quantile", "heatwave_area_now_quantile"),
+        *("place_heatwave_share", "place_heatwave_share_quantile", "place_share_probability"),
+        *("dhw", "dhw_quantile", "stress_probability"),
+    ),
+    "of a point from trajectories of the errors of its cell, of an area from joint samples of all cells": (
+        *("place_event_probability", "place_running_probability"),
+    ),
+}
+for _engine, _names in _ENGINES.items():
+    for _name in _names:
+        _comments = [text for text in (VARIABLES[_name].get("comment"), _engine) if text]
+        VARIABLES[_name] = VARIABLES[_name] | {"comment": "; ".join(_comments)}
 _SAMPLES = "sst_sample"  # packed, because it is the largest field
 _INT16: dict[str, Any] = {
     "dtype": "int16",

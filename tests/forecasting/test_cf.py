@@ -19,6 +19,7 @@ from sstcast.reading.reading import open_region
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.storage import cf, dataset_files
+from sstcast.storage.cf import VARIABLES
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
 
@@ -123,3 +124,11 @@ def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, 
 )
 def test_only_what_was_used_is_cited(title: str, protocol: str, expected: dict[str, str]) -> None:
     assert cf.references(title, protocol) == expected
+
+
+def test_probabilities_of_events_say_what_they_are_from() -> None:
+    no_event = {"exceedance_probability", "place_exceedance_probability", "tercile_probability"}
+    told = {name: attributes.get("comment", "") for name, attributes in VARIABLES.items() if "probability" in name}
+    for name in told.keys() - no_event:
+        assert "trajectories" in told[name] or "joint samples" in told[name], name
+    assert "below -1.7; from trajectories" in VARIABLES["heatwave_category"]["comment"]
