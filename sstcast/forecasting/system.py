@@ -305,6 +305,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
     """Prepend the last `before` earlier days to `anomalies`. Raises SSTCastError if any of them is missing."""
+    anomalies = anomalies.drop_vars("preliminary", errors="ignore")  # of fetched days, which earlier days lack
     first, earlier_count = anomalies.indexes["time"][0], 0
     if "earlier" in anomalies:
         earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
