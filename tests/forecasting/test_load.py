@@ -142,14 +142,6 @@ def test_preliminary_days_are_named(run: LoadedRun, history: xr.DataArray, expec
     assert run.forecast(final).attrs["data"].endswith("preliminary days: none")
 
 
-def test_a_system_with_a_memory_reads_fetched_days(run_yaml: Path) -> None:
-    config = load_config(run_yaml, ["model={name: local-ridge, memory: true, stencil: true}"])
-    loaded, days = sstcast.load(sstcast.train(config)), make_sst()["sst"][-400:]
-    fetched = loaded.forecast(days.assign_coords(preliminary=("time", np.arange(400) > 397)))
-    assert fetched.attrs["data"].endswith("preliminary days: 2004-12-30..2004-12-31")
-    xr.testing.assert_equal(fetched["sst"], loaded.forecast(days)["sst"])
-
-
 def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history: xr.DataArray) -> None:
     run = make_run(load_config(run_yaml, [f"data.directory={tmp_path}/empty"]))
     with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: does not exist"):

@@ -9,8 +9,9 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast.config import load_config
-from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.forecasting.history import days_read
+from sstcast.forecasting.transfer import newest_data
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
@@ -59,3 +60,8 @@ def test_a_memory_comes_with_a_longer_record(
         assert made["init_time"].values.astype("datetime64[D]").item() == dt.date(2008, 12, 31)
         assert made["sst"].notnull().any()
     assert not forecast(run.folder)[1]
+    loaded, days = LoadedRun(run.folder, newest_data(run, dt.date(2008, 12, 31))), make_sst(years=8)["sst"][-400:]
+    assert loaded.system.models[0].before > 0
+    fetched = loaded.forecast(days.assign_coords(preliminary=("time", np.arange(400) > 397)))
+    assert fetched.attrs["data"].endswith("preliminary days: 2008-12-30..2008-12-31")
+    xr.testing.assert_equal(fetched["sst"].drop_attrs(), loaded.forecast(days)["sst"].drop_attrs())
