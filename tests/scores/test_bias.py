@@ -19,6 +19,7 @@ from sstcast.forecasting.predictor import FIELD, Predictor, axes
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.reports.report import _findings
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.bias import BiasRemoved, shares_of_errors
@@ -57,7 +58,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory, ocean: Path) -> Analysis:
     """Five years of initial dates, with starts of December whose forecasts end in the next year."""
     data = configure(tmp_path_factory.mktemp("bias"), ocean, splits=SPLITS).data
     prepare(data)
-    return Analysis.open(data, every=EVERY)
+    return Analysis.open(Prepared.of(data), every=EVERY)
 
 
 @pytest.fixture(scope="module")

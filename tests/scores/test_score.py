@@ -28,6 +28,7 @@ from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.forecast_files import read_forecasts
 from sstcast.ocean.heatwaves import limits_of
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.regrid import on_cells
 from sstcast.reports import report
 from sstcast.reports.report import write_report
@@ -353,7 +354,8 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     error = members.mean("member") - truth
     assert found["scores"]["model"]["degC"]["mse"] == pytest.approx(mean(error**2), rel=1e-4)
     assert ensemble["spread"] == pytest.approx(mean(members.var("member", ddof=1).where(truth.notnull())) ** 0.5)
-    threshold = limits_of(data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8), "heatwave_threshold")
+    data = data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8)
+    threshold = limits_of(Prepared.of(data), "heatwave_threshold")
     above = (members > on_days(threshold["heatwave_threshold"], valid)).where(members.notnull()).mean("member")
     case = (truth > on_days(threshold["heatwave_threshold"], valid)).where(truth.notnull())
     brier = found["heatwaves"]["exceedance"]["model"]["brier"]
