@@ -57,7 +57,7 @@ def main() -> None:
 
 def _measure(run: Run, every: int) -> dict[str, Array]:
     data, spread, system = run.config.data, calibrated(run), system_of(run)
-    truth = Analysis.open(data, every=every)
+    truth = Analysis.open(Prepared.of(data), every=every)
     issued = xr.concat([_forecast(system, spread, truth, dates) for dates in truth.blocks()], "init_time")
     ocean = issued["sst"].notnull().isel(init_time=0, lead=0).values
     prepared = Prepared.of(data)

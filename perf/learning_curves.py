@@ -33,6 +33,7 @@ from sstcast.config import RunConfig, load_config
 from sstcast.forecasting.system import ForecastSystem, Models
 from sstcast.models import build_forecaster
 from sstcast.names import DEGREES
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -100,7 +101,7 @@ def errors_of(system: ForecastSystem, config: RunConfig) -> dict[str, list[float
     """Return mean squared errors in degC^2 by initial date, over leads and cells weighted by area, by split."""
     found: dict[str, list[float]] = {}
     for split in ("validation", "test"):
-        truth = Analysis.open(config.data, split, every=EVERY)
+        truth = Analysis.open(Prepared.of(config.data), split, every=EVERY)
         found[split] = []
         for observed in truth.observe():
             forecast = truth.on_tiles(system.predict(*truth.histories(observed.dates)).mean("member"))

@@ -42,7 +42,7 @@ def compare(region: str) -> None:
             fit(base, windows, None)
             alone = LinearSystemFitter(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
             predictors = [Models(data.box, data.history, data.horizon, [base], torch.device("cpu")), alone]
-            truth = Analysis.open(data, every=protocol.every)
+            truth = Analysis.open(Prepared.of(data), every=protocol.every)
             days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))
             products = np.einsum("w,wij->ij", days / days.sum(), error_products(predictors, truth))
             totals.append(np.diag(products) * truth.windows.starts)

@@ -1,11 +1,12 @@
 """CPU seconds of the commands that are repeated every day, as pairs with a version before.
 
-    python perf/waits.py --before PATH [--pairs 3] [--years 10]
+    python perf/waits.py --before PATH [--pairs 3] [--years 10] [--network]
 
 PATH is a checkout of the version before. Prints a Markdown table: for each command the shortest time of the CPU
 (user and system, one thread) of either version, which take turns. Both begin with copies of one folder, in
 which the demo is trained and has been updated once. With `--years`, the recommended system is also trained on
-that many years of a simulated Pacific, which takes minutes. None of this is timed.
+that many years of a simulated Pacific, which takes minutes. With `--network`, the demo's network is trained too,
+and evaluated after the demo. None of the trainings is timed.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
-DEMO, PACIFIC = "runs/demo", "runs/pacific"
+DEMO, NETWORK, PACIFIC = "runs/demo", "runs/demo-network", "runs/pacific"
 
 
 def call(checkout: Path, folder: Path, *arguments: str, codes: tuple[int, ...] = (0,)) -> float:
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--years", type=int, default=0)
+    parser.add_argument("--network", action="store_true")
     options = parser.parse_args()
     versions = {"before": options.before.resolve(), "now": HERE}
     commands = {
@@ -62,6 +64,9 @@ def main() -> None:
         "the same forecast again": ("forecast", DEMO),
         "update with nothing new": ("update", DEMO),
     }
+    if options.network:
+        commands["first evaluation of the demo"] = ("evaluate", DEMO)
+        commands["first evaluation of its network, after it"] = ("evaluate", NETWORK)
     if options.years:
         last = 1981 + options.years
         commands["first forecast of the Pacific"] = ("forecast", PACIFIC)
@@ -70,6 +75,8 @@ def main() -> None:
         made, folders = Path(name) / "made", {}
         made.mkdir()
         call(HERE, made, "train", str(HERE / "configs/demo.yaml"))
+        if options.network:
+            call(HERE, made, "train", str(HERE / "configs/demo-network.yaml"))
         if options.years:
             make_pacific(made, options.years)
         for which, checkout in versions.items():

@@ -221,7 +221,7 @@ def test_another_ocean_of_the_same_size_and_time_is_noticed(tmp_path: Path, run_
     assert Prepared.of(config.data).open_cube()["digest"].equals(cube)
     forecast(run.folder, out=tmp_path / "f.nc")
     disguise(source, late)
-    assert not changed_days(config.data).size  # of the splits
+    assert not changed_days(Prepared.of(config.data)).size  # of the splits
     assert any("cube.zarr" in line for line in prepared_again(config))
     assert Prepared.of(config.data).open_cube()["digest"][-9:].values.tolist() != cube[-9:].values.tolist()
 
@@ -257,7 +257,7 @@ def test_a_project_that_was_copied_is_compared_once_and_nothing_is_written(
         monkeypatch.setattr(module, function, lambda *given, of=original, f=function: read.append(f) or of(*given))
     for reads in (1, 0):
         read.clear()
-        check_source(config.data)
+        check_source(Prepared.of(config.data))
         check_data(run)
         assert prepared_again(config) == []
         assert read.count("open_region") == reads

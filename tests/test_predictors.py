@@ -248,7 +248,7 @@ def test_two_indices_that_change_places_in_the_yaml_are_not_mixed_up(place: Path
     swapped = data.model_copy(update={"predictors": dict(reversed(both.items()))})
     run = sstcast.train(made.model_copy(update={"data": data}))
     anomalies = Prepared.of(data).open_anomalies().isel(time=slice(0, 40))
-    own, of_swapped = (system_of(run, ocean).predict(anomalies) for ocean in (data, swapped))
+    own, of_swapped = (system_of(run, Prepared.of(ocean)).predict(anomalies) for ocean in (data, swapped))
     assert own.values.tobytes() == of_swapped.values.tobytes()
     reordered = made.model_copy(update={"data": swapped, "name": "two-reordered"})
     with refused("training.weights", "soi, other", "other, soi"):

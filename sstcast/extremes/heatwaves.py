@@ -22,7 +22,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.extremes.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
@@ -190,7 +189,7 @@ def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.i
     return np.where(events(category > 0), category, np.int8(0))
 
 
-def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
+def limits_of(prepared: Prepared, *names: str) -> xr.Dataset:
     """Return the limits and frequencies of heatwaves in the base period, and freezing points, in degC.
 
     These are `limits(day_of_leap_year, lat, lon)`, NaN where no event is defined, `frequencies(lat, lon)`,
@@ -200,8 +199,7 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
 
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
-    prepared = Prepared.of(data)
-    statistics, (first, last) = prepared.open_statistics(), data.splits.base
+    statistics, (first, last) = prepared.open_statistics(), prepared.data.splits.base
 
     def make() -> xr.Dataset:
         cube = prepared.open_cube()

@@ -141,12 +141,12 @@ def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, 
         return
     if given := [key for key in days.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
-    data = run.config.data
-    if Prepared.of(data).exist:
-        check_source(data, REMEDY, only_warn=True)
+    prepared = Prepared.of(run.config.data)
+    if prepared.exist:
+        check_source(prepared, REMEDY, only_warn=True)
     else:
-        prepare(data)
-    cube = Prepared.of(data).open_cube()
+        prepared = prepare(run.config.data)
+    cube = prepared.open_cube()
     yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()
 
 

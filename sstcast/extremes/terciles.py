@@ -12,7 +12,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
@@ -96,17 +95,16 @@ def bounds_of_thirds(weekly: Array, day: NDArray[np.integer]) -> NDArray[np.floa
     return result
 
 
-def terciles_of(data: DataConfig) -> xr.Dataset:
+def terciles_of(prepared: Prepared) -> xr.Dataset:
     """Return `lower_bound` and `upper_bound(day_of_leap_year, lat, lon)` of the middle third of weekly anomalies.
 
-    They are in degC from the climatology of `data`, by the middle day of a week, and NaN on land and where they
+    They are in degC from the climatology of the data, by the middle day of a week, and NaN on land and where they
     coincide. The base period is divided into weeks from its first day on. The bounds are computed from the
     prepared stores and cached in a file beside them, like those of heatwaves (`heatwaves.limits_of`).
 
     Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
-    prepared = Prepared.of(data)
-    statistics, (first, last) = prepared.open_statistics(), data.splits.base
+    statistics, (first, last) = prepared.open_statistics(), prepared.data.splits.base
 
     def make() -> xr.Dataset:
         cube = prepared.open_cube()

@@ -26,7 +26,6 @@ from sstcast.figures.curves import (
 from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
-from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import DAY
 from sstcast.scores.evaluate import open_forecasts
@@ -55,9 +54,9 @@ def heatwave_case(results: Results) -> Iterator[Chart]:
     date, row, col, after = position
     cell, spread = _forecast(results, date, {"lat": [row], "lon": [col]})
     init, last = cell["init_time"].values[0], cell["valid_time"].values[0, -1]
-    observed = Prepared.of(results.data).open_cube()["sst"].isel(lat=[row], lon=[col])
+    observed = results.prepared.open_cube()["sst"].isel(lat=[row], lon=[col])
     days = observed.sel(time=slice(init - (SHOWN_DAYS - 1) * DAY, last + MARGIN_DAYS * DAY)).load()
-    limits = limits_of(results.data, *EXPECTED).isel(lat=[row], lon=[col])
+    limits = limits_of(results.prepared, *EXPECTED).isel(lat=[row], lon=[col])
     width = spread.spread(cell["valid_time"]).values.ravel()
     daily = xr.Dataset({name: on_days(limits[name], days["time"]) for name in EXPECTED})
     inside = events(days.values > daily["heatwave_threshold"].values).ravel()
@@ -70,8 +69,8 @@ def heatwave_history(results: Results) -> Iterator[Chart]:
     if results.run is None or (position := _most_severe(results)) is None:
         return
     _, row, col, _ = position
-    series = Prepared.of(results.data).open_cube()["sst"].isel(lat=row, lon=col).load()
-    limits = limits_of(results.data, *EXPECTED).isel(lat=row, lon=col)
+    series = results.prepared.open_cube()["sst"].isel(lat=row, lon=col).load()
+    limits = limits_of(results.prepared, *EXPECTED).isel(lat=row, lon=col)
     normal, threshold = (on_days(limits[name], series["time"]).values[:, None] for name in LIMITS_OF_EVENTS)
     place = series.expand_dims(place=["cell"], axis=1).drop_vars(["lat", "lon"])
     table = events_of_series(place, normal, threshold)
@@ -109,15 +108,15 @@ def _forecast(results: Results, date: int, cells: dict[str, list[int]]) -> tuple
     with reading(results.run.forecasts, "delete it and evaluate again"):
         fields = open_forecasts(results.run)[["sst"]].isel({"init_time": [date], **cells}).load()
     init = fields["init_time"].values[0]
-    observed = Prepared.of(results.data).open_cube()["sst"].isel(cells)
+    observed = results.prepared.open_cube()["sst"].isel(cells)
     past = (
         observed.sel(time=slice(init - (SHOWN_DAYS - 1) * DAY, init)).where(fields["sst"][0, 0].notnull()).load()
     )
     fields["sst_past"] = (("init_time", "past", "lat", "lon"), past.transpose("time", "lat", "lon").values[None])
     fields = fields.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
-    spread = calibrated(results.run)
+    spread = calibrated(results.run, results.prepared)
     spread = Spread(spread.values.isel(cells), spread.correlation)
-    return with_heatwaves(fields, spread, limits_of(results.data, *LIMITS).isel(cells)), spread
+    return with_heatwaves(fields, spread, limits_of(results.prepared, *LIMITS).isel(cells)), spread
 
 
 @lru_cache(maxsize=1)
@@ -129,10 +128,11 @@ def _most_severe(results: Results) -> tuple[int, int, int, int] | None:
     """
     from scipy import ndimage  # imported here because it takes half a second
 
-    data, starts, valid = results.data, results.tables["init_time"].values, results.tables["valid_time"].values
-    sst = Prepared.of(data).open()[0]["sst"].sel(time=slice(starts[0] - YEAR, valid.max() + YEAR))
+    starts, valid = results.tables["init_time"].values, results.tables["valid_time"].values
+    sst = results.prepared.open_cube()["sst"].sel(time=slice(starts[0] - YEAR, valid.max() + YEAR))
     sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull()).load()
-    expected = {name: on_days(limits_of(data)[name], sst["time"]).values for name in EXPECTED}
+    limits = limits_of(results.prepared, *EXPECTED)
+    expected = {name: on_days(limits[name], sst["time"]).values for name in EXPECTED}
     heatwave, count = ndimage.label(events(sst.values > expected["heatwave_threshold"]), ALONG_TIME)
     if not count:
         return None

@@ -134,6 +134,11 @@ class Results:
         """The data configuration of a run or a scored file."""
         return self.run.config.data if self.run else DataConfig.model_validate(self.metrics["recipe"]["data"])
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The prepared stores of these data."""
+        return Prepared.of(self.data)
+
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return the forecast from the initial date at position `date`, and the observations.
 
@@ -147,7 +152,7 @@ class Results:
             sst = self._of_file.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
             sst = sst.assign_coords(valid_time=sst["init_time"] + sst["lead"] * DAY)
             sst = sst.where(sst.notnull().all("lead"))  # as in scores, a cell counts only if it has all leads
-        cube, anomalies = Prepared.of(self.data).open()
+        cube, anomalies = self.prepared.open()
         days = sst["valid_time"]
         truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
         sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
@@ -179,7 +184,7 @@ class Results:
         if not path.exists() or fingerprint(path) != recipe["file"] or not self.scored.are_of(path):
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         variable, units = recipe["read_as"]
-        forecasts, cells = read_forecasts(path, variable, units), Prepared.of(self.data).open()[1]
+        forecasts, cells = read_forecasts(path, variable, units), self.prepared.open()[1]
         if forecasts.regridded:
             regridder = Regridder.to(cells, self.data.box)
             forecasts = read_forecasts(path, variable, units, regridder=regridder)

@@ -14,7 +14,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
 from sstcast.errors import reading
 from sstcast.log import LOG
 from sstcast.ocean.prepared import Prepared
@@ -30,8 +29,8 @@ MOST_OTHERS = 4  # files of other oceans
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def fitted(run: Run, data: DataConfig, before: int, make: Callable[[], Arrays]) -> dict[str, NDArray[Any]]:
-    """Return the arrays that `make` fits to `data` by name, and save them in the run's folder.
+def fitted(run: Run, prepared: Prepared, before: int, make: Callable[[], Arrays]) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `make` fits to an ocean by name, and save them in the run's folder.
 
     They are made again if the run, the days, the predictors, the configuration or the version has changed, and
     each time if the folder is read-only. `fitted-OCEAN.nc` holds the newest fit to an ocean. Only `MOST_OTHERS`
@@ -39,41 +38,41 @@ def fitted(run: Run, data: DataConfig, before: int, make: Callable[[], Arrays]) 
 
     Args:
         run: the trained run.
-        data: the data configuration, whose stores are prepared.
+        prepared: the stores of the ocean.
         before: number of days before the training days that the fit may read.
         make: the fit.
 
     Raises:
         SSTCastError: the prepared stores or the file are damaged, or the disk is full.
     """
-    path = ocean_file(run, data, "fitted")
+    path, splits = ocean_file(run, prepared, "fitted"), prepared.data.splits
 
     def dataset() -> xr.Dataset:
-        first, last = data.splits.train[0].year, data.splits.validation[1].year
+        first, last = splits.train[0].year, splits.validation[1].year
         LOG.info(f"{run.folder}: fitting its linear parts to {first}..{last}, for all forecasts from these years")
-        _remove_oldest(path, ocean_file(run, run.config.data, "fitted"))
+        _remove_oldest(path, ocean_file(run, Prepared.of(run.config.data), "fitted"))
         fields = {
             name: ([f"{name}_{axis}" for axis in range(array.ndim)], array) for name, array in make().items()
         }
         return xr.Dataset(fields, attrs={"title": "Linear parts of a run", "history": f"sstcast {__version__}"})
 
-    recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe_of_fit(run, data, before)}
+    recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe_of_fit(run, prepared, before)}
     opened = cached(path, recipe, dataset, compress=False)
     with reading(path, "delete it"), opened:
         return {str(name): field.values for name, field in opened.items()}
 
 
-def ocean_file(run: Run, data: DataConfig, name: str) -> Path:
-    """Return the path in a run's folder of what is computed for the ocean of `data`."""
-    return run.folder / f"{name}-{Prepared.of(data).cube.parent.name}.nc"
+def ocean_file(run: Run, prepared: Prepared, name: str) -> Path:
+    """Return the path in a run's folder of what is computed for an ocean."""
+    return run.folder / f"{name}-{prepared.cube.parent.name}.nc"
 
 
-def recipe_of_fit(run: Run, data: DataConfig, before: int = 0) -> dict[str, Any]:
-    """Return what a fit of a run to `data` depends on, which excludes the test days.
+def recipe_of_fit(run: Run, prepared: Prepared, before: int = 0) -> dict[str, Any]:
+    """Return what a fit of a run to an ocean depends on, which excludes the test days.
 
     `before` is the number of days before the splits that the fit may read.
     """
-    splits, prepared = data.splits, Prepared.of(data)
+    data, splits = prepared.data, prepared.data.splits
     first, last = splits.whole[0] - dt.timedelta(days=before), splits.validation[1]
     stores = stored_predictors(data, prepared.cube.parent)
     predictors = {name: store.digest(first, last) for name, store in stores.items()}

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig, FieldSource
+from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
@@ -107,16 +107,19 @@ def forecast(
         history = last_days(data, day, today, most=max(most_days_read(run), PAST))
         last = history.indexes["time"][-1].date()
         if not options:
-            data = own_data(run, last)
-        elif "source" in options or not Prepared.of(data).exist:
-            prepare(data)
+            prepared = own_data(run, last)
+            data = prepared.data
+        elif "source" in options or not (prepared := Prepared.of(data)).exist:
+            prepared = prepare(data)
         else:
-            check_source(data)
-            update_predictors(data)
+            check_source(prepared)
+            update_predictors(prepared)
+        if options and data == run.config.data:
+            check_data(run, [prepared])
         if (count := days_read(run, data)) > len(history):
             history = last_days(data, last, today, count, PAST)
         history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
-        loaded = LoadedRun(run.folder, data)
+        loaded = LoadedRun(run.folder, prepared)
         if out is None:
             source = options.get("source")
             name_suffix = "".join(
@@ -164,21 +167,22 @@ def _tabulate(forecast: Path, asked: Asked) -> None:
     LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
 
 
-def own_data(run: Run, last: dt.date) -> DataConfig:
-    """Return the data of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
+def own_data(run: Run, last: dt.date) -> Prepared:
+    """Return the stores of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
 
     Raises SSTCastError if the source or the stores hold other days than the run was trained on.
     """
     trained_data = run.config.data
-    data = newest_data(run, last)
-    if not Prepared.of(data).exist or (data != trained_data and changed_days(data).size):
-        prepare(data)
-    elif data == trained_data:
-        check_source(data)
-    update_predictors(data)
-    if Prepared.of(trained_data).exist:
-        check_data(run)  # stores extended with newer days must be of the same ocean
-    return data
+    prepared = Prepared.of(newest_data(run, last))
+    is_trained = prepared.data == trained_data
+    if not prepared.exist or (not is_trained and changed_days(prepared).size):
+        prepared = prepare(prepared.data)
+    elif is_trained:
+        check_source(prepared)
+    update_predictors(prepared)
+    if (trained := prepared if is_trained else Prepared.of(trained_data)).exist:
+        check_data(run, [trained])  # stores extended with newer days must be of the same ocean
+    return prepared
 
 
 def read_date(text: str) -> dt.date | None:
@@ -210,23 +214,24 @@ def _check_out(path: Path, asked: Asked | None) -> None:
 class LoadedRun:
     """The models of a run's members, and the climatology and scale of its data, loaded in memory.
 
-    `data` is another data configuration to forecast with, whose stores are prepared (see `transferred_data`).
+    The `prepared` stores, which may be of other data than the run's (see `transferred_data`), have been checked.
     Raises SSTCastError if the run has no checkpoint, its model is restricted to one shape of tile and the region
     has another, or the prepared stores hold other data than the run was trained on.
     """
 
-    def __init__(self, folder: Path, data: DataConfig | None = None) -> None:
+    def __init__(self, folder: Path, prepared: Prepared | None = None) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config
-        self.data = data or self.config.data
-        if self.data == self.config.data:
-            check_data(self.run)
+        self.prepared = prepared or Prepared.of(self.config.data)
+        self.data = self.prepared.data
+        if prepared is None:
+            check_data(self.run, [self.prepared])
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
     def normals(self) -> RegionStatistics:
         """The region's grid, climatology and scale from the prepared stores."""
-        return RegionStatistics(self.data)
+        return RegionStatistics(self.prepared)
 
     @cached_property
     def system(self) -> "ForecastSystem":
@@ -234,17 +239,17 @@ class LoadedRun:
         from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
 
         with waiting(f"{self.run.folder}: fitting its linear parts"):
-            return system_of(self.run, self.data)
+            return system_of(self.run, self.prepared)
 
     @cached_property
     def spread(self) -> Spread:
         """The spread model of the run's forecasts."""
         with waiting(f"{self.run.folder}: estimating the spread from forecasts of the validation days"):
-            return calibrated(self.run, self.data)
+            return calibrated(self.run, self.prepared)
 
     @property
     def _folder(self) -> Path:
-        return Prepared.of(self.data).cube.parent
+        return self.prepared.cube.parent
 
     def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
         """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
@@ -347,15 +352,15 @@ class LoadedRun:
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
         read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
-        limits = limits_of(self.data)
+        limits = limits_of(self.prepared)
         anomalies = self.system.predict(with_earlier(standard, all_standard))
-        record = Prepared.of(self.data).open_anomalies()
+        record = self.prepared.open_anomalies()
         check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
-        fields = with_terciles(fields, self.spread, terciles_of(self.data))
+        fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
@@ -398,7 +403,7 @@ class LoadedRun:
         Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
         """
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        paths, day = ErrorPaths.of(self.data, ocean.values), fields["init_time"].values[0]
+        paths, day = ErrorPaths.of(self.prepared, ocean.values), fields["init_time"].values[0]
         lowest = freezing_point.values[ocean.values]
         of_areas = asked is not None and not asked.places.are_points.all()
         errors = None
@@ -414,9 +419,7 @@ class LoadedRun:
             if weights.nnz:
                 base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
                 if areas.size:
-                    days = (
-                        Prepared.of(self.data).open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
-                    )
+                    days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
                     of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
                     base = series_of_places(days, of_areas_only, weights[areas])
                 extended = with_place_events(extended, base, asked.places, weights, errors, lowest)
@@ -433,12 +436,11 @@ class LoadedRun:
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
     """Load a run for its own ocean or, if `days` give another region or source, for that, which is prepared."""
-    data, run = None, Run.open(folder)
+    prepared, run = None, Run.open(folder)
     if (days := continued(run, days)).given:
         with options_for_keys():
-            data = transferred_data(run, days, to_forecast=True)
-            prepare(data)
-    return LoadedRun(folder, data)
+            prepared = prepare(transferred_data(run, days, to_forecast=True))
+    return LoadedRun(folder, prepared)
 
 
 def _past(standard: xr.Dataset) -> xr.Dataset:

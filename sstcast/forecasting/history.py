@@ -100,11 +100,10 @@ def bring_up_to_date(
 class RegionStatistics:
     """The prepared grid, land mask, climatology and scale of a region."""
 
-    def __init__(self, data: DataConfig) -> None:
-        """Open the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
-        prepared = Prepared.of(data)
+    def __init__(self, prepared: Prepared) -> None:
+        """Take the prepared stores. Raises SSTCastError if they do not exist or are damaged."""
         cube, self.statistics = prepared.open_cube(), prepared.open_statistics()
-        self.data, self.source = data, str(cube.attrs["source"])
+        self.data, self.source = prepared.data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
     def standardise(self, history: xr.DataArray) -> xr.Dataset:

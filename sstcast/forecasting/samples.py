@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.ocean.prepared import Prepared
@@ -59,12 +58,12 @@ class ErrorPaths:
     where: str
 
     @classmethod
-    def of(cls, data: DataConfig, cells: NDArray[np.bool_]) -> "ErrorPaths":
-        """Open the prepared anomalies of `data` lazily, for the cells `[lat, lon]`.
+    def of(cls, prepared: Prepared, cells: NDArray[np.bool_]) -> "ErrorPaths":
+        """Take the `prepared` anomalies lazily, for the cells `[lat, lon]`.
 
         Raises SSTCastError if they do not exist or are damaged.
         """
-        anomaly = Prepared.of(data).open_anomalies()["anomaly"].transpose("time", "lat", "lon")
+        data, anomaly = prepared.data, prepared.open_anomalies()["anomaly"].transpose("time", "lat", "lon")
         return cls(anomaly["time"].values, anomaly, cells, data.splits.train, data.horizon, data.source)
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION, DataConfig, Region
+from sstcast.config import COMBINATION, Region
 from sstcast.errors import reading
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
@@ -76,9 +76,9 @@ class SpreadCalibrator:
     Raises SSTCastError if the stores do not exist or are damaged.
     """
 
-    def __init__(self, data: DataConfig) -> None:
-        self.data = data
-        self.cube, self.anomalies = Prepared.of(data).open()
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared, self.data = prepared, prepared.data
+        self.cube, self.anomalies = prepared.open()
 
     @cached_property
     def training(self) -> "LinearSystemFitter":
@@ -94,7 +94,7 @@ class SpreadCalibrator:
         Both are computed from all days of the base period.
         """
         days = self.anomalies[["anomaly"]].sel(time=slice(*map(str, self.data.splits.base)))
-        scale = self.anomalies["scale"].load()
+        scale = self.anomalies["scale"].compute()
         counts = np.zeros((len(SEASONS), 1))
         sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
         horizon = self.data.horizon
@@ -166,7 +166,7 @@ class SpreadCalibrator:
 
     @cached_property
     def _freezing_point(self) -> xr.DataArray:
-        return limits_of(self.data, FREEZING)[FREEZING]
+        return limits_of(self.prepared, FREEZING)[FREEZING]
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
@@ -209,6 +209,13 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
         climate: standard deviation of the climatological distribution, `[season, lat, lon]`, NaN where it is
             negligible.
         weights: area weights of the cells, `[lat, lon]`.
+
+    Examples:
+        >>> sums = 30 * np.array([5.5, 19.5]).reshape(2, 1, 1, 1)  # two seasons; the mean of all errors is 12.5
+        >>> pooled(sums, np.full((2, 1), 30), np.ones((2, 1, 1)), np.ones((1, 1))).ravel().tolist()
+        [3.0, 4.0]
+
+        The variances, 9 and 16, are halfway between the mean of a season and that of all.
     """
     forecast = np.isfinite(sums).all((0, 1))
     spread = np.full(sums.shape, np.nan, np.float32)
@@ -266,22 +273,22 @@ def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.Dat
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator | None = None) -> Spread:
+def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrator | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
-    the method has changed, and each time if the folder is read-only. `data` is another data configuration than the
-    run's, whose stores are prepared, and `days` its validation days, if they have already been read.
+    the method has changed, and each time if the folder is read-only. The `prepared` stores are those of the run's
+    ocean, by default, or of another, and `days` their validation days, if they have already been read.
 
     Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
     validation days.
     """
-    run_data = run.config.data
-    data = data or run_data
-    path = run.folder / "spread.nc" if data == run_data else ocean_file(run, data, "spread")
+    prepared = prepared or Prepared.of(run.config.data)
+    is_own = prepared.data == run.config.data
+    path = run.folder / "spread.nc" if is_own else ocean_file(run, prepared, "spread")
 
     def make() -> xr.Dataset:
-        validation = days or SpreadCalibrator(data)
+        validation = days or SpreadCalibrator(prepared)
         estimate = validation.spread(held_out(run, validation))
         fields = estimate.values.to_dataset(name="spread").drop_encoding()
         return describe(
@@ -296,7 +303,7 @@ def calibrated(run: Run, data: DataConfig | None = None, days: SpreadCalibrator 
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, {"layout": LAYOUT, **recipe_of_fit(run, data)}, make)
+    dataset = cached(path, {"layout": LAYOUT, **recipe_of_fit(run, prepared)}, make)
     with reading(path, "delete it"), dataset:
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
 
@@ -321,7 +328,7 @@ def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
     is_own_ocean = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (is_own_ocean and config.training.include_validation):
         is_refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if is_refitted else system_of(run, days.data)
+        return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 

@@ -208,7 +208,7 @@ class LinearSystemFitter:
 class TrainedRun(Models):
     """The models of a run or an ensemble, with the weights of their best checkpoints.
 
-    With other `data` than the run's, which must be prepared, linear systems and the linear bases of networks are
+    With the `prepared` stores of other data than the run's, linear systems and the linear bases of networks are
     fitted again, which takes seconds. They are fitted to training and validation days, or only to training days if
     `refit` is false. On another ocean, the share of a network's change is also estimated again, from `BLOCKS`
     blocks of training years (see `training.cross_fitting`).
@@ -216,9 +216,10 @@ class TrainedRun(Models):
 
     BLOCKS = 3
 
-    def __init__(self, run: Run, data: DataConfig | None = None, refit: bool = True) -> None:
+    def __init__(self, run: Run, prepared: Prepared | None = None, refit: bool = True) -> None:
         oceans, config = run.config.oceans, run.config.model
-        data = data or oceans[0]
+        prepared = prepared or Prepared.of(oceans[0])
+        data = prepared.data
         is_other = data not in oceans
         models: list[ForecastModel] = []
         wraps = True
@@ -227,7 +228,7 @@ class TrainedRun(Models):
             state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
             is_fitted = config.name in LINEAR and is_other
             if is_fitted:
-                shape = whole(data.box, Prepared.of(data).open_cube()).tile
+                shape = whole(data.box, prepared.open_cube()).tile
             elif config.name in LINEAR:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
@@ -246,7 +247,7 @@ class TrainedRun(Models):
             models.append(model)
         if is_other:
             ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-            _adapt(models, run, data, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
+            _adapt(models, run, prepared, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
@@ -259,13 +260,13 @@ def _trained_with(run: Run, member: Run) -> RunConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
-def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: int, refit: bool) -> None:
+def _adapt(models: Sequence[ForecastModel], run: Run, prepared: Prepared, blocks: int, refit: bool) -> None:
     """Fit linear systems, or the linear bases of networks, to other data. All members have the same.
 
     If `blocks` is positive, also estimate the share of each network's change from that many blocks of years, or
     from fewer if there are fewer years. A fit to all days is saved (see `fitted`).
     """
-    is_network, config = not isinstance(models[0], LinearSystem), run.config.model
+    is_network, config, data = not isinstance(models[0], LinearSystem), run.config.model, prepared.data
     parts = [model.linear if is_network else model for model in models]
     systems = [part for part in parts if isinstance(part, LinearSystem)]
     if not systems:
@@ -273,14 +274,14 @@ def _adapt(models: Sequence[ForecastModel], run: Run, data: DataConfig, blocks: 
     before = days_before(config.name, config.options, data.history)
 
     def fit_first() -> dict[str, Any]:
-        anomalies, cut = Prepared.of(data).open_anomalies(), cut_windows if is_network else whole_windows
+        anomalies, cut = prepared.open_anomalies(), cut_windows if is_network else whole_windows
         train, validation = (cut(anomalies, data, split, before) for split in ("train", "validation"))
         shares = [_share(network, train, blocks) for network in models if is_network and blocks]
         fit(systems[0], train, validation, refit)
         weights = systems[0].state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
         return {name: weight.numpy() for name, weight in weights.items()}
 
-    arrays = fitted(run, data, before, fit_first) if refit else fit_first()
+    arrays = fitted(run, prepared, before, fit_first) if refit else fit_first()
     weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
     for network, share in zip(models, weights.pop(SHARES, ()), strict=False):
         network.share = share
@@ -347,16 +348,16 @@ class Combination(ForecastSystem):
         return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
 
 
-def system_of(run: Run, data: DataConfig | None = None) -> ForecastSystem:
-    """Load the system of a run or a combination, for other `data` than its own if given (see `TrainedRun`).
+def system_of(run: Run, prepared: Prepared | None = None) -> ForecastSystem:
+    """Load the system of a run or a combination, for the `prepared` stores of other data (see `TrainedRun`).
 
     Raises SSTCastError if a checkpoint is damaged, or a part of a combination has changed.
     """
-    data, run = data or run.config.data, run.trained
+    prepared, run = prepared or Prepared.of(run.config.data), run.trained
     if run.config.model.name != COMBINATION:
-        return TrainedRun(run, data)
+        return TrainedRun(run, prepared)
     weights = load_combination(run)
-    return Combination([system_of(part, data) for part in run.open_parts()], weights)
+    return Combination([system_of(part, prepared) for part in run.open_parts()], weights)
 
 
 def remembers(run: Run) -> bool:

@@ -83,8 +83,8 @@ def continued(run: Run, days: FieldSource) -> FieldSource:
         previous_object = release(run_data.source)
         hold(open_object(days.path), run_data.source)
         try:
-            if Prepared.of(run_data).exist:
-                check_source(run_data, OTHER_DAYS)
+            if (prepared := Prepared.of(run_data)).exist:
+                check_source(prepared, OTHER_DAYS)
         except SSTCastError:
             release(run_data.source)
             if previous_object is not None:
@@ -118,8 +118,7 @@ def transferred_run(run: Run, days: FieldSource) -> Run:
     """
     run = run.trained
     data = transferred_data(run, days)
-    prepare(data)
-    record = Prepared.of(data).record()
+    record = prepare(data).record()
     new_run = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(
         update={"name": new_run.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}

@@ -24,14 +24,14 @@ from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
+from sstcast.scores.baseline_tables import described_tables, verified_baselines
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.joining import CONCAT_OPTIONS, join_systems
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
-from sstcast.scores.systems import ScoredSystem, baselines, forecast_file
+from sstcast.scores.systems import ScoredSystem, forecast_file
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe, remove
-from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.stores import open_netcdf, open_written
 from sstcast.training.data_record import check_data
@@ -71,7 +71,7 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
 
 def _squared_error(run: Run, every: int) -> float:
     """Return the mean squared error of a run in degC^2 over all leads of its test years."""
-    tests = Analysis.open(run.config.data, every=every)
+    tests = Analysis.open(Prepared.of(run.config.data), every=every)
     weeks = error_products([system_of(run)], tests)[:, 0, 0]
     days = np.bincount(lead_weeks(1 + np.arange(tests.windows.horizon)))
     return float(weeks @ days / days.sum())
@@ -85,35 +85,36 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
-        recipe = recipe_of(run, every)
+        prepared = Prepared.of(config.data)
+        recipe = _recipe_of(run, every, prepared)
         score_recipe = recipe | _base(thresholds) | asked.recipe_of_fold
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
-        check_data(run)
-        truth = Analysis.open(config.data, every=every, base=thresholds)
+        check_data(run, [prepared])
+        truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
         attributes = {
             "title": f"SST forecasts of run {name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
             "data": str(truth.cube.attrs["source"]),
             RECIPE: as_text(recipe),
         }
-        systems = {name: ScoredSystem(system_of(run), calibrated(run), len(run.members))}
-        with forecast_file(part_file(run), run, truth, **attributes) as write:
-            tables = verify(Scene(truth, systems, asked, references=False), name, write)
-        _write(tables, truth, statistics_file(run), score_recipe)
+        systems = {name: ScoredSystem(system_of(run, prepared), calibrated(run, prepared), len(run.members))}
+        with forecast_file(part_file(run), run, truth, **attributes) as keep:
+            tables = verify(Scene(truth, systems, asked, references=False), name, keep, tells=False)
+        tables = described_tables(tables, truth).assign_attrs({RECIPE: as_text(score_recipe)})
+        write(tables, statistics_file(run))
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
-    with locked(path):
-        recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
-        recipe |= _base(thresholds) | asked.recipe_of_fold
-        if is_up_to_date(path, recipe):
-            return f"{path}: already written"
-        truth = Analysis.open(data, every=every, base=thresholds)
-        tables = verify(Scene(truth, baselines(SpreadCalibrator(data)), asked), "baselines")
-        _write(tables, truth, path, recipe)
+    prepared = Prepared.of(data)
+    recipe = recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+    recipe |= _base(thresholds) | asked.recipe_of_fold
+    if is_up_to_date(path, recipe):
+        return f"{path}: already written"
+    truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
+    verified_baselines(truth, SpreadCalibrator(prepared), asked, path, recipe).close()
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
@@ -127,15 +128,17 @@ def part_file(run: Run) -> Path:
     return run.folder / "hindcast.zarr"
 
 
-def recipe_of(run: Run, every: int) -> Recipe:
+def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:
     """Return the recipe of a run's forecasts for its fold."""
-    data = Prepared.of(run.config.data).record().model_dump()
+    data = prepared.record().model_dump()
     return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run.members)}
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:
     """Return the recipes of a system's forecasts for all folds."""
-    return [recipe_of(Run(plan.run(system, fold).folder), plan.protocol.every) for fold in plan.protocol.folds]
+    configs = [plan.run(system, fold) for fold in plan.protocol.folds]
+    every = plan.protocol.every
+    return [_recipe_of(Run(config.folder), every, Prepared.of(config.data)) for config in configs]
 
 
 def join_forecasts(plan: Plan, system: RunConfig) -> None:
@@ -198,20 +201,10 @@ def _open(path: Any) -> xr.Dataset:
     return open_netcdf(path, REMEDY, chunked=True).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
 
 
+def _base_of(prepared: Prepared, thresholds: DataConfig) -> Prepared:
+    """Return the stores whose base period defines the thresholds: those of the fold itself if it is the same."""
+    return prepared if prepared.data == thresholds else Prepared.of(thresholds)
+
+
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
-
-
-def _write(tables: xr.Dataset, truth: Analysis, path: Path, recipe: Recipe) -> None:
-    source = truth.cube.attrs["source"]
-    tables = describe(
-        tables,
-        title="Statistics of one fold of a hindcast",
-        summary="Errors and probabilistic scores by date and lead, averaged by area; means over dates by cell; "
-        "squared errors by cell, date and lead week; Brier scores and case counts of heatwave probabilities",
-        source=source,
-        history=f"sstcast {__version__} hindcast",
-        **references(source, truth.data.protocol),
-        **{RECIPE: as_text(recipe)},
-    )
-    write(tables, path)

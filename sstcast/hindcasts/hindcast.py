@@ -26,7 +26,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import check_source
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.predictors.grid import ShortRecord
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
@@ -54,7 +54,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None) -> tuple[S
         last, datasets = plan.protocol.folds[-1], [system.data for system in plan.systems]
         for number, data in enumerate(datasets):
             if data not in datasets[:number]:
-                check_source(last.split(data), REMEDY, only_warn=True)
+                check_source(Prepared.of(last.split(data)), REMEDY, only_warn=True)
         return scores, False
     plan.check_days()
     with locked(plan.hindcast.metrics):
@@ -89,7 +89,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                     f"{error}; the first fold that it serves begins in {[*served, 'no year'][0]}"
                 ) from None
     if plan.asked.places is not None:
-        tell_weights(plan.asked.places, needed[0])
+        tell_weights(plan.asked.places, Prepared.of(needed[0]))
     tasks: list[Task] = []
     for run in plan.trained:
         for member in plan.dropped(run):

@@ -87,12 +87,11 @@ def prepare_all(oceans: Sequence[DataConfig]) -> None:
             raise SSTCastError(f"{data.source}: {error}") from None
 
 
-def update_predictors(data: DataConfig) -> None:
+def update_predictors(prepared: Prepared) -> None:
     """Bring only the stores of the predictors up to date, so that a forecast reads the newest values."""
-    if data.predictors:
-        prepared = Prepared.of(data)
+    if prepared.data.predictors:
         with locked(prepared.cube.parent):
-            prepare_predictors(data, prepared.cube.parent, prepared.open_cube())
+            prepare_predictors(prepared.data, prepared.cube.parent, prepared.open_cube())
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
@@ -149,7 +148,7 @@ class _Preparation:
     def _is_current(self) -> bool:
         """Whether the cube holds the days of the source."""
         absent = not self.field.exists()
-        return is_up_to_date(self.prepared.cube, self.of_cube) and (absent or agrees_with_source(self.data))
+        return is_up_to_date(self.prepared.cube, self.of_cube) and (absent or agrees_with_source(self.prepared))
 
     def run(self) -> bool:
         """Bring all stores up to date. Returns whether any was written."""

@@ -7,6 +7,7 @@ accepts new days, and changes outside its splits. Any other change is an error.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ STATES = "source_state"  # variable of a cube that was made from a URL
 
 @dataclass(frozen=True)
 class Prepared:
-    """The paths of a data configuration's stores. `written` tells whether `prepare` wrote any of them."""
+    """The stores of a data configuration, each of which is opened once, on first use.
+
+    A command makes this value once and hands it down. `written` tells whether `prepare` wrote any of the stores.
+    """
 
     data: DataConfig
     cube: Path
@@ -69,6 +73,11 @@ class Prepared:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".terciles.nc"))
 
     @property
+    def baselines(self) -> Path:
+        """The file of the last test days' scores of the baselines, which is written on first use."""
+        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".baselines.nc"))
+
+    @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
         predictors = stored_predictors(self.data, self.cube.parent).values()
@@ -81,17 +90,29 @@ class Prepared:
 
     def open_cube(self) -> xr.Dataset:
         """Open only the cube, like `open`."""
-        return rounded(open_intact(self.cube, REMEDY))
+        return self._cube
 
     def open_anomalies(self) -> xr.Dataset:
         """Open only the anomalies, like `open`, with what is known of the predictors on each day."""
-        return with_predictors(rounded(open_intact(self.anomalies, REMEDY)), self.data, self.cube.parent)
+        return self._anomalies
 
     def open_statistics(self) -> xr.Dataset:
         """Open only the statistics, like `open`.
 
         Under the `paper` protocol, they are on the cells and coordinates of the source.
         """
+        return self._statistics
+
+    @cached_property
+    def _cube(self) -> xr.Dataset:
+        return rounded(open_intact(self.cube, REMEDY))
+
+    @cached_property
+    def _anomalies(self) -> xr.Dataset:
+        return with_predictors(rounded(open_intact(self.anomalies, REMEDY)), self.data, self.cube.parent)
+
+    @cached_property
+    def _statistics(self) -> xr.Dataset:
         statistics = open_intact(self.statistics, REMEDY)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
@@ -126,20 +147,19 @@ class Record(JsonRecord):
     initial_weights: str | None = added()
     predictors: dict[str, str] = added({})
 
-    def check(self, current_record: "Record", data: DataConfig, statement: str, remedy: str) -> None:
-        """Raise SSTCastError unless the stores of `data`, which have the `current_record`, hold the recorded data.
+    def check(self, current_record: "Record", prepared: Prepared, statement: str, remedy: str) -> None:
+        """Raise SSTCastError unless the stores, which have the `current_record`, hold the recorded data.
 
         The message begins with `statement`, for instance `runs/demo: was trained`, and ends with the remedy.
         """
-        cube = Prepared.of(data).cube
         for store in ("cube", "statistics"):
             expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
             if expected_digest != actual_digest:
                 raise SSTCastError(
-                    f"{statement} on other data than {cube} holds: {store} {expected_digest[:12]} of "
+                    f"{statement} on other data than {prepared.cube} holds: {store} {expected_digest[:12]} of "
                     f"{self.source}, not {actual_digest[:12]} of {current_record.source}; {remedy}"
                 )
-        for name, config in data.predictors.items():
+        for name, config in prepared.data.predictors.items():
             expected_digest, actual_digest = (
                 record.predictors.get(name, "none") for record in (self, current_record)
             )
@@ -150,14 +170,14 @@ class Record(JsonRecord):
                 )
 
 
-def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
-    """Return the days in the splits of `data` that the source lacks, or on which it differs from the cube.
+def changed_days(prepared: Prepared) -> NDArray[np.datetime64]:
+    """Return the days in the splits of the data that the source lacks, or on which it differs from the cube.
 
     The source is read only if its files may have changed. From a URL, only days whose chunks have changed and the
     last 60 days (`RECHECKED`) are read. If the source is gone, no days count as changed, because the stores made
     from it still exist.
     """
-    source, prepared = source_of(data.source), Prepared.of(data)
+    data, source = prepared.data, source_of(prepared.data.source)
     cube, made_from = prepared.open_cube(), (read_recipe(prepared.cube) or {}).get("files")
     try:
         states = source.states(data)
@@ -165,7 +185,7 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
         warn_once(f"{error}; not compared with {prepared.cube}")
         return np.array([], "datetime64[ns]")
     is_same_state = made_from == (source.state() if states is None else fingerprint(states))
-    if not source.exists() or (is_same_state and agrees_with_source(data)):
+    if not source.exists() or (is_same_state and agrees_with_source(prepared)):
         return np.array([], "datetime64[ns]")
     period = slice(*map(str, data.splits.whole))
     with open_region(data) as native:
@@ -182,15 +202,15 @@ def changed_days(data: DataConfig) -> NDArray[np.datetime64]:
     return np.union1d(lost_days, source_digests["time"].values[source_digests.values != cube_digests.values])
 
 
-def agrees_with_source(data: DataConfig) -> bool:
+def agrees_with_source(prepared: Prepared) -> bool:
     """Return whether a cube holds the days of a source whose files have the size and time that its recipe tells.
 
     Only if they have changed since, as in a copy, is the source read. The cube's note then keeps that it agrees.
     """
-    cube_file = Prepared.of(data).cube
+    data, cube_file = prepared.data, prepared.cube
     if (times := source_of(data.source).changes()) == noted_source(cube_file)[0]:
         return True
-    cube = Prepared.of(data).open_cube()
+    cube = prepared.open_cube()
     with open_region(data) as native:
         values = coarsen(native.reset_coords(drop=True), ocean_cells(native), data.box)
         if not digests(values).compute().equals(cube["digest"].reset_coords(drop=True)):
@@ -205,24 +225,24 @@ def _perhaps_changed(days: NDArray[Any], now: xr.DataArray, then: xr.DataArray) 
     return ~unchanged.to_numpy() | (days > days[-1] - RECHECKED)
 
 
-def check_source(data: DataConfig, remedy: str = REMEDY, only_warn: bool = False) -> None:
+def check_source(prepared: Prepared, remedy: str = REMEDY, only_warn: bool = False) -> None:
     """Raise SSTCastError with the remedy if a day in the splits is lost or has changed (see `changed_days`).
 
     With `only_warn`, print the error as a warning, and do nothing if there is no store to compare with.
     """
     if only_warn:
-        if Prepared.of(data).cube.exists():
+        if prepared.cube.exists():
             try:
-                check_source(data, remedy)
+                check_source(prepared, remedy)
             except SSTCastError as error:
                 LOG.warning(f"sstcast: {error}")
-    elif (days := changed_days(data)).size:
+    elif (days := changed_days(prepared)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
-            f"{data.path}: has changed since {Prepared.of(data).cube} was made from it, on "
+            f"{prepared.data.path}: has changed since {prepared.cube} was made from it, on "
             f"{counted(days.size, 'day')}, the first {first}; {remedy}"
         )
-    elif changed := changed_predictors(data, Prepared.of(data).cube.parent):
+    elif changed := changed_predictors(prepared.data, prepared.cube.parent):
         raise SSTCastError(f"{changed[0]}; {remedy}")
 
 

@@ -139,7 +139,7 @@ def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
     finished_runs = [config for config in table.runs if file.find(*_of_run(config)) is not None]
     work_left = finished_runs != table.runs or any(file.find(*_of_baselines(data)) is None for data in table.data)
     if not work_left:
-        check_source(table.data[0])
+        check_source(Prepared.of(table.data[0]))
     else:
         if table.request is not None and not (report := fetch(table.request)).complete:
             raise SSTCastError(
@@ -230,7 +230,7 @@ def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str,
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
-    test = Analysis.open(data)
+    test = Analysis.open(Prepared.of(data))
     count = data.horizon * int(test.ocean.sum())
     date_errors: dict[str, list[float]] = {name: [] for name in systems}
     for dates in test.blocks():

@@ -84,10 +84,10 @@ def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    data = own_data(run, last)
-    with open_region(data) as sst:
+    prepared = own_data(run, last)
+    with open_region(prepared.data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
-        scores = verify_issued(files, RegionStatistics(data).on_grid(days).compute())
+        scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())
     if scores.empty:
         return False, scores
     file, text = folder / "verification.csv", scores.to_csv(float_format="%.4f")

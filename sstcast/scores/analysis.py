@@ -60,24 +60,24 @@ class Analysis:
     Not all days may fit in memory, so the methods take a slice of the positions of initial dates.
 
     Attributes:
-        data: the data configuration, whose prepared stores hold the truth.
+        prepared: the stores that hold the truth.
         windows: the initial dates, and the standardised anomalies around them.
         ocean: mask of the scored cells, `[tile, N]`.
         anomalies: the prepared anomalies, climatology and scale.
         cube: the prepared temperatures.
         index: the position on the map of each node, `[tile, N]`.
         leads: the leads in days that are verified.
-        base: the data whose base period defines the heatwave thresholds.
+        base: the stores of the data whose base period defines the heatwave thresholds.
     """
 
-    data: DataConfig
+    prepared: Prepared
     windows: Windows
     ocean: NDArray[np.bool_]
     anomalies: xr.Dataset
     cube: xr.Dataset
     index: NDArray[np.int64]
     leads: NDArray[np.integer]
-    base: DataConfig
+    base: Prepared
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Analysis":
@@ -85,24 +85,25 @@ class Analysis:
 
         Raises SSTCastError if they differ from the data the run was trained on.
         """
-        check_data(run)
-        return cls.open(run.config.data, split)
+        prepared = Prepared.of(run.config.data)
+        check_data(run, [prepared])
+        return cls.open(prepared, split)
 
     @classmethod
     def open(
-        cls, data: DataConfig, split: str = "test", every: int = 1, base: DataConfig | None = None
+        cls, prepared: Prepared, split: str = "test", every: int = 1, base: Prepared | None = None
     ) -> "Analysis":
-        """Open the prepared stores of `data`, for initial dates `every` days apart.
+        """Open `prepared` stores, for initial dates `every` days apart.
 
-        The base period of `base`, by default `data`, defines the heatwave thresholds. Raises SSTCastError if the
+        The base period of `base`, by default the same, defines the heatwave thresholds. Raises SSTCastError if the
         stores do not exist.
         """
-        cube, anomalies = Prepared.of(data).open()
+        data, (cube, anomalies) = prepared.data, prepared.open()
         windows = cut_windows(anomalies, data, split).thinned(every)
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         ocean = windows.ocean.cpu().numpy()
-        return cls(data, windows, ocean, anomalies, cube, index, leads, base or data)
+        return cls(prepared, windows, ocean, anomalies, cube, index, leads, base or prepared)
 
     def at(self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer]) -> "Analysis":
         """Restrict the verification to some initial dates of the split, leads, and the `cells(lat, lon)`.
@@ -117,6 +118,11 @@ class Analysis:
             )
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
         return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
+
+    @property
+    def data(self) -> DataConfig:
+        """The data configuration."""
+        return self.prepared.data
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -232,9 +238,14 @@ class Analysis:
     def small_scales(self, tiles: Array) -> Array:
         """Return the small scales of `[..., tile, N]`, 0 on land. Averaging boxes cross the edges of tiles."""
         wrap = spans_globe(self.anomalies["lon"].values)
-        small: Array = to_tiles(small_scales(self.on_map(tiles), wrap), self.index)
-        np.copyto(small, 0, where=np.isnan(small))
+        small: Array = to_tiles(small_scales(self.on_map(tiles), wrap, self._ocean_on_map), self.index)
+        np.copyto(small, 0, where=~self.ocean)
         return small
+
+    @cached_property
+    def _ocean_on_map(self) -> NDArray[np.bool_]:
+        """Mask `[lat, lon]` of the scored cells."""
+        return np.isfinite(self.on_map(self.area))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map like `on_map`, lazily if the array is memory-mapped."""

@@ -112,7 +112,7 @@ def _fit(runs: list[Run]) -> Weights:
     for run in runs:
         _check_unseen(run)
     data = Analysis.of(runs[0], "validation")
-    days = SpreadCalibrator(data.data)
+    days = SpreadCalibrator(data.prepared)
     systems = [held_out(run, days) for run in runs]
     products = error_products(systems, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):

@@ -8,7 +8,6 @@ from typing import Any
 import xarray as xr
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
@@ -42,9 +41,10 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
 
     Warns on stderr if the source has changed since the run was trained.
     """
-    if Prepared.of(run.config.data).exist:
-        check_data(run)
-        check_source(run.config.data, REMEDY, only_warn=True)
+    prepared = Prepared.of(run.config.data)
+    if checked := prepared.exist:
+        check_data(run, [prepared])
+        check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     if _has_linear_base(run):
@@ -55,9 +55,11 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         if (metrics := _known(run, recipe | asked.recipe)) is not None:
             return metrics, False
         asked = asked.read(run.folder)
+        if not checked:
+            check_data(run, [prepared])
         if asked.places is not None:
-            tell_weights(asked.places, run.config.data)
-        return _evaluate(run, recipe | asked.recipe, asked), True
+            tell_weights(asked.places, prepared)
+        return _evaluate(run, prepared, recipe | asked.recipe, asked), True
 
 
 def kept(run: Run) -> Asked:
@@ -83,37 +85,40 @@ def _has_linear_base(run: Run) -> bool:
     return model.name not in LINEAR and base_of(model.options)[0] in LINEAR_BASES
 
 
-def tell_weights(places: Places, data: DataConfig) -> None:
+def tell_weights(places: Places, prepared: Prepared) -> None:
     """Log how much of each area lies in ocean cells of the region. Raises SSTCastError if it is less than half."""
-    cube = Prepared.of(data).open_cube()
-    inside = in_tiles(data.box, (cube.sizes["lat"], cube.sizes["lon"]))
+    cube = prepared.open_cube()
+    inside = in_tiles(prepared.data.box, (cube.sizes["lat"], cube.sizes["lon"]))
     places.weights(cube["ocean_fraction"].load(), cube["ocean_mask"].values & inside)
 
 
-def _evaluate(run: Run, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
+def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.history import days_read
+    from sstcast.forecasting.spread import SpreadCalibrator
     from sstcast.scores.analysis import Analysis
-    from sstcast.scores.joining import join_folds
+    from sstcast.scores.baseline_tables import tables_of_run
+    from sstcast.scores.joining import join_folds, join_systems
     from sstcast.scores.scene import Scene
     from sstcast.scores.summary import finish, metadata, predictors_of, summarise
     from sstcast.scores.systems import describe_run, forecast_file, systems_of
     from sstcast.scores.verify import verify
 
-    config, truth, label = run.config.data, Analysis.of(run), run.folder.name
-    stores = Prepared.of(config).cube.parent
-    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, stores)
-    systems = systems_of(run)
-    references = [name for name in systems if name != MODEL]
+    config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
+    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, prepared.cube.parent)
+    days = SpreadCalibrator(prepared)
+    systems = systems_of(run, days)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
-        verified = verify(Scene(truth, systems, asked), label, write)
+        verified = verify(Scene(truth, systems, asked, references=False), label, write)
+    verified = join_systems([verified, tables_of_run(truth, days, asked, len(run.members))])
+    references = [str(name) for name in verified["system"].values if name != MODEL]
     tables = finish(join_folds([verified]), [MODEL], references)
     described = {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)}
     metrics = {
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),
-        "data": Prepared.of(config).record().model_dump(),
+        "data": prepared.record().model_dump(),
         **metadata(config, tables),
         **predictors_of({MODEL: config}),
         **({"predictors_lacking": lacking} if lacking else {}),

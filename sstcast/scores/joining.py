@@ -20,7 +20,8 @@ def declared() -> dict[str, Joined]:
 
 
 def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Join the tables of different systems from the same initial dates."""
+    """Join the tables of different systems from the same initial dates, in memory or of files."""
+    tables = [_with_plain_names(table) for table in tables]
     # Anomalies are from the climatology of each system's own training days, which may be the same for all.
     box_means = [table["observed_index"] for table in tables]
     if not all(means.equals(box_means[0]) for means in box_means):
@@ -42,6 +43,12 @@ def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
         for dim in ("system", "warning")
     ]
     return xr.merge([*parts, of(tables[0], "")], join="exact", compat="override")
+
+
+def _with_plain_names(table: xr.Dataset) -> xr.Dataset:
+    """Return a table whose names are strings of NumPy. Those of pandas do not join those of files."""
+    names = [name for name, index in table.indexes.items() if index.dtype.kind == "O"]
+    return table.assign_coords({name: np.array(table[name].values.tolist(), str) for name in names})
 
 
 def join_folds(folds: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -48,23 +48,29 @@ SMALL_TRUTH = Statistic("small_truth_square", lambda forecast, truth: truth * tr
 BOX = 5  # side in cells of the box whose mean is removed to get the small scales
 
 
-def small_scales(field: Array, wrap: bool = False) -> Array:
+def small_scales(field: Array, wrap: bool = False, ocean: NDArray[np.bool_] | None = None) -> Array:
     """Subtract from `field [..., lat, lon]` its running mean over 5 x 5 cells, ignoring NaN (land).
 
-    With `wrap`, the first column follows the last, as on a globe.
+    With `wrap`, the first column follows the last, as on a globe. `ocean` masks the cells `[lat, lon]` that are
+    not NaN, if they are known to be the same on all maps.
     """
     from scipy.ndimage import uniform_filter1d  # imported here because it takes half a second
 
     def box_sums(values: Array) -> Array:
         values = uniform_filter1d(values, BOX, axis=-2, mode="constant")
-        return uniform_filter1d(values, BOX, axis=-1, mode="wrap" if wrap else "constant")
+        uniform_filter1d(values, BOX, axis=-1, mode="wrap" if wrap else "constant", output=values)
+        return values
 
-    finite = np.isfinite(field)
-    first = finite[(0,) * (field.ndim - 2)]
-    same = field.size and (finite == first).all()  # as usual: all maps have the same ocean
-    share = box_sums((first if same else finite).astype(np.float32))
-    means = box_sums(np.where(finite, field, np.float32(0))) / np.where(finite, share, 1)
-    small: Array = np.where(finite, field - means, np.float32(np.nan))
+    if ocean is None:
+        ocean = np.isfinite(field)
+        first = ocean[(0,) * (field.ndim - 2)]
+        if field.size and (ocean == first).all():  # as usual: all maps have the same ocean
+            ocean = first
+    share = box_sums(ocean.astype(np.float32))
+    means = box_sums(np.where(ocean, field, np.float32(0)))
+    means /= np.where(ocean, share, 1)
+    small: Array = np.subtract(field, means, out=means)
+    np.copyto(small, np.nan, where=~ocean)
     return small
 
 

@@ -27,6 +27,12 @@ DAY = np.timedelta64(1, "D")
 Mask = NDArray[np.bool_]
 
 
+def ensemble_mean(members: Array) -> Array:
+    """Return the mean of `members [M, ...]`. That of one member is the member itself, which is not copied."""
+    mean: Array = members[0] if len(members) == 1 else members.mean(0)
+    return mean
+
+
 @dataclass(frozen=True)
 class Block:
     """A system's forecasts from a run of initial dates that have the same members.

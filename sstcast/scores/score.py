@@ -109,7 +109,7 @@ def score(
             "--leads, or choose other forecasts"
         )
     data = data_of(forecasts, truth, against, horizon)
-    prepare(data)
+    prepared = prepare(data)
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
             check_data(run)
@@ -119,7 +119,7 @@ def score(
         "read_as": [variable, units],
         "reading": READING,
         "data": data.model_dump(mode="json"),
-        "record": Prepared.of(data).record().model_dump(),
+        "record": prepared.record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
         **({"remove_bias": True} if remove_bias else {}),
         **asked.recipe,
@@ -129,20 +129,20 @@ def score(
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
         content = digest(path)
-        metrics = _score(forecasts, data, against, scored, recipe, asked)
+        metrics = _score(forecasts, prepared, against, scored, recipe, asked)
         note_source(scored.metrics, times, content)
         return metrics, scored, True
 
 
 def _score(
     forecasts: Forecasts,
-    data: DataConfig,
+    prepared: Prepared,
     against: Sequence[Run],
     scored: ScoreFiles,
     recipe: dict[str, Any],
     asked: Asked,
 ) -> dict[str, Any]:
-    path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
+    path, data, (cube, anomalies) = forecasts.path, prepared.data, prepared.open()
     if forecasts.regridded:  # now to the cells of the truth
         variable, units = recipe["read_as"]
         forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box))
@@ -161,7 +161,7 @@ def _score(
             f"verified for {counted(data.horizon, 'day')} with {data.source}, {_span(np.array([first, last]))}; "
             "give another --truth or fewer --leads"
         )
-    truth = Analysis.open(data).at(dates, covered_cells, sst["lead"].values)
+    truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values)
     if asked.places is not None:
         asked.places.weights(cube["ocean_fraction"].load(), np.isfinite(truth.on_map(truth.area)))
     step = spacing(dates)
@@ -190,7 +190,7 @@ def _score(
         notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
     for note in notes:
         LOG.info(f"{path}: {note}")
-    references = baselines(SpreadCalibrator(data))
+    references = baselines(SpreadCalibrator(prepared))
     issued = ScoredSystem(
         FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True
     )
@@ -201,8 +201,8 @@ def _score(
     names = {}
     for run in against:
         name = _name(run.folder, {MODEL, *references})
-        run_data = data.model_copy(update={"horizon": run.config.data.horizon})
-        references[name] = ScoredSystem(system_of(run, run_data), calibrated(run, run_data), len(run.members))
+        of_run = Prepared.of(data.model_copy(update={"horizon": run.config.data.horizon}))
+        references[name] = ScoredSystem(system_of(run, of_run), calibrated(run, of_run), len(run.members))
         names[str(run.folder)] = name
     if not truth.daily:
         issued = issued._replace(spread=None)

@@ -52,18 +52,17 @@ def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     return {name: ScoredSystem(fitted[name], spreads[name]) for name in fitted}
 
 
-def systems_of(run: Run) -> dict[str, ScoredSystem]:
-    """Return a run as `MODEL`, and the systems that it is compared with.
+def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
+    """Return a run as `MODEL`, and the systems besides the baselines that it is compared with.
 
-    These are its linear base, itself without each of its predictors, and the baselines. The first two have the
-    spread of the run, so that probabilities differ only by what the network or the predictor added.
+    These are its linear base, and itself without each of its predictors. They have the spread of the run, so that
+    probabilities differ only by what the network or the predictor added.
     """
-    days, system = SpreadCalibrator(run.config.data), system_of(run)
-    references = baselines(days)
-    model = ScoredSystem(system, calibrated(run, days=days), len(run.members))
+    system, references = system_of(run, days.prepared), {}
+    model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members))
     if isinstance(system, Models):
         if (base := system.linear_base()) is not None:
-            references = {LINEAR_BASE: ScoredSystem(base, model.spread)} | references
+            references[LINEAR_BASE] = ScoredSystem(base, model.spread)
         for name in run.config.data.predictors:
             if (without := system.without(name, days.training)) is not None:
                 references[f"{WITHOUT_PREDICTOR}{name}"] = ScoredSystem(without, model.spread)

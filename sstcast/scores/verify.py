@@ -19,7 +19,7 @@ from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.joining import declared
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.kinds.kind import FOLD
-from sstcast.scores.scene import Block, Scene
+from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.systems import ScoredSystem, Write, forecast_block
 
 THREADS = (
@@ -28,19 +28,22 @@ THREADS = (
 
 
 def pairs(
-    truth: Analysis, systems: Mapping[str, ScoredSystem], label: str = ""
+    truth: Analysis, systems: Mapping[str, ScoredSystem], label: str = "", members: int = 1
 ) -> Iterator[tuple[Observed, str, xr.Dataset]]:
     """Yield each system's forecast from each block of initial dates beside the observations.
 
-    One block is in memory at a time. Its size depends on the largest ensemble. All systems forecast a block before
-    the next one begins. Shows progress beside `label`. A forecast is described at `forecast_block`.
+    One block is in memory at a time. Its size depends on the largest ensemble, of at least `members`. All systems
+    forecast a block before the next one begins. Shows progress beside `label`. A forecast is described at
+    `forecast_block`.
     """
-    for observed in truth.observe(max(system.members for system in systems.values()), label):
+    for observed in truth.observe(max(members, *(system.members for system in systems.values())), label):
         for name, forecast in forecast_block(systems, truth, observed.dates):
             yield observed, name, forecast
 
 
-def verify(scene: Scene, label: str = "", write: Write | None = None) -> xr.Dataset:
+def verify(
+    scene: Scene, label: str = "", write: Write | None = None, members: int = 1, tells: bool = True
+) -> xr.Dataset:
     """Return the statistics behind every score of the systems of a scene, by `system`.
 
     Variables that are joined by `dates` (see `Joined`) have the dimension `init_time`, with the coordinates
@@ -51,13 +54,16 @@ def verify(scene: Scene, label: str = "", write: Write | None = None) -> xr.Data
         scene: the systems, the initial dates and the observations.
         label: a word beside the progress.
         write: is given the initial dates and the forecast of the first system, block by block.
+        members: the size of the largest ensemble that is verified on the same dates, in this call or another. Sums
+            over dates are equal to the last bit only if they are added in the same blocks.
+        tells: whether to log what is left out. Of calls for the same dates, one should.
     """
     first, *_ = scene.systems
-    with nullcontext() if scene.references else silent():  # those that verify the references tell of the rest
+    with nullcontext() if tells else silent():
         kinds = [kind for kind in (of_kind.of(scene) for of_kind in KINDS) if kind is not None]
     begun = None
     with ThreadPoolExecutor(THREADS) as threads:
-        for observed, name, forecast in pairs(scene.truth, scene.systems, label):
+        for observed, name, forecast in pairs(scene.truth, scene.systems, label, members):
             if observed is not begun:
                 for kind in kinds:
                     kind.begin(observed)
@@ -84,7 +90,7 @@ def blocks(truth: Analysis, name: str, forecast: xr.Dataset, observed: Observed)
             observed.at(part),
             anomalies[present, part],
             degrees,
-            degrees.mean(0),
+            ensemble_mean(degrees),
             None if spread is None else spread[part],
             present,
         )

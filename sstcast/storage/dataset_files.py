@@ -42,19 +42,21 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None, compr
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=encodings, unlimited_dims=unlimited)
 
 
-def cached(path: Path, recipe: Any, make: Callable[[], xr.Dataset], compress: bool = True) -> xr.Dataset:
+def cached(
+    path: Path, recipe: Any, make: Callable[[], xr.Dataset], compress: bool = True, chunked: bool = False
+) -> xr.Dataset:
     """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
 
     In a read-only folder, or if another process replaces the file before it is opened, the new dataset is returned
-    and not written. `compress` is that of `write`.
+    and not written. `compress` is that of `write`, and `chunked` that of `open_netcdf`.
     """
     if not is_up_to_date(path, recipe):
-        if not os.access(path.parent, os.W_OK):
+        if path.parent.exists() and not os.access(path.parent, os.W_OK):
             return make()
         with locked(path):
             if not is_up_to_date(path, recipe):
                 write(make().assign_attrs(recipe=as_text(recipe)), path, compress=compress)
-    opened = open_netcdf(path, "delete it")
+    opened = open_netcdf(path, "delete it", chunked)
     if json.loads(opened.attrs[RECIPE]) != json.loads(as_text(recipe)):
         opened.close()
         return make()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from sstcast.config import DataConfig
 from sstcast.log import warn_once
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
@@ -21,17 +20,17 @@ def record_of(run: Run, number: int = 1) -> Record | None:
     return Record.load(path, WEIGHTS_REMEDY) if path.exists() else None
 
 
-def check_data(run: Run, oceans: Sequence[DataConfig] = ()) -> None:
+def check_data(run: Run, oceans: Sequence[Prepared] = ()) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained or scored on.
 
-    Only the run's first ocean is compared, unless all `oceans` are given. For a run without data.json, print a
-    warning instead.
+    Only the run's first ocean is compared, unless the stores of all `oceans` are given. For a run without
+    data.json, print a warning instead.
     """
-    for number, data in enumerate(oceans or [run.config.data], 1):
-        current_record = Prepared.of(data).record()  # raises an error if the stores are absent
+    for number, prepared in enumerate(oceans or [Prepared.of(run.config.data)], 1):
+        current_record = prepared.record()  # raises an error if the stores are absent
         for recorded in run.recorded:
             message = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
             if (record := record_of(recorded, number)) is not None:
-                record.check(current_record, data, message, REMEDY)
+                record.check(current_record, prepared, message, REMEDY)
             elif FIRST_PROCESS and recorded.best.exists():
                 warn_once(f"{recorded.folder}: has no {recorded.data_of(number).name}; its data are not checked")

@@ -76,7 +76,7 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
             for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
                 records[number - 1].save(run.data_of(number))
         else:
-            check_data(run, config.oceans)
+            check_data(run, [Prepared.of(data) for data in config.oceans])
             if initial is not None and (record := record_of(run)) is not None:
                 initial.check_recorded(run, record.initial_weights)
         if isinstance(model, LinearSystem):
@@ -234,8 +234,9 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
         )
     splits: dict[str, list[Any]] = {"train": [], "validation": []}
     for data in config.oceans:
-        check_source(data)
-        anomalies = Prepared.of(data).open_anomalies()
+        prepared = Prepared.of(data)
+        check_source(prepared)
+        anomalies = prepared.open_anomalies()
         check_splits(data, anomalies["time"].values)
         for split, windows in splits.items():
             learns_validation = config.training.include_validation and split == "train" and not as_one

@@ -123,7 +123,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
     fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"))
-    there, here = (TrainedRun(run, each).models[0] for each in (data, None))
+    there, here = (TrainedRun(run, each).models[0] for each in (Prepared.of(data), None))
     assert isinstance(there.linear, MultiscaleRidge)
     assert isinstance(here.linear, MultiscaleRidge)
     for name, weights in base.state_dict().items():
@@ -150,7 +150,8 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
         spans = few | {"train": ("2009-01-01", last), "test": ("2013-01-01", "2013-12-31")}
         short = data.model_copy(update={"splits": Splits.model_validate(spans)})
         prepare(short)
-        assert bool(TrainedRun(run, short).models[0].share.any()) is supported  # from two blocks of years, or none
+        (network,) = TrainedRun(run, Prepared.of(short)).models
+        assert bool(network.share.any()) is supported  # from two blocks of years, or none
 
 
 def test_pretrained_names_the_run_that_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: Path) -> None:

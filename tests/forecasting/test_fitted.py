@@ -51,7 +51,7 @@ def newest(run: Run, year: int = 2000 + YEARS) -> DataConfig:
 
 
 def weight(run: Run, data: DataConfig) -> torch.Tensor:
-    return TrainedRun(run, data).models[0].weight
+    return TrainedRun(run, Prepared.of(data)).models[0].weight
 
 
 def fit(data: DataConfig) -> torch.Tensor:
@@ -92,14 +92,14 @@ def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
     splits = data.splits.model_copy(update={"train": (np.datetime64("2003-01-01").item(), data.splits.train[1])})
     data = data.model_copy(update={"splits": splits.model_copy(update={"base_period": splits.before_test})})
     prepare(data)
-    recipes = [fitted.recipe_of_fit(run, data, before) for before in (0, 355)]
+    recipes = [fitted.recipe_of_fit(run, Prepared.of(data), before) for before in (0, 355)]
     changed = make_sst(YEARS)
     changed["sst"].loc[{"time": "2002-07-01"}] += 1
     write(run, changed)
     shutil.rmtree(Prepared.of(data).cube)
     prepare(data)
-    same = [fitted.recipe_of_fit(run, data, before) == old for before, old in zip((0, 355), recipes, strict=True)]
-    assert same == [True, False]
+    again = [fitted.recipe_of_fit(run, Prepared.of(data), before) for before in (0, 355)]
+    assert [new == old for new, old in zip(again, recipes, strict=True)] == [True, False]
 
 
 def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None
 
 def test_the_oldest_files_of_other_oceans_go(run: Run) -> None:
     data = newest(run)
-    own = fitted.ocean_file(run, data, "fitted")
+    own = fitted.ocean_file(run, Prepared.of(data), "fitted")
     others = [run.folder / f"fitted-{number}.nc" for number in range(2 * fitted.MOST_OTHERS)]
     for age, file in enumerate([*others, own]):
         file.touch()

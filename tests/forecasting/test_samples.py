@@ -23,6 +23,7 @@ from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, samp
 from sstcast.forecasting.spread import QUANTILES, calibrated
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import area_weights
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.distributions import crps
 
@@ -247,7 +248,8 @@ def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -
     data = transferred_data(made, days, to_forecast=True)
     assert data.splits.train[1].year == 2006  # 2007 is for validation
     ocean = found["sst"].notnull().values[0]
-    errors = ErrorPaths.of(data, ocean).standard_errors(found["init_time"].values, 20)[: found.sizes["lead"]]
+    paths = ErrorPaths.of(Prepared.of(data), ocean)
+    errors = paths.standard_errors(found["init_time"].values, 20)[: found.sizes["lead"]]
     mean, spread = (found[name].values[:, ocean] for name in ("sst", "sst_spread"))
     samples = found["sst_sample"].transpose("lead", "lat", "lon", "sample").values[:, ocean]
     np.testing.assert_allclose(samples, sampled(mean, spread, errors), atol=1e-3)

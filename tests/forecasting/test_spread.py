@@ -68,7 +68,7 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
     winter = winter[winter["time"].dt.month.isin([6, 7, 8])]
     departure = winter.values - climatology.sel(dayofyear=winter["time"].dt.dayofyear).values
     expected = np.sqrt((departure**2).mean(0))
-    found = SpreadCalibrator(data).climatological
+    found = SpreadCalibrator(Prepared.of(data)).climatological
     np.testing.assert_allclose(found.values.sel(season="JJA", lead=3), expected, rtol=1e-3)
     valid = xr.DataArray(pd.date_range("2004-08-27", periods=8).values[None], dims=("init_time", "lead"))
     spread = found.spread(valid.assign_coords(lead=found.values["lead"]))
@@ -85,7 +85,7 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
 
 def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:
     config, data = run.config, run.config.data
-    days = SpreadCalibrator(data)
+    days = SpreadCalibrator(Prepared.of(data))
     assert isinstance(held_out(run, days), TrainedRun)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))

@@ -83,7 +83,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
     assert {name: found["systems"][name]["members"] for name in ("small", "wide")} == {"small": 2, "wide": 1}
     forecasts = xr.open_zarr(combined.hindcast.forecasts("small"))
     run = combined.run(combined.systems[1], combined.protocol.folds[1])
-    data, members = Analysis.open(run.data, every=EVERY), Run(run.folder).members
+    data, members = Analysis.open(Prepared.of(run.data), every=EVERY), Run(run.folder).members
     mean = sum(TrainedRun(member).predict(*data.histories())[0] for member in members) / 2
     sst = in_degrees(mean.expand_dims("member"), data.statistics)["sst"]
     np.testing.assert_allclose(forecasts["sst"].sel(init_time=slice("2007", None)), sst, atol=0.011)

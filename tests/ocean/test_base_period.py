@@ -37,12 +37,12 @@ def test_limits_are_kept_until_they_are_damaged(tmp_path: Path, sst_file: Path) 
     prepared = prepare(data)
     cube, _ = prepared.open()
     expected = limits(cube["sst"].sel(time=slice("2001", "2002")).load())
-    xr.testing.assert_allclose(limits_of(data)[list(expected)], expected)
+    xr.testing.assert_allclose(limits_of(Prepared.of(data))[list(expected)], expected)
     made = prepared.limits.stat().st_mtime_ns
-    xr.testing.assert_allclose(limits_of(data)[list(expected)], expected)
+    xr.testing.assert_allclose(limits_of(Prepared.of(data))[list(expected)], expected)
     assert prepared.limits.stat().st_mtime_ns == made
     prepared.limits.write_bytes(b"damaged")
-    xr.testing.assert_allclose(limits_of(data)[list(expected)], expected)
+    xr.testing.assert_allclose(limits_of(Prepared.of(data))[list(expected)], expected)
     assert prepared.limits.stat().st_size > 1000
 
 

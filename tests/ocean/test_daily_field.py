@@ -84,6 +84,6 @@ def test_a_fetched_store_is_found_by_its_arrays(tmp_path: Path) -> None:
 
 
 def test_sources_written_for_the_earlier_name_of_raw_find_what_they_import() -> None:
-    earlier = importlib.import_module("sstcast.ocean.raw")
+    earlier = importlib.import_module("sstcast.reading.raw")
     for name in ("Day", "pack", "block_of", "OPTIONAL"):
         assert getattr(earlier, name) is getattr(raw, name)

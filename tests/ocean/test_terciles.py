@@ -11,6 +11,7 @@ from scored_runs import configure
 from sstcast.extremes import terciles
 from sstcast.extremes.terciles import bounds_of_thirds, terciles_of, weekly_means, weekly_spread
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 
 RANDOM = np.random.default_rng(3)
 
@@ -53,7 +54,7 @@ def test_bounds_are_quantiles_of_the_weeks_within_45_days_of_the_day_of_the_year
 def test_terciles_of_an_ocean(tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = configure(tmp_path, sst_file).data
     prepare(data)
-    found = terciles_of(data)
+    found = terciles_of(Prepared.of(data))
     with xr.open_dataset(sst_file) as ocean:
         sst = ocean["sst"].sel(time=slice("2001", "2002")).values.astype(float)
     time = pd.date_range("2001-01-01", "2002-12-31")
@@ -72,4 +73,4 @@ def test_terciles_of_an_ocean(tmp_path: Path, sst_file: Path, monkeypatch: pytes
         assert ocean_cells.sum() == 8 * 12 - 6
         np.testing.assert_allclose(field[ocean_cells], bound.reshape(field.shape)[ocean_cells], atol=2e-5)
     monkeypatch.setattr(terciles, "bounds_of_thirds", None)  # the file is used again
-    xr.testing.assert_equal(terciles_of(data), found)
+    xr.testing.assert_equal(terciles_of(Prepared.of(data)), found)

@@ -19,7 +19,7 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.prepared import changed_days
+from sstcast.ocean.prepared import Prepared, changed_days
 from sstcast.reading import urls
 from sstcast.reading.reading import open_region, open_sst
 from sstcast.runs import Run
@@ -144,7 +144,7 @@ def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], e
     more = grown(make_sst()).isel(time=slice(-10, None)).chunk(time=100, lat=4, lon=4)
     more.to_zarr("served/days.zarr", append_dim="time", safe_chunks=False)
     bucket.seen.clear()
-    assert not changed_days(run.config.data).size
+    assert not changed_days(Prepared.of(run.config.data)).size
     read = {int(path.rpartition("sst/")[2].split(".")[0]) for path in bucket.asked("sst/") if path[-1].isdigit()}
     assert read == {14}
     last = sstcast.forecast(run).value["sst"].load()

@@ -80,7 +80,7 @@ def test_the_most_severe_heatwave_is_that_of_all_of_which_a_day_is_forecast(scor
     results.tables = results.tables.isel(init_time=slice(5, None, 31))
     starts, valid = (results.tables[name].values for name in ("init_time", "valid_time"))
     sst = Prepared.of(results.data).open_cube()["sst"].load()
-    limits = limits_of(results.data)
+    limits = limits_of(results.prepared)
     normal, threshold = (
         on_days(limits[name], sst["time"]).values for name in ("climatology", "heatwave_threshold")
     )

@@ -58,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 def test_scores_by_date_are_plain_numpy(made: Run) -> None:
     tables = ScoreFiles(made.folder).open().load()
-    data, limits = made.config.data, limits_of(made.config.data)
+    data, limits = made.config.data, limits_of(Prepared.of(made.config.data))
     cube = Prepared.of(data).open_cube()["sst"].load()
     issued = xr.open_zarr(made.forecasts, zarr_format=2).load()
     ocean = issued["sst"][0, 0].notnull().values
@@ -73,7 +73,7 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
     event = xr.DataArray(events(hot.values), hot.coords, hot.dims)
     for date in dates[[0, 7]]:
         field = issued.sel(init_time=date)
-        errors = ErrorPaths.of(data, ocean).standard_errors(date, SAMPLES)
+        errors = ErrorPaths.of(Prepared.of(data), ocean).standard_errors(date, SAMPLES)
         mean, spread = (field[name].values[:, ocean] for name in ("sst", "sst_spread"))
         samples = mean[..., None] + spread[..., None] * errors[: len(mean)]
         days = field["valid_time"].values
@@ -138,7 +138,7 @@ def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(ma
 
 
 def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:
-    data = Analysis.open(made.config.data, every=5)
+    data = Analysis.open(Prepared.of(made.config.data), every=5)
     tables = Areas(scene(data, some=np.eye(data.windows.horizon)))
     chosen = data.windows.init_times[tables.chosen(slice(0, data.windows.starts))]
     assert (np.diff(chosen) == np.timedelta64(EVERY, "D")).all()

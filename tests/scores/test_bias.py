@@ -18,6 +18,7 @@ from sstcast.figures.results import Results
 from sstcast.forecasting.system import FIELD, ForecastSystem, axes
 from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import _findings
 from sstcast.scores.analysis import Analysis
@@ -57,7 +58,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory, ocean: Path) -> Analysis:
     """Five years of initial dates, with starts of December whose forecasts end in the next year."""
     data = configure(tmp_path_factory.mktemp("bias"), ocean, splits=SPLITS).data
     prepare(data)
-    return Analysis.open(data, every=EVERY)
+    return Analysis.open(Prepared.of(data), every=EVERY)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def first_run(inside: np.ndarray, now: int) -> tuple[int, int] | None:
 
 def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     data = Analysis.of(run)
-    limits = limits_of(data.data)
+    limits = limits_of(data.prepared)
     margin = data.ahead(data.sst) - data.ahead(limits["heatwave_threshold"])
     random = np.random.default_rng(3)
     wrong = (margin + random.normal(0, 0.4, margin.shape) - 0.2).astype(np.float32)

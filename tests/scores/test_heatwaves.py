@@ -16,6 +16,7 @@ from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
 from sstcast.forecasting.heatwaves import Trajectories
 from sstcast.names import BASE_RATE, STATE
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.kinds.heatwaves import BRIER, Heatwaves, reliability, scores
@@ -81,13 +82,13 @@ def test_reliability_against_scikit_learn() -> None:
 def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Analysis:
     config = configure(tmp_path_factory.mktemp("runs"), sst_file).data
     prepare(config)
-    return Analysis.open(config)
+    return Analysis.open(Prepared.of(config))
 
 
 @pytest.fixture(scope="module")
 def margin(data: Analysis) -> np.ndarray:
     """What comes true, in degC above the threshold, `[starts, lead, tile, N]`."""
-    threshold = limits_of(data.data)["heatwave_threshold"]
+    threshold = limits_of(data.prepared)["heatwave_threshold"]
     return data.ahead(data.sst) - data.ahead(threshold)
 
 
@@ -110,7 +111,7 @@ def test_a_perfect_forecast(data: Analysis, margin: np.ndarray) -> None:
 
 
 def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) -> None:
-    random, limits = np.random.default_rng(3), limits_of(data.data)
+    random, limits = np.random.default_rng(3), limits_of(data.prepared)
     wrong = (margin + random.normal(0, 0.5, margin.shape)).astype(np.float32)
     spread = np.full_like(margin, 0.5)
     correlation = 0.5 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
@@ -154,7 +155,7 @@ def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) ->
 
 
 def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, margin: np.ndarray) -> None:
-    limits = limits_of(data.data)
+    limits = limits_of(data.prepared)
     threshold = limits["heatwave_threshold"]
     threshold[:, 5, 7] = np.nan  # one cell on all days, and a row of cells on some
     threshold[150:260, 3, :] = np.nan

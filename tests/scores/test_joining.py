@@ -66,7 +66,7 @@ def test_no_two_kinds_write_a_table_of_one_name() -> None:
 @pytest.mark.filterwarnings("error::RuntimeWarning:sstcast.scores.verify")
 def test_what_is_written_is_declared(scored: Run) -> None:
     truth, kinds = Analysis.of(scored), declared()
-    systems = {"climatology": baselines(SpreadCalibrator(truth.data))["climatology"]}
+    systems = {"climatology": baselines(SpreadCalibrator(truth.prepared))["climatology"]}
     tables = verify(Scene(truth, systems, Asked(events=True)))
     assert {"mse_by_date", "gaussian_crps_by_date", "event_onsets_by_date"} < set(tables.data_vars) <= kinds.keys()
     for name, field in tables.data_vars.items():

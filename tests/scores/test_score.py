@@ -26,6 +26,7 @@ from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.system import TrainedRun
 from sstcast.geo import area_weights
+from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.regrid import on_cells
@@ -353,7 +354,8 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     error = members.mean("member") - truth
     assert found["scores"]["model"]["degC"]["mse"] == pytest.approx(mean(error**2), rel=1e-4)
     assert ensemble["spread"] == pytest.approx(mean(members.var("member", ddof=1).where(truth.notnull())) ** 0.5)
-    threshold = limits_of(data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8), "heatwave_threshold")
+    data = data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8)
+    threshold = limits_of(Prepared.of(data), "heatwave_threshold")
     above = (members > on_days(threshold["heatwave_threshold"], valid)).where(members.notnull()).mean("member")
     case = (truth > on_days(threshold["heatwave_threshold"], valid)).where(truth.notnull())
     brier = found["heatwaves"]["exceedance"]["model"]["brier"]

@@ -169,7 +169,7 @@ def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
     splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004], "base_period": [2002, 2003]}
     base = configure(tmp_path, sst_file, splits=splits).data
     prepared = prepare(base)
-    truth = replace(Analysis.of(scored), base=base)
+    truth = replace(Analysis.of(scored), base=prepared)
     tables, dates = Terciles(scene(truth)), slice(0, 40)
     anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
     tables.begin(observation(dates, anomaly))
@@ -179,7 +179,7 @@ def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
         truth.windows.init_times[dates, None] + np.timedelta64(4, "D"), dims=("init_time", "lead")
     )
     for above, name in zip(tables.came, BOUNDS, strict=True):
-        bound = truth.on_tiles(on_days(terciles_of(base)[name], middle))
+        bound = truth.on_tiles(on_days(terciles_of(prepared)[name], middle))
         sure = truth.ocean & (abs(weekly - bound) > 1e-4)
         np.testing.assert_array_equal(above[sure], (weekly > bound)[sure])
 

@@ -17,7 +17,7 @@ from sstcast.scores.indices import covers
 from sstcast.scores.kinds.kind import CELL, DATE, Joined, Kind, Loss
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
-from sstcast.scores.scene import Block, Scene
+from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.statistics import RunningMeans
 
 LAZY = "squared_error_by_week"  # may be larger than memory
@@ -63,7 +63,7 @@ class Errors(Kind):
     def add(self, block: Block) -> None:
         """Add the errors of the ensemble mean."""
         dates, observed, errors = block.dates, block.observed, self.errors[block.system]
-        for units, forecast in ((STANDARDISED, block.standardised.mean(0)), (DEGREES, block.mean)):
+        for units, forecast in ((STANDARDISED, ensemble_mean(block.standardised)), (DEGREES, block.mean)):
             truth = observed.anomaly[units]
             errors[units].add(dates, ((s.name, s.function(forecast, truth)) for s in _of_scale(small=False)))
         small = self.truth.small_scales(block.mean)

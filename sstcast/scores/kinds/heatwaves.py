@@ -322,7 +322,16 @@ def _sedi(non_event_cases: xr.DataArray, event_cases: xr.DataArray) -> xr.DataAr
 
 
 def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
-    """Return the reliability diagram: mean probability, observed frequency and share of cases of each bin."""
+    """Return the reliability diagram: mean probability, observed frequency and share of cases of each bin.
+
+    Of a reliable forecast, the first two are equal (Wilks 2019, ch. 9). `cases(..., probability, occurred)` is a
+    histogram of the area of the cases.
+
+    >>> cases = xr.DataArray(np.zeros((STEPS + 1, 2)), dims=("probability", "occurred"))
+    >>> cases[STEPS // 2] = [3, 1]  # of four forecasts of 50 %, one came true
+    >>> [float(diagram.max()) for diagram in reliability(cases).values()]
+    [0.5, 0.25, 1.0]
+    """
     levels = np.arange(STEPS + 1) / STEPS
     first_level = np.searchsorted(
         np.minimum((levels * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1), np.arange(RELIABILITY_BINS)

@@ -19,7 +19,6 @@ from sstcast.geo import edges
 from sstcast.log import LOG
 from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.point_observations import PointObservations
-from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
@@ -117,8 +116,8 @@ class Points(Kind):
         stops = np.searchsorted(found["day"].to_numpy(), np.arange(len(truth.windows.days) + 1))
         # All systems of a hindcast have the same base period, so all are scored on the same observations.
         fields = [truth.statistics["climatology"]] * 2
-        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
-            fields[1] = Prepared.of(truth.base).open_anomalies()["climatology"].load()
+        if truth.base.statistics != truth.prepared.statistics:
+            fields[1] = truth.base.open_anomalies()["climatology"].load()
         for number, time in enumerate(truth.windows.days):
             rows = slice(stops[number], stops[number + 1])
             if rows.start < rows.stop:

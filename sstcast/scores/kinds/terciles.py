@@ -21,7 +21,6 @@ from sstcast.extremes.terciles import (
 )
 from sstcast.forecasting.heatwaves import probability
 from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
-from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
@@ -102,8 +101,8 @@ class Terciles(Kind):
         self.weeks = whole_weeks(truth.windows.horizon)
         self.bounds = terciles_of(truth.base)
         self.moved = None
-        if Prepared.of(truth.base).statistics != Prepared.of(truth.data).statistics:
-            climatology = Prepared.of(truth.base).open_anomalies()["climatology"].load()
+        if truth.base.statistics != truth.prepared.statistics:
+            climatology = truth.base.open_anomalies()["climatology"].load()
             self.moved = climatology - truth.statistics["climatology"]
         starts = truth.windows.starts
         self.rps, self.rps_fair = (

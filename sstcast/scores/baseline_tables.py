@@ -1,0 +1,90 @@
+"""The baselines of an ocean, fitted and verified once: tables in a file that evaluations or a hindcast join."""
+
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from sstcast._version import __version__
+from sstcast.forecasting.spread import SpreadCalibrator
+from sstcast.names import BASELINES
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import Asked
+from sstcast.scores.scene import Scene
+from sstcast.scores.score_files import recipe_of_scores
+from sstcast.scores.systems import baselines
+from sstcast.scores.verify import verify
+from sstcast.storage.cf import describe, references
+from sstcast.storage.dataset_files import cached
+
+Recipe = dict[str, Any]
+
+
+def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked, members: int) -> xr.Dataset:
+    """Return the tables of the baselines for the test days of a run (see `verified_baselines`).
+
+    Runs of one ocean and of the same splits share them, in a file beside the prepared stores.
+
+    Args:
+        truth: the initial dates and the observations.
+        days: the validation days.
+        asked: what is also verified.
+        members: the size of the ensemble that they are compared with (see `verify`).
+    """
+    recipe = recipe_of_tables(truth, asked, members)
+    return verified_baselines(truth, days, asked, truth.prepared.baselines, recipe, members, tells=False)
+
+
+def recipe_of_tables(truth: Analysis, asked: Asked, members: int) -> Recipe:
+    """Return all that the tables of `tables_of_run` depend on."""
+    data, record = truth.data, truth.prepared.record()
+    return recipe_of_scores() | {
+        "sstcast": __version__,
+        "baselines": BASELINES,
+        "days": {"cube": record.cube, "test": record.test, "statistics": record.statistics},
+        # Not the predictors, which no baseline reads.
+        "data": data.model_dump(mode="json", exclude={"directory", "source", "predictors"}),
+        "region": data.box.model_dump(mode="json"),
+        "dates_in_block": truth.blocks(members)[0].stop,
+        **asked.recipe_of_fold,
+    }
+
+
+def verified_baselines(
+    truth: Analysis,
+    days: SpreadCalibrator,
+    asked: Asked,
+    path: Path,
+    recipe: Recipe,
+    members: int = 1,
+    tells: bool = True,
+) -> xr.Dataset:
+    """Return the tables of the baselines lazily, and write them to `path` unless they were made from the `recipe`.
+
+    The base rate and the persistence of state are among them. In a read-only folder, nothing is written. The other
+    arguments are described at `tables_of_run` and `verify`.
+
+    Raises SSTCastError if the file is damaged, or the prepared stores are.
+    """
+
+    def make() -> xr.Dataset:
+        scene = Scene(truth, baselines(days), asked)
+        tables = verify(scene, "baselines", members=members, tells=tells)
+        return described_tables(tables, truth)
+
+    tables = cached(path, recipe, make, chunked=True)
+    return tables.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
+
+
+def described_tables(tables: xr.Dataset, truth: Analysis) -> xr.Dataset:
+    """Describe the tables of `verify` for a file."""
+    source = truth.cube.attrs["source"]
+    return describe(
+        tables,
+        title="Statistics of one fold of a hindcast",
+        summary="Errors and probabilistic scores by date and lead, averaged by area; means over dates by cell; "
+        "squared errors by cell, date and lead week; Brier scores and case counts of heatwave probabilities",
+        source=source,
+        history=f"sstcast {__version__} hindcast",
+        **references(source, truth.data.protocol),
+    )

@@ -1,0 +1,156 @@
+"""Runs of one ocean share the scores of its baselines, which are those of a run that is scored alone."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run, metrics_of, retrain
+
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.spread import SpreadCalibrator
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores import baseline_tables
+from sstcast.scores.analysis import Analysis
+from sstcast.scores.asked import NOTHING, Asked
+from sstcast.scores.baseline_tables import recipe_of_tables, tables_of_run
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.score_files import ScoreFiles
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """A run that is scored, and so are the baselines of its ocean."""
+    run = make_run(configure(tmp_path_factory.mktemp("shared"), sst_file))
+    evaluate(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def tables(first: Run) -> xr.Dataset:
+    """What is kept of the baselines of its ocean."""
+    return tables_of(first)
+
+
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
+    """The oceans whose baselines are fitted and scored."""
+    oceans: list[Prepared] = []
+    make = baseline_tables.baselines
+    monkeypatch.setattr(baseline_tables, "baselines", lambda days: (oceans.append(days.prepared), make(days))[1])
+    return oceans
+
+
+def tables_of(run: Run, asked: Asked = NOTHING) -> xr.Dataset:
+    truth = Analysis.of(run)
+    with tables_of_run(truth, SpreadCalibrator(truth.prepared), asked, 1) as opened:
+        return opened.load()
+
+
+def file_of(run: Run) -> Path:
+    return Prepared.of(run.config.data).baselines
+
+
+def scores_of(run: Run) -> dict[str, Any]:
+    run.metrics.unlink(missing_ok=True)
+    evaluate(run)
+    return {key: value for key, value in metrics_of(run).items() if key != "recipe"}
+
+
+def test_a_second_run_is_scored_beside_the_same_baselines(first: Run, fitted: list[Prepared]) -> None:
+    second = Run(shutil.copytree(first.folder, first.folder.with_name("second")))
+    retrain(second)
+    beside, saved = scores_of(second), ScoreFiles(second.folder).open().load()
+    assert not fitted
+    file_of(second).unlink()
+    assert scores_of(second) == beside
+    assert len(fitted) == 1
+    assert ScoreFiles(second.folder).open().load().drop_attrs().identical(saved.drop_attrs())
+    of_first = metrics_of(first)["scores"]
+    assert {**of_first, "model": None} == {**beside["scores"], "model": None}
+    assert of_first["model"] != beside["scores"]["model"]
+
+
+def swap(path: Path) -> None:
+    shutil.copy(path.with_name(path.name.replace("baselines", "terciles")), path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def change(path: Path) -> None:
+    """Change a byte, and neither the size nor the time of modification."""
+    state, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+@pytest.mark.parametrize("damage", [swap, cut, change])
+def test_a_file_that_is_not_the_one_written_is_written_again(
+    first: Run, tables: xr.Dataset, fitted: list[Prepared], damage: Callable[[Path], None]
+) -> None:
+    damage(file_of(first))
+    for _ in range(2):
+        assert tables_of(first).identical(tables)
+    assert len(fitted) == 1
+
+
+def test_other_values_and_other_questions_have_tables_of_their_own(
+    first: Run, tables: xr.Dataset, fitted: list[Prepared], tmp_path: Path, sst_file: Path
+) -> None:
+    with xr.open_dataset(sst_file) as ocean:
+        warmer = ocean.load()
+    warmer["sst"][-40] += 1  # a test day
+    warmer.to_netcdf(tmp_path / "warmer.nc")
+    other = make_run(configure(tmp_path, tmp_path / "warmer.nc"))
+    for kept in (file_of(first), file_of(first).with_name(f".{file_of(first).name}.note")):
+        shutil.copy(kept, file_of(other).with_name(kept.name))  # a colleague's
+    found = tables_of(other)
+    assert not found["mse_by_date"].equals(tables["mse_by_date"])
+    assert "event_onsets_by_date" in tables_of(first, Asked(events=True))
+    assert tables_of(first).identical(tables)
+    assert len(fitted) == 3
+
+
+def test_the_recipe_names_what_the_tables_depend_on(first: Run) -> None:
+    truth = Analysis.of(first)
+    recipe, data = recipe_of_tables(truth, NOTHING, 1), truth.data
+    splits = data.splits.model_copy(update={"validation": data.splits.train})
+    tile = data.box.model_copy(update={"tile": (4, 6)})
+    for changed in ({"history": 12}, {"horizon": 7}, {"splits": splits}, {"region": tile}):
+        other = replace(truth.prepared, data=data.model_copy(update=changed))
+        assert recipe_of_tables(replace(truth, prepared=other), NOTHING, 1) != recipe
+    other = replace(truth.prepared, data=data.model_copy(update={"source": f"./{data.source}"}))
+    assert recipe_of_tables(replace(truth, prepared=other), NOTHING, 1) == recipe  # the digests tell the values
+    assert recipe_of_tables(truth, NOTHING, 100_000) != recipe  # sums are added in other blocks
+    assert recipe_of_tables(truth, Asked(events=True), 1) != recipe
+
+
+def test_in_a_read_only_folder_they_are_scored_each_time(
+    first: Run, tables: xr.Dataset, fitted: list[Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_of(first).unlink()
+    access, folder = os.access, file_of(first).parent
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and access(path, mode))
+    xr.testing.assert_equal(tables_of(first), tables)
+    assert len(fitted) == 1
+    assert not file_of(first).exists()
+
+
+def test_an_interruption_leaves_no_file(first: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_of(first).unlink(missing_ok=True)
+
+    def full(*_: object, **__: object) -> None:
+        raise SSTCastError("the disk is full")
+
+    monkeypatch.setattr(baseline_tables, "describe", full)
+    with pytest.raises(SSTCastError, match="full"):
+        tables_of(first)
+    assert not file_of(first).exists()
