@@ -230,7 +230,7 @@ def warnings_by_system(
                 "success_index": estimate(indices[name]),
                 "hit_rate": estimate(blocks.quotient(warned.hits, warned.came)),
             }
-    for name, index in indices.items() if reference in indices else ():
-        other = indices[reference]
-        found[name]["as_frequent"]["ratio"] = estimate(index, other, largest=None) if name != reference else None
+    for name, of_name in indices.items() if reference in indices else ():
+        own = name == reference
+        found[name]["as_frequent"]["ratio"] = None if own else estimate(of_name, indices[reference], largest=None)
     return found

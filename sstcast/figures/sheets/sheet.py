@@ -138,7 +138,7 @@ def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str
         if matched is None:
             return ["-", "-", "-", *value]
         ratio = matched.get("ratio")
-        compared = "1" if name == metrics["reference"] else "-" if ratio is None else estimate_text(ratio)
+        compared = "1" if name == metrics["reference"] else "-" if ratio is None else estimate_text(ratio, 3)
         return [percent(matched["probability"]), estimate_text(matched["success_index"]), compared, *value]
 
     frequency = next(iter(worth.values()))["frequency"]
@@ -177,9 +177,9 @@ def _bin_text(probability: float | None, observed: float | None, share: float, i
     return f"{probability:.2f}: {observed:.2f}{ends}, {share:.1%}"
 
 
-def estimate_text(estimate: Scores) -> str:
+def estimate_text(estimate: Scores, decimals: int = 2) -> str:
     """Format an estimate with its interval."""
     if estimate["value"] is None:
         return "-"
-    ends = "" if estimate["interval"] is None else " ({:.2f}-{:.2f})".format(*estimate["interval"])
-    return f"{estimate['value']:.2f}{ends}"
+    ends = [f"{end:.{decimals}f}" for end in estimate["interval"] or ()]
+    return f"{estimate['value']:.{decimals}f}" + (f" ({'-'.join(ends)})" if ends else "")

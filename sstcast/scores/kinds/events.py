@@ -115,7 +115,7 @@ class Events(Kind):
             half = begun[-1] / 2
             onset = np.where(running >= half, 0, (begun >= half).argmax(0) + 1)
             end = _end(ended >= half)
-            self._count(name, date, *(of.reshape(shape) for of in (begun[-1], onset, end)))
+            self._count(name, date, begun[-1].reshape(shape), onset.reshape(shape), end.reshape(shape))
 
     def _count(self, name: str, date: int, chance: Array, onset: Days, end: Days) -> None:
         """Count the outcomes of the warnings of an initial date, of the cells `[tile, N]`.
