@@ -24,6 +24,7 @@ import xarray as xr
 
 import sstcast
 from sstcast.figures import catalogue
+from sstcast.figures.sheets import sections_of
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.ocean.prepared import Prepared
 from sstcast.storage.artefacts import digest
@@ -152,6 +153,9 @@ def test_a_kept_raw_store_takes_more_days(kept: Path) -> None:
 def test_kept_scores_of_places_points_and_events_are_not_made_again(with_points: dict[str, Any]) -> None:
     before = scores(Path("runs/sea/metrics.json"))
     assert {"places", "points", "areas", "events"} < before.keys()
+    titles = [sheet.title for sheets in sections_of(before, "sea").values() for sheet in sheets]
+    assert any(title.startswith("Warnings of a heatwave") for title in titles)
+    assert not any("as often as the event" in title for title in titles)  # whose tables they lack
     for options in ({}, with_points):  # what was asked last is kept
         kept = sstcast.evaluate("runs/sea", **options)
         assert not kept.new

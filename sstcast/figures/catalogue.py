@@ -10,6 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast.figures.curves import MAX_RATIO, THRESHOLD_COLOUR, Chart, draw_curves, draw_panels_of_ratios, legend
+from sstcast.figures.decisions import area_reliability, reliability, tercile_reliability, warnings
 from sstcast.figures.events import days_by_week, draw_days_by_week
 from sstcast.figures.heatwave_case import heatwave_case, heatwave_history, heatwave_weeks
 from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
@@ -29,7 +30,6 @@ from sstcast.names import (
     MODEL,
     SEASONS,
     STATE,
-    THIRDS,
     TRUTH,
 )
 from sstcast.scores.metrics import METRICS
@@ -250,36 +250,6 @@ def heatwaves(results: Results) -> Iterator[Chart]:
         yield Chart(*draw_curves(curves, label, styles=results.styles), f"{HEATWAVES[EVENT]}: {text}")
 
 
-def reliability(results: Results) -> Iterator[Chart]:
-    """Draw the reliability diagram of the first system for each kind of heatwave probability."""
-    for kind, scores in results.metrics["heatwaves"].items():
-        if results.system in scores:
-            yield from _reliability(results, scores[results.system]["reliability"], kind, HEATWAVES[kind])
-
-
-def tercile_reliability(results: Results) -> Iterator[Chart]:
-    """Draw the reliability diagram of the first system for each third of weekly means."""
-    scores = results.metrics.get("terciles", {"scores": {}})["scores"].get(results.system, {})
-    for third in THIRDS if scores else ():
-        title = f"Weekly means in the {third} third of the base period"
-        yield from _reliability(results, scores[third]["reliability"], f"{third} third", title)
-
-
-def _reliability(results: Results, diagram: dict[str, Any], event: str, title: str) -> Iterator[Chart]:
-    rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
-    bins = [row for row in rows if None not in row]
-    if not bins:  # no event is defined in a frozen sea
-        return
-    probability, observed, share = np.array(bins, float).T
-    curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {event}"
-    figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability, styles=results.styles)
-    colour = results.styles[results.system]["color"]
-    figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
-    yield Chart(
-        figure, alt, f"{title}: observed frequency by forecast probability. Larger points have more cases."
-    )
-
-
 def spread(results: Results) -> Iterator[Chart]:
     """Draw the spread of each ensemble and the error of its mean by lead."""
     for name, scores in results.metrics["ensemble"].items():
@@ -393,9 +363,9 @@ Draw = Callable[[Results], Iterable[Chart | Map]]  # yields nothing if its figur
 FIGURES: dict[str, list[Draw]] = {
     "glance": [skill_by_lead, heatwave_case],
     "errors": [error_by_lead, ratio_by_lead],
-    "indices": [indices],
+    "indices": [indices, area_reliability],
     "probabilities": [crps_skill, coverage, pit],
-    "heatwaves": [heatwave_history, heatwaves, reliability],
+    "heatwaves": [heatwave_history, heatwaves, warnings, reliability],
     "terciles": [tercile_reliability],
     "ensemble": [spread, rank_histogram],
     "training": [training],

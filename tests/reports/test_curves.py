@@ -83,6 +83,29 @@ def test_a_reliability_diagram_of_days_and_one_of_events(evaluated: Run):
         curve = lines(diagram.figure)["model"]
         np.testing.assert_allclose(curve.get_xdata(), [told["probability"][at] for at in known])
         np.testing.assert_allclose(curve.get_ydata(), [told["observed"][at] for at in known])
+        assert told["interval"] == [None] * 10  # of a single year
+
+
+def test_warnings_by_probability_and_their_value_by_cost(evaluated: Run):
+    results = Results(evaluated.folder)
+    found = results.metrics["heatwaves"]["event"]
+    shares, index, value = catalogue.warnings(results)  # of days, because events were not asked for
+    worth = found["model"]["warnings"]
+    np.testing.assert_allclose(
+        lines(shares.figure)["hit rate"].get_ydata(), np.array(worth["curve"]["hit_rate"], float)
+    )
+    for name in ("model", "persistence"):
+        worth = found[name]["warnings"]
+        curve = np.array(worth["curve"]["success_index"], float)
+        np.testing.assert_allclose(lines(index.figure)[name].get_ydata(), curve)
+        drawn = np.array(lines(value.figure)[name].get_ydata())
+        assert (drawn >= -0.2).all()
+        known = drawn > -0.2
+        np.testing.assert_allclose(drawn[known], np.array(worth["value"]["value"], float)[known])
+    assert "Days in a marine heatwave" in value.caption
+    for of in found.values():
+        del of["warnings"]
+    assert not list(catalogue.warnings(results))  # scores of an earlier version
 
 
 def test_an_svg_is_whole_and_always_the_same():

@@ -15,11 +15,12 @@ from scored_runs import configure
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
+from sstcast.figures.sheets.areas import areas as areas_sheet
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.names import DEGREES, EVENT
+from sstcast.names import DEFAULT_REFERENCE, DEGREES, EVENT, SCORED_YEARS
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
@@ -145,11 +146,37 @@ def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:
     assert len(chosen) > 8
 
 
+def share_scores(tables: xr.Dataset, scores: dict, area: str, system: str, least: int) -> float:
+    """Compare the scores of a share with its tables, and return how often it came."""
+    chosen = tables.sel(area=area, share=least)
+    came, brier, chance = (chosen[f"area_{name}_by_date"].astype(float) for name in ("came", "brier", "chance"))
+    share, rate = scores[system]["share"][str(least)], float(came.mean())
+    base = scores[SCORED_YEARS]["share"][str(least)]["brier"]
+    assert base == pytest.approx(rate * (1 - rate), abs=1e-5)
+    np.testing.assert_allclose((chance.sel(system=system) - came) ** 2, brier.sel(system=system), atol=1e-6)
+    of_reference = float(brier.sel(system=DEFAULT_REFERENCE).mean())
+    for name, number in ((SCORED_YEARS, rate * (1 - rate)), (DEFAULT_REFERENCE, of_reference)):
+        if number == 0:
+            assert share[name]["ratio"] is None
+            continue
+        assert share[name]["ratio"] == pytest.approx(float(brier.sel(system=system).mean()) / number, rel=1e-3)
+        low, high = share[name]["interval"]
+        assert low is None or low <= share[name]["ratio"] <= high
+    if area == "region":
+        high_chance = (chance.sel(system=system) >= 0.9).values & came.notnull().values
+        told = share["reliability"]
+        assert told["share"][9] == pytest.approx(high_chance.sum() / came.notnull().values.sum(), abs=1e-5)
+        if high_chance.any():
+            assert told["observed"][9] == pytest.approx(came.values[high_chance].mean(), abs=1e-5)
+    return rate
+
+
 def test_scores_are_means_over_dates(made: Run) -> None:
     metrics = json.loads(made.metrics.read_text())
     tables = ScoreFiles(made.folder).open().load()
     assert list(metrics["areas"]) == ["region", "park"]
-    assert set(metrics["areas"]["park"]) == set(metrics["probabilities"])
+    assert set(metrics["areas"]["park"]) == {*metrics["probabilities"], SCORED_YEARS}
+    rates: dict[tuple[str, int], float] = {}
     for area, of in metrics["areas"].items():
         for system in ("model", "climatology"):
             fields = tables.sel(area=area, system=system)
@@ -161,6 +188,10 @@ def test_scores_are_means_over_dates(made: Run) -> None:
             assert 0 <= of[system]["covered_80"] <= 1
             brier = fields["area_brier_by_date"].sel(share=50)
             assert of[system]["share"]["50"]["brier"] == pytest.approx(float(brier.mean()), abs=1e-5)
+            rates |= {(area, least): share_scores(tables, of, area, system, least) for least in (10, 25, 50)}
+    assert any(0 < rate < 1 for rate in rates.values())
+    rows = {row[0]: row[1] for row in areas_sheet(metrics, "ridge")[1].rows}
+    assert set(rows) == {*metrics["probabilities"], SCORED_YEARS, "ridge"} - {"model"}
 
 
 def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sstcast.names import EVENT, STATE
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.kinds.events import BY_DATE, Events, scores
+from sstcast.scores.kinds.events import BY_DATE, CASES, Events, scores
 from sstcast.scores.significance import ratio
 from sstcast.storage.stores import open_netcdf
 
@@ -68,7 +68,7 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     first_day = int(np.flatnonzero(sst["time"].values == data.windows.days[0])[0]) + data.windows.history - 1
     expected = {name: np.zeros(len(found["init_time"])) for name in found.data_vars if "hits" not in str(name)}
     by_severity = np.zeros((2, 4, len(found["init_time"])))
-    state_hits = np.zeros(len(found["init_time"]))
+    state_hits, cases = np.zeros(len(found["init_time"])), expected.pop(CASES)[:, None, None] * np.ones((65, 2))
     for row, start in enumerate(range(0, len(margin), heatwaves.step)):
         now = first_day + start
         for cell in zip(*np.nonzero(data.ocean), strict=True):
@@ -79,6 +79,7 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
                 [hot[(slice(now - 5, now + 1), *cell)], ahead, np.repeat(ahead[-1:], MARGIN_DAYS)]
             )
             said = first_run(events(days), 5)
+            cases[row, 0 if said is None else 64, int(came is not None)] += weight
             if came is not None:
                 in_run = [lead for lead in range(1, HORIZON + 1) if max(1, came[0]) <= lead <= came[1]]
                 worst = max(multiple[(now + lead, *cell)] for lead in in_run)
@@ -102,7 +103,9 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
             np.testing.assert_allclose(own[name], values, atol=1e-5, err_msg=str(name))
     for number, name in enumerate(("event_hits_by_date", "event_misses_by_date")):
         np.testing.assert_allclose(own[name], by_severity[number], atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(own[CASES], cases, atol=1e-5)
     state = found.sel(warning=STATE)
+    np.testing.assert_allclose(state[CASES].sel(event_step=1, event_came=1), state_hits, atol=1e-5)
     np.testing.assert_allclose(state["event_hits_by_date"].sum("severity"), state_hits, atol=1e-5)
 
     fold = ("init_time", np.full(len(margin), 2004))
@@ -241,10 +244,22 @@ def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[st
     found = metrics.value["events"]
     assert {"model", "climatology", "persistence", STATE} <= set(found)
     assert found["model"].keys() == {
-        *("hit_rate", "false_alarm_ratio", "success_index", "onset_error", "end_error", "by_category")
+        *("hit_rate", "false_alarm_ratio", "success_index", "onset_error", "end_error", "by_category"),
+        *("reliability", "warnings"),
     }
-    (sheet,) = events_sheet(metrics.value, "ridge")
-    assert sheet.rows[0][0] == "ridge"
+    for name, of in found.items():  # at one half, both tables tell the same
+        curve = of["warnings"]["curve"]
+        half = curve["probability"].index(0.5)
+        for key in ("hit_rate", "false_alarm_ratio", "success_index"):
+            assert curve[key][half] == pytest.approx(of[key]["value"], abs=2e-6), name
+    sheets = events_sheet(metrics.value, "ridge")
+    assert [sheet.rows[0][0] for sheet in sheets] == ["ridge"] * 3
+    matched = found["model"]["warnings"]["as_frequent"]
+    assert sheets[1].rows[0][1][0] == f"{matched['probability']:.1%}"
+    older = {
+        name: {key: of[key] for key in of if key not in ("reliability", "warnings")} for name, of in found.items()
+    }
+    assert len(events_sheet(metrics.value | {"events": older}, "ridge")) == 1
     code, out, _ = command("evaluate", run.folder, "--events")
     assert code == 0
     assert "Warnings of a heatwave within the horizon" in out.replace("\n", " ")

@@ -105,9 +105,10 @@ def test_a_perfect_forecast(data: Analysis, margin: np.ndarray) -> None:
     assert float(scored.sel(kind="event").mean()) < 0.02  # the days after the last one are not known to it
     of = scores(found["heatwave_cases_by_lead"].sel(kind="exceedance").sum("lead"))
     assert [float(of[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
-    parts = {"lead": "lead", "season": "season_of_day"}
-    by_lead, by_season = (found[f"heatwave_cases_by_{by}"].sum((dim, "probability")) for by, dim in parts.items())
-    np.testing.assert_allclose(by_season, by_lead, rtol=1e-5)
+    parts = {"lead": "lead", "season": "season_of_day", "year": "init_year"}
+    by_lead, *others = (found[f"heatwave_cases_by_{by}"].sum(dim) for by, dim in parts.items())
+    for other in others:
+        np.testing.assert_allclose(other, by_lead, rtol=1e-5)
 
 
 def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) -> None:

@@ -1,6 +1,13 @@
 """The table of warnings of heatwaves: hits, false alarms and errors of days."""
 
-from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets
+from sstcast.figures.sheets.sheet import (
+    Scores,
+    Sheet,
+    Sheets,
+    estimate_text,
+    sheet_of_reliability,
+    sheet_of_warnings,
+)
 
 SCORE_COLUMNS = {
     "hit_rate": "hit rate",
@@ -17,7 +24,7 @@ def sheets(metrics: Scores, label: str) -> Sheets:
 
 
 def events(metrics: Scores, label: str) -> list[Sheet]:
-    """Return the table of the warnings of all systems, with 95 % intervals, if events were verified."""
+    """Return the tables of the warnings of all systems, with 95 % intervals, if events were verified."""
     found = metrics.get("events", {})
     if not found:
         return []
@@ -25,7 +32,8 @@ def events(metrics: Scores, label: str) -> list[Sheet]:
     rows = [
         (
             label if name == "model" else name,
-            [_text(of[key]) for key in SCORE_COLUMNS] + [_text(of["by_category"][name]) for name in categories],
+            [estimate_text(of[key]) for key in SCORE_COLUMNS]
+            + [estimate_text(of["by_category"][name]) for name in categories],
         )
         for name, of in found.items()
     ]
@@ -34,11 +42,10 @@ def events(metrics: Scores, label: str) -> list[Sheet]:
         "warned of, share of warnings without an event, critical success index, mean absolute errors of onset and "
         "end among hits, and hit rate by category of the event"
     )
-    return [Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)]
-
-
-def _text(score: Scores) -> str:
-    if score["value"] is None:
-        return "-"
-    ends = "" if score["interval"] is None else " ({:.2f}-{:.2f})".format(*score["interval"])
-    return f"{score['value']:.2f}{ends}"
+    event = "A heatwave within the horizon"
+    diagrams = {name: of["reliability"] for name, of in found.items() if "reliability" in of}
+    return [
+        Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows),
+        *sheet_of_warnings(event, metrics, found, label),
+        *sheet_of_reliability(event, diagrams, label),
+    ]

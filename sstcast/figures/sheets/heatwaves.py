@@ -1,5 +1,7 @@
 """The tables of probabilities of heatwaves."""
 
+from dataclasses import replace
+
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
@@ -8,7 +10,9 @@ from sstcast.figures.sheets.sheet import (
     parts_of,
     percent,
     ratio_cells,
+    sheet_of_reliability,
     sheet_of_systems,
+    sheet_of_warnings,
     skill_text,
 )
 from sstcast.names import BASE_RATE
@@ -26,7 +30,10 @@ def sheets(metrics: Scores, label: str) -> Sheets:
 
 
 def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
-    """Return a table for each kind of heatwave probability: Brier score, ratio, and skill over the base rate."""
+    """Return tables for each kind of heatwave probability: Brier score, ratio, and skill over the base rate.
+
+    Reports also show their warnings and reliability.
+    """
     sheets, leads = [], parts_of(metrics, "by_lead")
     for kind, scores in metrics["heatwaves"].items():
 
@@ -48,4 +55,8 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
             f"{metrics['reference']}; skill over the base rate, also by lead"
         )
         sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
+        worth = sheet_of_warnings(HEATWAVES[kind], metrics, scores, label)
+        sheets += [replace(sheet, is_printed=False) for sheet in worth]
+        diagrams = {name: of["reliability"] for name, of in scores.items()}
+        sheets += sheet_of_reliability(HEATWAVES[kind], diagrams, label)
     return sheets

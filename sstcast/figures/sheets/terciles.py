@@ -7,10 +7,11 @@ from sstcast.figures.sheets.sheet import (
     number,
     percent,
     ratio_cells,
+    sheet_of_reliability,
     sheet_of_systems,
     skill_text,
 )
-from sstcast.names import SCORED_YEARS, THIRDS
+from sstcast.names import MODEL, SCORED_YEARS, THIRDS
 
 
 def sheets(metrics: Scores, label: str) -> Sheets:
@@ -19,7 +20,10 @@ def sheets(metrics: Scores, label: str) -> Sheets:
 
 
 def terciles(metrics: Scores, label: str) -> list[Sheet]:
-    """Return a table of the probabilities of thirds: RPS, ROC areas, and skill over base rates, also by week."""
+    """Return tables of the probabilities of thirds: RPS, ROC areas, and skill over base rates, also by week.
+
+    Reports also show their reliability.
+    """
     if "terciles" not in metrics:
         return []
     observed = metrics["terciles"]["observed"]
@@ -45,4 +49,12 @@ def terciles(metrics: Scores, label: str) -> list[Sheet]:
     header += [f"week {week + 1}" for week in range(count)]
     came = ", ".join(percent(observed[third]) for third in THIRDS)
     title = f"Thirds of weekly means, {came} observed: ranked probability score, skill over these frequencies"
-    return [sheet_of_systems(title, header, metrics, metrics["terciles"]["scores"], label, cells)]
+    found = metrics["terciles"]["scores"]
+    system = next(iter(metrics["systems"]))
+    own = found.get(system, {})
+    diagrams = {third: own[third]["reliability"] for third in THIRDS if third in own}
+    text = f"Thirds of weekly means by {label if system == MODEL else system}"
+    return [
+        sheet_of_systems(title, header, metrics, found, label, cells),
+        *sheet_of_reliability(text, diagrams, label),
+    ]

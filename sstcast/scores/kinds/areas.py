@@ -5,7 +5,7 @@ ensemble, and the probability that at least a share of it is in a heatwave by th
 than the scores of cells, so only initial dates about 30 days apart are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,14 +17,16 @@ from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import silent
-from sstcast.names import DEGREES, EVENT, LEVELS, REGION
+from sstcast.names import DEGREES, EVENT, INIT_TIME, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
+from sstcast.scores.comparisons import dates_by_fold, lengths
+from sstcast.scores.decisions import by_year, diagram
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, by_date, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.significance import spacing
+from sstcast.scores.significance import ratio, spacing
 from sstcast.storage.scratch import parts, release, scratch_array
 
 SAMPLES = WORD
@@ -32,6 +34,7 @@ EVERY = 30  # days from one scored initial date to the next
 MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memory
 SHARES = (10, 25, 50)  # per cent of an area in a heatwave
 ROUNDING_SHARE = 1e-6
+LEAST = np.array([share / 100 - ROUNDING_SHARE for share in SHARES], np.float32)
 
 Array = NDArray[np.floating]
 
@@ -102,7 +105,8 @@ class Areas(Kind):
         self.observed: dict[int, tuple[Array, Array]] = {}
         shape = (len(self.systems), len(self.names), *(len(self.init_times), truth.windows.horizon))
         self.means = {name: np.full(shape, np.nan, np.float32) for name in STATISTICS}
-        self.brier = np.full((len(SHARES), *shape), np.nan, np.float32)
+        self.brier, self.chance = (np.full((len(SHARES), *shape), np.nan, np.float32) for _ in range(2))
+        self.came = np.full((len(SHARES), *shape[1:]), np.nan, np.float32)
 
     def chosen(self, dates: slice) -> list[int]:
         """Return the positions of those initial dates that are scored."""
@@ -116,7 +120,8 @@ class Areas(Kind):
     @classmethod
     def tables(cls) -> Mapping[str, Joined]:
         """Return how each table is joined."""
-        return {f"area_{name}_by_date": Joined("dates") for name in (*STATISTICS, "brier")}
+        own = {f"area_{name}_by_date": Joined("dates") for name in (*STATISTICS, "brier", "chance")}
+        return own | {"area_came_by_date": Joined("dates", systems="")}
 
     def begin(self, observed: Observed) -> None:
         """Make the standardised errors of the initial dates, which all systems share."""
@@ -134,6 +139,8 @@ class Areas(Kind):
             whole = defined @ self.weights.T
             share = (inside @ self.weights.T) / np.where(whole > 0, whole, np.nan)
             self.observed[date] = (values @ self.weights.T) / self.weights.sum(1), share
+            for number, least in enumerate(LEAST):
+                self.came[number, :, date] = np.where(np.isnan(share), np.nan, share >= least).T
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system that has a spread model."""
@@ -159,45 +166,99 @@ class Areas(Kind):
             last = heatwaves.last[date]
             hot = heatwaves.hot[last - MARGIN_DAYS : last + 1][:, ocean]
             shares = heatwave_shares(hot, forecast_mean - below, width, errors, self.weights)[1:]
-            for number, share in enumerate(SHARES):
-                least = np.float32(share / 100 - ROUNDING_SHARE)
-                squared_error = np.square((shares >= least).mean(-1) - (observed_share >= least))
-                self.brier[number, system_index, :, date] = np.where(
-                    np.isnan(observed_share), np.nan, squared_error
-                ).T
+            for number, least in enumerate(LEAST):
+                chance, is_defined = (shares >= least).mean(-1), ~np.isnan(observed_share)
+                squared_error = np.square(chance - (observed_share >= least))
+                for table, of in ((self.brier, squared_error), (self.chance, chance)):
+                    table[number, system_index, :, date] = np.where(is_defined, of, np.nan).T
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by date and lead, NaN on dates that are not scored."""
         dims = ("system", "area", "init_time", "lead")
         tables = xr.Dataset(
             {f"area_{name}_by_date": (dims, values) for name, values in self.means.items()}
-            | {"area_brier_by_date": (("share", *dims), self.brier)},
+            | {"area_brier_by_date": (("share", *dims), self.brier)}
+            | {"area_chance_by_date": (("share", *dims), self.chance)}
+            | {"area_came_by_date": (("share", *dims[1:]), self.came)},
             {"system": self.systems, "area": self.names, "share": list(SHARES)},
         )
         return tables.reindex(system=list(self.scene.systems))
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
-        """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system."""
+        """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system.
+
+        The Brier scores of shares are compared with the `reference` and with the frequency in the scored years.
+        """
         if "area" not in tables.dims:
             return {}
-        brier = tables["area_brier_by_date"].transpose("system", "area", "share", ...)
-        fields = {name: of.transpose("system", "area", ...) for name, of in by_date(tables, "area_").items()}
-        means = {name: of for name, of in fields.items() if name != "brier"}
+        fields = {name: of for name, of in by_date(tables, "area_").items() if name in STATISTICS}
+        means = {name: of.transpose("system", "area", ...) for name, of in fields.items()}
         is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
+        brier = _with_base_rate(tables).transpose("system", "area", "share", ...)
         parts, brier_parts = in_parts(means, MEANS), in_parts({"brier": brier}, BRIER)
-        scores_by_area: Scores = {}
-        for area_index, area in enumerate(map(str, tables["area"].values)):
-            by_system = scores_by_area[area] = {}
-            for index in np.flatnonzero(is_scored).tolist():
+        scores_by_area: Scores = {str(area): {} for area in tables["area"].values}
+        names = list(map(str, brier["system"].values))
+        compared = _compared(brier, [name for name in (reference, SCORED_YEARS) if name in names])
+        for index in [*np.flatnonzero(is_scored).tolist(), *range(len(is_scored), len(names))]:
+            for area_index, (area, by_system) in enumerate(scores_by_area.items()):
                 by_share = {
                     str(share): numbers(brier_parts, index, area_index, number)
+                    | {base: numbers(of, index, area_index, number) for base, of in compared.items()}
                     for number, share in enumerate(tables["share"].values)
                 }
-                by_system[str(tables["system"].values[index])] = numbers(parts, index, area_index) | {
-                    "share": by_share
-                }
+                of_mean = numbers(parts, index, area_index) if index < len(is_scored) else {}
+                by_system[names[index]] = of_mean | {"share": by_share}
+                if area == REGION and index < len(is_scored):
+                    for share, found in _diagrams(tables, names[index]).items():
+                        by_share[share]["reliability"] = found
         return {"areas": scores_by_area}
+
+
+def _with_base_rate(tables: xr.Dataset) -> xr.DataArray:
+    """Return the Brier scores by date of the systems and, if known, of the frequency in the scored forecasts.
+
+    This frequency, over all leads, is another system, which nobody could have known.
+    """
+    brier = tables["area_brier_by_date"].astype(float)
+    if "area_came_by_date" not in tables:  # of an earlier version
+        return brier
+    came = tables["area_came_by_date"].astype(float)
+    base = np.square(came.mean((INIT_TIME, "lead")) - came)
+    brier = brier.reindex(system=[*map(str, brier["system"].values), SCORED_YEARS])
+    return brier.where(brier["system"] != SCORED_YEARS, base)
+
+
+def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Array]]:
+    """Return `ratio` and `interval` of the Brier scores `(system, area, share, ...)` to those of each base."""
+    scored = brier.dropna(INIT_TIME, how="all")
+    mean = scored.mean("lead").transpose(INIT_TIME, "system", "area", "share")
+    block, parts = lengths(scored).block, dates_by_fold(scored)
+    found = {}
+    for base in bases:
+        of_base = np.broadcast_to(mean.sel(system=[base]).values, mean.shape)
+        value, ends = ratio(mean.values, of_base, block, parts)
+        found[base] = {"ratio": value, "interval": ends}
+    return found
+
+
+def _diagrams(tables: xr.Dataset, system: str) -> Scores:
+    """Return the reliability diagram of the probabilities of each share of the region, over all leads."""
+    if "area_chance_by_date" not in tables or "area_came_by_date" not in tables:  # of an earlier version
+        return {}
+    chance, came = (tables[f"area_{name}_by_date"].sel(area=REGION) for name in ("chance", "came"))
+    found: Scores = {}
+    for share in chance["share"].values:
+        of = chance.sel(system=system, share=share).transpose(INIT_TIME, "lead").dropna(INIT_TIME, how="all")
+        known = of.notnull().values
+        if not known.any():
+            continue
+        step = np.rint(of.where(known, 0).values * SAMPLES).astype(np.intp)
+        occurred = came.sel(share=share, init_time=of[INIT_TIME]).transpose(INIT_TIME, "lead").fillna(0).values
+        case = (np.arange(len(of))[:, None] * (SAMPLES + 1) + step) * 2 + occurred.astype(np.intp)
+        cases = np.bincount(case[known], minlength=len(of) * (SAMPLES + 1) * 2).reshape(len(of), -1, 2)
+        found[str(share)] = diagram(by_year(cases.astype(float), of[INIT_TIME].values))
+    return found
 
 
 def _training_paths(truth: Analysis) -> ErrorPaths:

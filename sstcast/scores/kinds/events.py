@@ -3,7 +3,7 @@
 A system warns of a heatwave in a cell if the probability of one with a day in the forecast, as in the CF file, is
 at least one half. A hit is a warning after which a day of the forecast lies in an observed event. Events of
 neighbouring cells and dates are the same, so intervals come from a bootstrap over blocks of 60 days, in which the
-cells of a date stay together.
+cells of a date stay together. Cases by probability tell what warnings from another probability on would be worth.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,15 @@ from sstcast.extremes.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
+from sstcast.scores.comparisons import dates_by_fold
+from sstcast.scores.decisions import FEWEST_BLOCKS, by_year, diagram, warnings_by_system
 from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.parts import Scores
-from sstcast.scores.scene import Block, Scene
+from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.scores.significance import Bootstrap, spacing
 
 WARNING = 0.5  # probability from which on a system warns
 BLOCK_DAYS = 60
-FEWEST_BLOCKS = 3  # that hold events, for an interval
 ERRORS = ("onset_error", "end_error")  # scores in days; all others are shares
 BY_SEVERITY = ("event_hits_by_date", "event_misses_by_date")
 BY_DATE = (  # sums of areas and, of errors, of area times days
@@ -34,6 +35,7 @@ BY_DATE = (  # sums of areas and, of errors, of area times days
     "event_end_error_by_date",
     "event_ends_by_date",
 )
+CASES = "event_cases_by_date"  # areas by probability and by whether an event came; absent from earlier versions
 
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -54,6 +56,7 @@ class Events(Kind):
             name: np.full((len(names), len(CATEGORIES) - 1, dates), np.nan, np.float32) for name in BY_SEVERITY
         }
         self.by_date = {name: np.full((len(names), dates), np.nan, np.float32) for name in BY_DATE}
+        self.cases = np.full((len(names), dates, STEPS + 1, 2), np.nan, np.float32)
         self.observed: dict[int, tuple[Mask, Days, Days, NDArray[np.int8], Array]] = {}
 
     @classmethod
@@ -64,7 +67,7 @@ class Events(Kind):
     @classmethod
     def tables(cls) -> Mapping[str, Joined]:
         """Return how each table is joined."""
-        return dict.fromkeys((*BY_DATE, *BY_SEVERITY), Joined("dates", systems="warning"))
+        return dict.fromkeys((*BY_DATE, *BY_SEVERITY, CASES), Joined("dates", systems="warning"))
 
     def begin(self, observed: Observed) -> None:
         """Find the first event observed after each initial date, and verify the persistence of state."""
@@ -91,7 +94,7 @@ class Events(Kind):
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
             if STATE in self.names:
                 never = np.full(end.shape, horizon + 1)
-                self._count(STATE, date, state[row, 0], np.zeros_like(onset), never)
+                self._count(STATE, date, state[row, 0].astype(float), np.zeros_like(onset), never)
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system that has a spread model."""
@@ -112,17 +115,19 @@ class Events(Kind):
             half = begun[-1] / 2
             onset = np.where(running >= half, 0, (begun >= half).argmax(0) + 1)
             end = _end(ended >= half)
-            warned = (begun[-1] >= WARNING) & (begun[-1] > 0)
-            self._count(name, date, warned.reshape(shape), onset.reshape(shape), end.reshape(shape))
+            self._count(name, date, begun[-1].reshape(shape), onset.reshape(shape), end.reshape(shape))
 
-    def _count(self, name: str, date: int, warned: Mask, onset: Days, end: Days) -> None:
+    def _count(self, name: str, date: int, chance: Array, onset: Days, end: Days) -> None:
         """Count the outcomes of the warnings of an initial date, of the cells `[tile, N]`.
 
-        `onset` and `end` are days ahead. An onset of 0 is that of an event that is already running, and an end
-        after the horizon is not known.
+        `chance` is the probability of an event. `onset` and `end` are days ahead. An onset of 0 is that of an
+        event that is already running, and an end after the horizon is not known.
         """
         place, horizon = self.names.index(name), self.heatwaves.horizon
         came, own_onset, own_end, severity, weights = self.observed[date]
+        warned = (chance >= WARNING) & (chance > 0)
+        case = 2 * np.rint(chance * STEPS).astype(np.intp) + came
+        self.cases[place, date] = np.bincount(case.ravel(), weights.ravel(), 2 * (STEPS + 1)).reshape(-1, 2)
         hit = warned & came
         for table, mask in zip(BY_SEVERITY, (hit, came & ~warned), strict=True):
             counts = np.bincount(severity[mask], weights[mask], len(CATEGORIES))
@@ -144,14 +149,16 @@ class Events(Kind):
         dims = ("warning", INIT_TIME)
         return xr.Dataset(
             {name: (dims, values) for name, values in self.by_date.items()}
-            | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()},
-            {"warning": self.names, "severity": list(CATEGORIES[1:])},
+            | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()}
+            | {CASES: ((*dims, "event_step", "event_came"), self.cases)},
+            {"warning": self.names, "severity": list(CATEGORIES[1:])}
+            | {"event_step": np.arange(STEPS + 1) / STEPS, "event_came": [0, 1]},
         )
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
         """Return `events`, the scores of warnings."""
-        return {"events": scores(tables)} if "severity" in tables.dims else {}
+        return {"events": scores(tables, reference)} if "severity" in tables.dims else {}
 
 
 def _end(ended: Mask) -> Days:
@@ -159,7 +166,7 @@ def _end(ended: Mask) -> Days:
     return np.where(ended[-1], ended.argmax(0) + 1, len(ended) + 1)
 
 
-def scores(tables: xr.Dataset) -> dict[str, Any]:
+def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     """Compute the scores of warnings of each system from the sums of `Events.dataset`.
 
     Returns, by system, numbers with their 95 % intervals, None where undefined:
@@ -168,11 +175,14 @@ def scores(tables: xr.Dataset) -> dict[str, Any]:
         success_index: hits divided by hits, misses and false alarms (critical success index).
         onset_error: mean absolute error of the onset in days, over hits whose event began after the initial date.
         end_error: that of the end, over hits whose observed and forecast event both end within the horizon.
+        reliability: of ten bins of the probability, see `diagram`.
+        warnings: see `sstcast.scores.decisions.warnings_by_system`, compared with the `reference`.
     """
-    tables = tables[[*BY_DATE, *BY_SEVERITY]].load().dropna(INIT_TIME, how="all").astype(float)
+    names = [*BY_DATE, *BY_SEVERITY, *({CASES} & set(tables.data_vars))]
+    tables = tables[names].load().dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
-    parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
-    found = {}
+    parts = dates_by_fold(tables)
+    found: Scores = {}
     for name in map(str, tables["warning"].values):
         own = tables.sel(warning=name)
         if own["event_false_alarms_by_date"].isnull().any():
@@ -194,6 +204,17 @@ def scores(tables: xr.Dataset) -> dict[str, Any]:
             str(severity): _number(hits[:, number], hits[:, number] + misses[:, number], block, parts)
             for number, severity in enumerate(tables["severity"].values)
         }
+    if CASES in tables:
+        of_systems = tables[CASES].transpose("warning", INIT_TIME, "event_step", "event_came")
+        cases = {name: of_systems.sel(warning=name).values for name in found}
+        cases = {
+            name: of for name, of in cases.items() if not np.isnan(of).any()
+        }  # some are of an earlier version
+        for name, worth in warnings_by_system(cases, reference, block, parts).items():
+            found[name] |= {
+                "reliability": diagram(by_year(cases[name], tables[INIT_TIME].values)),
+                "warnings": worth,
+            }
     return found
 
 

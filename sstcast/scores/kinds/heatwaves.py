@@ -19,16 +19,17 @@ from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIM
 from sstcast.ocean.tiles import to_tiles
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
+from sstcast.scores.decisions import diagram, in_bins, warnings_by_system
 from sstcast.scores.distributions import Mean, sampling_error
-from sstcast.scores.kinds.kind import FOLD, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import FOLD, YEAR, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.storage.scratch import scratch_array
 
-RELIABILITY_BINS = 10  # in the reliability diagram
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
 DAY = np.timedelta64(1, "D")
+BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
 
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -87,7 +88,8 @@ class Heatwaves(Kind):
             self.defined[day] = to_tiles(np.isfinite(threshold), data.index) & data.ocean
         shape = (len(HEATWAVE_KINDS), len(scene.warnings))
         self.brier, self.brier_fair = (np.full((*shape, *valid_times.shape), np.nan, np.float32) for _ in range(2))
-        sizes = {"lead": self.horizon, "season": len(SEASONS)}
+        self.years, self.year = np.unique(self.init_times.astype("datetime64[Y]"), return_inverse=True)
+        sizes = {"lead": self.horizon, "season": len(SEASONS), YEAR: len(self.years)}
         self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
     @classmethod
@@ -104,6 +106,7 @@ class Heatwaves(Kind):
             "heatwave_defined_by_date": Joined("dates", systems=""),
             "heatwave_cases_by_lead": Joined("sum", systems="warning", by_fold=True),
             "heatwave_cases_by_season": Joined("sum", systems="warning"),
+            BY_YEAR: Joined("years", systems="warning"),
         }
 
     def add(self, block: Block) -> None:
@@ -170,6 +173,7 @@ class Heatwaves(Kind):
         self.counts["lead"][index] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][index]):
             total += counts[self.season[positions] == season].sum(0)
+        np.add.at(self.counts[YEAR][index], self.year[positions], counts.sum(1))
 
     def dataset(self) -> xr.Dataset:
         """Return squared errors by date and lead, and histograms of cases by lead and by season.
@@ -181,7 +185,10 @@ class Heatwaves(Kind):
         defined = (self.defined * self.truth.area).sum((1, 2), dtype=float)[self.day]
         dims = ("kind", "warning")
         counts = {
-            f"heatwave_cases_by_{dim}": ((*dims, dim, "probability", "occurred"), cases)
+            BY_YEAR if dim == YEAR else f"heatwave_cases_by_{dim}": (
+                (*dims, dim, "probability", "occurred"),
+                cases,
+            )
             for dim, cases in self.counts.items()
         }
         tables = xr.Dataset(
@@ -190,6 +197,7 @@ class Heatwaves(Kind):
                 "kind": list(HEATWAVE_KINDS),
                 "warning": self.scene.warnings,
                 "season": list(SEASONS),
+                YEAR: self.years.astype(int) + 1970,
                 "probability": np.arange(STEPS + 1) / STEPS,
                 "occurred": [0, 1],
             },
@@ -225,10 +233,10 @@ class Heatwaves(Kind):
     def section(tables: xr.Dataset, reference: str) -> Scores:
         """Return `heatwaves`, the scores of the probabilities of each kind."""
         kinds = HEATWAVE_KINDS if "kind" in tables.dims else ()
-        return {"heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in kinds}}
+        return {"heatwaves": {kind: _warnings(tables.sel(kind=kind), reference) for kind in kinds}}
 
 
-def _warnings(tables: xr.Dataset) -> Scores:
+def _warnings(tables: xr.Dataset, reference: str) -> Scores:
     """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(INIT_TIME, how="all").transpose("warning", ...)
     defined = tables["heatwave_defined_by_date"].sel({INIT_TIME: brier[INIT_TIME]}).broadcast_like(brier)
@@ -249,7 +257,15 @@ def _warnings(tables: xr.Dataset) -> Scores:
             found[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
     cases = cases.sum("lead")
     found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
-    return {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
+    by_system = {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
+    if BY_YEAR in tables:
+        by_year = tables[BY_YEAR].astype(float).transpose("warning", YEAR, ...)
+        of_years = {name: by_year.sel(warning=name).values for name in by_system}
+        of_years = {name: of for name, of in of_years.items() if not np.isnan(of).any()}
+        for name, worth in warnings_by_system(of_years, reference).items():
+            by_system[name]["reliability"]["interval"] = diagram(of_years[name])["interval"]
+            by_system[name]["warnings"] = worth
+    return by_system
 
 
 def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
@@ -332,19 +348,14 @@ def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     >>> [float(diagram.max()) for diagram in reliability(cases).values()]
     [0.5, 0.25, 1.0]
     """
-    levels = np.arange(STEPS + 1) / STEPS
-    first_level = np.searchsorted(
-        np.minimum((levels * RELIABILITY_BINS).astype(int), RELIABILITY_BINS - 1), np.arange(RELIABILITY_BINS)
-    )
     cases = cases.transpose(..., "probability", "occurred")
-    occurred, total = cases.values[..., 1], cases.values.sum(-1)
-    sums = (np.add.reduceat(part, first_level, axis=-1) for part in (occurred, total * levels, total))
-    occurred, weighted, total = sums
+    occurred, total, levels = cases.values[..., 1], cases.values.sum(-1), np.arange(STEPS + 1) / STEPS
+    occurred, weighted, total = (in_bins(part) for part in (occurred, total * levels, total))
     denominator = np.where(total > 0, total, np.nan)
-    diagram = {
+    fields = {
         "probability": weighted / denominator,
         "observed": occurred / denominator,
         "share": total / total.sum(-1, keepdims=True),
     }
-    template = cases.isel(probability=0, occurred=0, drop=True).expand_dims(bin=RELIABILITY_BINS, axis=-1)
-    return {name: template.copy(data=values) for name, values in diagram.items()}
+    template = cases.isel(probability=0, occurred=0, drop=True).expand_dims(bin=total.shape[-1], axis=-1)
+    return {name: template.copy(data=values) for name, values in fields.items()}

@@ -11,6 +11,7 @@ from sstcast.scores.scene import Block, Scene
 
 FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
 BLOCK = "date_block"  # dimension of blocks of initial dates
+YEAR = "init_year"  # dimension of sums over the initial dates of a year
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
 
 
@@ -18,15 +19,15 @@ class Joined(NamedTuple):
     """How a table of several folds and systems is joined from a table of each.
 
     Attributes:
-        over: folds are concatenated along `init_time` (dates) or along blocks of dates (blocks), averaged with
-            their numbers of dates as weights (mean), or added (sum).
+        over: folds are concatenated along `init_time` (dates), blocks of dates (blocks) or years (years), averaged
+            with their numbers of dates as weights (mean), or added (sum).
         by_fold: a sum is also kept by fold, along `test_fold`, in a table whose name ends in `_by_fold`.
         lazy: the table may be larger than memory, so it is not loaded.
         systems: the dimension along which systems are concatenated: all systems, those that warn of heatwaves,
             which include references, or none, if the table is the same for all.
     """
 
-    over: Literal["dates", "blocks", "mean", "sum"]
+    over: Literal["dates", "blocks", "years", "mean", "sum"]
     by_fold: bool = False
     lazy: bool = False
     systems: Literal["system", "warning", ""] = "system"

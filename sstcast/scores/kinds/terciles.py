@@ -5,6 +5,7 @@ ROC area is computed from a histogram of probabilities in steps of 1/100, reliab
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -24,15 +25,16 @@ from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.decisions import RELIABILITY_BINS, interval_of_bins
 from sstcast.scores.distributions import sampling_error
 from sstcast.scores.kinds.heatwaves import roc_area
-from sstcast.scores.kinds.kind import Joined, Kind, Loss
+from sstcast.scores.kinds.kind import YEAR, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 
 STEPS = 100  # of a probability, in the histogram
-RELIABILITY_BINS = 10
+BY_YEAR = "tercile_cases_by_year"  # absent from earlier versions
 WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
 DAY = np.timedelta64(1, "D")
 
@@ -112,6 +114,8 @@ class Terciles(Kind):
         self.observed = np.full((len(THIRDS), starts, self.weeks), np.nan)
         shape = (len(self.systems), self.weeks, len(THIRDS), STEPS, 2)
         self.cases, self.sums = np.zeros(shape), np.zeros(shape)
+        self.years, self.year = np.unique(truth.windows.init_times.astype("datetime64[Y]"), return_inverse=True)
+        self.by_year = np.zeros((len(self.systems), len(self.years), *shape[2:]))
 
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
@@ -127,6 +131,7 @@ class Terciles(Kind):
             "tercile_observed_by_date": Joined("dates", systems=""),
             "tercile_cases": Joined("sum"),
             "tercile_probability": Joined("sum"),
+            BY_YEAR: Joined("years"),
         }
 
     def begin(self, observed: Observed) -> None:
@@ -168,21 +173,24 @@ class Terciles(Kind):
             excess = sum((weights * sampling_error(chance, size)).sum((-2, -1)) for chance in above)
             self.rps_fair[place, dates] = self.rps[place, dates] - excess
         chances = (1 - above[0], above[0] - above[1], above[1])
-        week = np.arange(self.weeks)[:, None, None]
+        week, year = np.arange(self.weeks)[:, None, None], self.year[dates, None, None, None]
         for third, (chance, occurred) in enumerate(zip(chances, _thirds(came), strict=True)):
             step = np.clip((chance * STEPS).astype(np.intp), 0, STEPS - 1)
             case = ((week * STEPS + step) * 2 + occurred).ravel()
             for total, values in ((self.cases, weights), (self.sums, weights * chance)):
                 counts = np.bincount(case, values.ravel(), self.weeks * STEPS * 2)
                 total[place, :, third] += counts.reshape(self.weeks, STEPS, 2)
+            case = ((year * STEPS + step) * 2 + occurred).ravel()
+            counts = np.bincount(case, weights.ravel(), len(self.years) * STEPS * 2)
+            self.by_year[place, :, third] += counts.reshape(-1, STEPS, 2)
 
     def dataset(self) -> xr.Dataset:
         """Return scores by date and week, and histograms of the probabilities over all dates.
 
         Scores and frequencies by date are sums over the cells whose bounds do not coincide, weighted by their
         share of the area, and `tercile_defined_by_date` is the sum of these shares. `tercile_cases` are weights of
-        cases, and `tercile_probability` the sums of their probabilities. `tercile_rps_fair_by_date` is there if
-        shares of members are scored, NaN on dates of a single member.
+        cases, also by year, and `tercile_probability` the sums of their probabilities. `tercile_rps_fair_by_date`
+        is there if shares of members are scored, NaN on dates of a single member.
         """
         dims = ("system", WHOLE_WEEK, "tercile", "tercile_step", "occurred")
         fair = {"tercile_rps_fair_by_date": (("system", INIT_TIME, WHOLE_WEEK), self.rps_fair)}
@@ -194,8 +202,10 @@ class Terciles(Kind):
                 "tercile_observed_by_date": (("tercile", INIT_TIME, WHOLE_WEEK), self.observed),
                 "tercile_cases": (dims, self.cases),
                 "tercile_probability": (dims, self.sums),
+                BY_YEAR: (("system", YEAR, *dims[2:]), self.by_year),
             },
             {"system": self.systems, WHOLE_WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
+            | {YEAR: self.years.astype(int) + 1970}
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
         return tables.reindex(system=list(self.scene.systems))
@@ -229,6 +239,13 @@ class Terciles(Kind):
         }
         for index, name in enumerate(map(str, tables["system"].values)):
             by_system[name] |= {third: numbers(found, index, number) for number, third in enumerate(THIRDS)}
+        if BY_YEAR in tables:
+            by_year = tables[BY_YEAR].astype(float).transpose("system", "tercile", YEAR, "tercile_step", ...)
+            for name, third in product(map(str, tables["system"].values), THIRDS):
+                counts = by_year.sel(system=name, tercile=third).values
+                if not np.isnan(counts).any():
+                    in_bins = counts.reshape(len(counts), RELIABILITY_BINS, -1, 2).sum(2)
+                    by_system[name][third]["reliability"]["interval"] = interval_of_bins(in_bins)
         observed, defined = (
             tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
         )
