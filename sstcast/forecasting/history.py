@@ -18,7 +18,7 @@ from sstcast.reading.fields import PLAUSIBLE, dates, find_field
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.objects import USE_PYTHON
 from sstcast.reading.plausible import check_changes
-from sstcast.reading.raw import day_ranges, is_final, open_days
+from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import open_region
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
@@ -61,9 +61,9 @@ def last_days(
         first = max(record[0], min(first, date - (most - 1) * DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
-    if source.contents() is not None:
+    if (contents := source.contents()) is not None:
         # 0 marks a day that was filled in
-        statuses = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
+        statuses = contents.dataset["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in statuses.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
     return days
