@@ -1,6 +1,7 @@
 """The results that pages show: the scores of a run, a scored file or a hindcast, and fields of its forecasts."""
 
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, read_forecasts
+from sstcast.reading.forecast_files import DAY, Forecasts, mean_of_days, read_forecasts
 from sstcast.reading.regrid import on_cells
 from sstcast.reading.regridding import Regridder
 from sstcast.runs import Run
@@ -149,12 +150,13 @@ class Results:
             with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
                 sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
         else:
-            sst = self._of_file.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
+            sst = self._of_file.sst.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
             sst = sst.assign_coords(valid_time=sst["init_time"] + sst["lead"] * DAY)
             sst = sst.where(sst.notnull().all("lead"))  # as in scores, a cell counts only if it has all leads
-        cube, anomalies = self.prepared.open()
-        days = sst["valid_time"]
-        truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
+        (cube, anomalies), days = self.prepared.open(), sst["valid_time"]
+        count = 1 if self.run else self._of_file.mean_of
+        truth = mean_of_days(lambda day: cube["sst"].sel(time=day).drop_vars("time"), days, count)
+        climatology = mean_of_days(partial(on_days, anomalies["climatology"]), days, count)
         sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
         valid = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(self.data.box, truth.shape)
         forecast, observed = (
@@ -179,14 +181,14 @@ class Results:
         return select_region(fields, self.region)
 
     @cached_property
-    def _of_file(self) -> xr.DataArray:
+    def _of_file(self) -> Forecasts:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
         if not path.exists() or fingerprint(path) != recipe["file"] or not self.scored.are_of(path):
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         variable, units = recipe["read_as"]
-        forecasts, cells = read_forecasts(path, variable, units), self.prepared.open()[1]
+        forecasts, cells = read_forecasts(path, variable, units, means=True), self.prepared.open_anomalies()
         if forecasts.regridded:
             regridder = Regridder.to(cells, self.data.box)
-            forecasts = read_forecasts(path, variable, units, regridder=regridder)
+            forecasts = read_forecasts(path, variable, units, regridder=regridder, means=True)
         sst = on_cells(forecasts.sst, cells, self.data.box, path)[0]
-        return sst.sel(lead=slice(self.data.horizon))
+        return replace(forecasts, sst=sst.sel(lead=slice(self.data.horizon)))

@@ -26,6 +26,7 @@ AVERAGES = (
     "min",
 )  # values of GRIB_stepType of fields over a period, which ends at the label
 AVERAGE = re.compile("mean|averag|aggregat", re.IGNORECASE)
+NO_MEAN = re.compile(r"point|maximum|minimum|sum|median|range|variance|deviation|\b(accum|max|min|instant)\b")
 LONGER = re.compile(r"week|pentad|dekad|fortnight|month|\bmon\b", re.IGNORECASE)  # than a day
 COUNTED = re.compile(r"(\d+(?:\.\d+)?)[ -]*(d|days?|h|hrs?|hours?)\b", re.IGNORECASE)
 HOURS = dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 24)  # in a day
@@ -74,6 +75,19 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
         ends = re.findall(r"\d+", str(attributes.get("GRIB_stepRange", "")))
         found.append(f"GRIB_stepRange of {np.ptp(np.array([*ends, '0', '0'][:2], int))} hours")
     return next((text for text in found if _is_longer(text)), "")
+
+
+def days_of_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset) -> int | None:
+    """Return the whole number of days, 2 or more, in each mean that the bounds of a `lead` tell, or None.
+
+    The `attributes` of the field must not contradict them: extremes and values at a time are no means.
+    """
+    spans = _spans(lead, dataset)
+    method = f"{attributes.get('cell_methods', '')} {attributes.get('GRIB_stepType', '')}"
+    if spans is None or NO_MEAN.search(method):
+        return None
+    count = int(np.round(abs(spans[0]) / DAY))
+    return count if count > 1 and (abs(abs(spans) - count * DAY) <= ROUNDING_TIME).all() else None
 
 
 def _is_longer(text: str) -> bool:

@@ -4,13 +4,13 @@ They follow the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
 
 A forecast is valid on the day of initial time + lead, or of its `valid_time`. It may be of an earlier day, if the
 lead has bounds that span a day, or if attributes mark an average over the 24 hours before that time. Means over
-more than a day are refused. OceanBench's `lead_day_index` counts days from `first_day_datetime`, the first day
-forecast.
+several days are read if the bounds of their leads tell of which, and are refused otherwise. OceanBench's
+`lead_day_index` counts days from `first_day_datetime`, the first day forecast.
 """
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.reading.bounds import AVERAGES, longer_means, middles
+from sstcast.reading.bounds import AVERAGES, days_of_means, longer_means, middles
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import dates, find_field, options_for_keys
 from sstcast.reading.layouts import FORECAST, REFORECAST
@@ -34,6 +34,7 @@ DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
 ROUNDING_DAYS = 1e-6  # days
+HALF_HOUR = 1 / 48  # days
 MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 REMEDY = "write it again"
 
@@ -50,6 +51,7 @@ class Forecasts:
         spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: a description of the variable and axes that were found.
         regridded: whether the file is on no axes of latitude and longitude.
+        mean_of: the number of days in each mean, of which the lead counts the last.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class Forecasts:
     spread: xr.DataArray | None
     note: str
     regridded: bool = False
+    mean_of: int = 1
 
     @property
     def daily(self) -> bool:
@@ -72,6 +75,7 @@ def read_forecasts(
     units: str | None = None,
     is_sst: bool = True,
     regridder: Regridder | None = None,
+    means: bool = False,
 ) -> Forecasts:
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
 
@@ -79,12 +83,15 @@ def read_forecasts(
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
     or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
-    units of `sst`. If the field is not SST, its units are in its attribute `units`.
+    units of `sst`. If the field is not SST, its units are in its attribute `units`. Only with `means`, means of
+    several days are accepted.
 
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    read = partial(_forecasts, variable=variable, units=units, is_sst=is_sst, regrid=regridder or Regridder())
+    read = partial(
+        _forecasts, variable=variable, units=units, is_sst=is_sst, regrid=regridder or Regridder(), means=means
+    )
     first, *other_parts = parts = read_parts(path, read)
     for part in other_parts:
         if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
@@ -103,28 +110,52 @@ def read_forecasts(
     sst = merge([FieldInFile(part.path, part.sst) for part in parts], "init_time").assign_attrs(first.sst.attrs)
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
-    return Forecasts(path, sst, merge(spreads, "init_time") if spreads else None, note, first.regridded)
+    spread = merge(spreads, "init_time") if spreads else None
+    return Forecasts(path, sst, spread, note, first.regridded, first.mean_of)
 
 
 def _forecasts(
-    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, is_sst: bool, regrid: Regridder
+    path: Path,
+    dataset: xr.Dataset,
+    variable: str | None,
+    units: str | None,
+    is_sst: bool,
+    regrid: Regridder,
+    means: bool,
 ) -> Forecasts:
     """Return the forecasts in one dataset."""
     field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst, regrid=regrid)
     init, lead, attributes = field["init_time"], field["lead"], dataset[field.name].attrs
     dataset = _with_bounds_as_times(dataset, lead, path)
-    if found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"]):
-        raise SSTCastError(f"{path}: holds means over more than a day ({found}); give daily means or values")
+    mean_of = (days_of_means(lead, attributes, dataset) or 1) if means else 1
+    if mean_of == 1 and (found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"])):
+        remedy = ", or give the lead bounds that tell the whole days of each mean" if means else ""
+        raise SSTCastError(
+            f"{path}: holds means over more than a day ({found}); give daily means or values{remedy}"
+        )
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
     hours = ((times - times.normalize()) / DAY).values[:, None]
-    from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
-    label, middle = hours + lead_days, hours + from_init
-    valid = _valid_times(dataset, field, hours, label)
-    if (_whole(valid) != _whole(label)).any():
-        period_notes = ["its leads contradict its valid times, which decide"]
-        label = middle = valid
+    if mean_of > 1:
+        first_days = hours + _starts(init, lead, dataset, path)
+        valid = _valid_times(dataset, field, hours, first_days)
+        if ((valid < first_days - ROUNDING_DAYS) | (valid > first_days + mean_of + ROUNDING_DAYS)).any():
+            raise SSTCastError(f"{path}: its valid times lie outside the bounds of its leads; correct either")
+        if (abs(first_days - np.round(first_days)) > HALF_HOUR).any():
+            raise SSTCastError(
+                f"{path}: its means begin within a day, by the bounds of its leads; give whole days"
+            )
+        label, middle = (np.round(first_days) + part for part in (0, 0.5))
+        period_notes = [f"means of {mean_of} days, those of the bounds of the lead"]
+    else:
+        from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
+        label, middle = hours + lead_days, hours + from_init
+        valid = _valid_times(dataset, field, hours, label)
+        if (_whole(valid) != _whole(label)).any():
+            period_notes = ["its leads contradict its valid times, which decide"]
+            label = middle = valid
     days, leads, day_notes = _days(times.normalize(), lead_days, label, middle, path)
-    if leads.size > 1 and np.diff(np.sort(leads)).min() > 1:
+    leads = leads + np.int32(mean_of - 1)
+    if mean_of == 1 and leads.size > 1 and np.diff(np.sort(leads)).min() > 1:
         listed = ", ".join(map(str, leads[:4]))
         day_notes.append(f"its leads {listed} are read as single days, not as means of the days between them")
     takes = _leads_of_days(init, leads, days)
@@ -153,9 +184,14 @@ def _forecasts(
             factor
         )
     units_kept = {} if is_sst else {"units": field.attrs["units"]}
-    return Forecasts(
-        path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes), bool(field.attrs["regridded"])
-    )
+    sst, regridded = ordered(field).assign_attrs(units_kept), bool(field.attrs["regridded"])
+    return Forecasts(path, sst, spread, ", ".join(notes), regridded, mean_of)
+
+
+def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataArray, count: int) -> xr.DataArray:
+    """Return the mean of the values `on_day` of the `count` days up to each of the days `last`."""
+    first, *others = (on_day(last - day * DAY) for day in range(count))
+    return sum(others, start=first) / count
 
 
 def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -> xr.Dataset:
@@ -168,6 +204,14 @@ def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -
     days = _in_days(xr.DataArray(bounds.values.ravel(), dims="bound", attrs=units), path)
     nanoseconds = np.round(days.reshape(bounds.shape) * (DAY / np.timedelta64(1, "ns")))
     return dataset.assign({name: (bounds.dims, nanoseconds.astype("timedelta64[ns]"))})
+
+
+def _starts(init: xr.DataArray, lead: xr.DataArray, dataset: xr.Dataset, path: Path) -> NDArray[np.float64]:
+    """Return the days from the initial time to the start of each mean, `[lead]`, by the bounds of the lead."""
+    starts = dataset.variables[lead.attrs["bounds"]].values.reshape(-1, 2).min(1)
+    if starts.dtype.kind != "m" and init.size > 1:
+        raise SSTCastError(f"{path}: the bounds of its leads are dates, and it holds several forecasts; {REMEDY}")
+    return np.asarray((starts if starts.dtype.kind == "m" else starts - init.values.ravel()[0]) / DAY, float)
 
 
 def _middles(

@@ -68,6 +68,7 @@ class Analysis:
         index: the position on the map of each node, `[tile, N]`.
         leads: the leads in days that are verified.
         base: the stores of the data whose base period defines the heatwave thresholds.
+        mean_of: the number of days in each mean that is verified, of which the lead is the last.
     """
 
     prepared: Prepared
@@ -78,6 +79,7 @@ class Analysis:
     index: NDArray[np.int64]
     leads: NDArray[np.integer]
     base: Prepared
+    mean_of: int = 1
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Analysis":
@@ -105,8 +107,12 @@ class Analysis:
         ocean = windows.ocean.cpu().numpy()
         return cls(prepared, windows, ocean, anomalies, cube, index, leads, base or prepared)
 
-    def at(self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer]) -> "Analysis":
+    def at(
+        self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer], mean_of: int = 1
+    ) -> "Analysis":
         """Restrict the verification to some initial dates of the split, leads, and the `cells(lat, lon)`.
+
+        Means of `mean_of` days are verified.
 
         Raises SSTCastError if none of these cells is ocean.
         """
@@ -117,7 +123,7 @@ class Analysis:
                 "or --truth"
             )
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
-        return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
+        return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads, mean_of=mean_of)
 
     @property
     def data(self) -> DataConfig:
@@ -164,9 +170,13 @@ class Analysis:
         """Select the values on the days forecast, `[starts, lead, ...]`.
 
         `daily` is an array `[T, ...]` over the days of the split, or a statistic `(dayofyear, lat, lon)`, which is
-        cut into tiles.
+        cut into tiles. Of several days, it is their mean.
         """
-        days = self.windows.at[dates, None] + self.windows.history + self.leads - 1
+        last = self.windows.at[dates, None] + self.windows.history + self.leads - 1
+        first, *others = (self._on(daily, last - day) for day in range(self.mean_of))
+        return sum(others, start=first) / np.float32(self.mean_of) if others else first
+
+    def _on(self, daily: NDArray[Any] | xr.DataArray, days: NDArray[np.integer]) -> NDArray[Any]:
         if isinstance(daily, xr.DataArray):
             return self.on_tiles(on_days(daily, xr.DataArray(self.windows.days[days], dims=FIELD[:2])))
         return daily[days]
@@ -220,9 +230,14 @@ class Analysis:
             limit, degrees = (
                 self.ahead(daily, dates) - climatology for daily in (self.limits["heatwave_threshold"], self.sst)
             )
+            # The mean of standardised anomalies does not follow from that of temperatures, which files hold.
+            if self.mean_of == 1:
+                standardised = self.ahead(self.anomaly, dates)
+            else:
+                standardised = np.divide(degrees, scale, out=np.zeros_like(degrees), where=self.ocean)
             yield Observed(
                 dates,
-                {STANDARDISED: self.ahead(self.anomaly, dates), DEGREES: degrees},
+                {STANDARDISED: standardised, DEGREES: degrees},
                 self.small_scales(degrees),
                 scale,
                 limit,

@@ -1,7 +1,8 @@
 """The command `score`: scores the forecasts in any file in the same way as a run's."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, read_forecasts
+from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
 from sstcast.reading.regrid import on_cells
@@ -35,6 +36,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
+from sstcast.scores.means import MeansOfDays
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.significance import spacing
@@ -100,7 +102,9 @@ def score(
         )
     scored.check_own()
     times = change_times(path)
-    forecasts = read_forecasts(path, variable, units)
+    forecasts = read_forecasts(path, variable, units, means=True)
+    if remove_bias and forecasts.mean_of > 1:
+        raise SSTCastError(f"--remove-bias: {path} holds means of {forecasts.mean_of} days; leave it out")
     file_leads = forecasts.sst["lead"].values
     horizons = [int(file_leads[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
     if (horizon := min(horizons)) < file_leads[0]:
@@ -145,7 +149,7 @@ def _score(
     path, data, (cube, anomalies) = forecasts.path, prepared.data, prepared.open()
     if forecasts.regridded:  # now to the cells of the truth
         variable, units = recipe["read_as"]
-        forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box))
+        forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box), means=True)
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
@@ -161,11 +165,16 @@ def _score(
             f"verified for {counted(data.horizon, 'day')} with {data.source}, {_span(np.array([first, last]))}; "
             "give another --truth or fewer --leads"
         )
-    truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values)
+    truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values, forecasts.mean_of)
     if asked.places is not None:
         asked.places.weights(cube["ocean_fraction"].load(), np.isfinite(truth.on_map(truth.area)))
     step = spacing(dates)
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
+    if truth.mean_of > 1:
+        leads = f"; means of {truth.mean_of} days up to{leads[1:]}, which are of days"
+        if asked.points is not None:
+            asked = replace(asked, observations=None)
+            leads += "; observations at points are not scored, because they are of days"
     notes = [
         forecasts.note,
         cell_note,
@@ -191,9 +200,8 @@ def _score(
     for note in notes:
         LOG.info(f"{path}: {note}")
     references = baselines(SpreadCalibrator(prepared))
-    issued = ScoredSystem(
-        FileForecasts(path, sst, truth.statistics, data), members=sst.sizes["member"], as_issued=True
-    )
+    of_file = FileForecasts(path, sst, truth.statistics, data, truth.mean_of)
+    issued = ScoredSystem(of_file, members=sst.sizes["member"], as_issued=True)
     if forecasts.spread is not None and spread is None and issued.members == 1:
         issued = issued._replace(has_probabilities=False)
     if spread is not None and (reference_spread := references[DEFAULT_REFERENCE].spread) is not None:
@@ -207,6 +215,11 @@ def _score(
     if not truth.daily:
         issued = issued._replace(spread=None)
         references = {name: system._replace(spread=None) for name, system in references.items()}
+    if truth.mean_of > 1:
+        references = {
+            name: system._replace(predictor=MeansOfDays(system.predictor, truth), as_issued=True)
+            for name, system in references.items()
+        }
     systems = {MODEL: issued, **references}
     corrected = without_bias(systems, truth) if recipe.get("remove_bias") else {}
     systems |= corrected
@@ -366,10 +379,15 @@ def _span(dates: Days) -> str:
 class FileForecasts(ForecastSystem):
     """A forecasting system that looks up the forecasts in a file."""
 
-    def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
-        """Take `sst(member, init_time, lead, lat, lon)` in degC, and the truth's `climatology` and `scale`."""
+    def __init__(
+        self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig, mean_of: int = 1
+    ) -> None:
+        """Take `sst(member, init_time, lead, lat, lon)` in degC, and the truth's `climatology` and `scale`.
+
+        Each value is the mean of `mean_of` days.
+        """
         super().__init__(data.box, data.history, data.horizon)
-        self.path, self.sst, self.statistics = path, sst, statistics
+        self.path, self.sst, self.statistics, self.mean_of = path, sst, statistics, mean_of
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Look up the forecasts from the days in `anomalies` (see `ForecastSystem.predict`).
@@ -379,7 +397,10 @@ class FileForecasts(ForecastSystem):
         dates = anomalies["time"].values[self.history - 1 :: every]
         sst = self.sst.sel(init_time=dates).load()
         valid = sst["init_time"] + sst["lead"] * DAY
-        climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
+        climatology, scale = (
+            mean_of_days(partial(on_days, self.statistics[name]), valid, self.mean_of)
+            for name in ("climatology", "scale")
+        )
         departure = (sst - climatology).transpose("member", *FIELD)
         _check(departure, self.path)
         return (departure / scale).transpose("member", *FIELD).astype(np.float32).assign_coords(valid_time=valid)

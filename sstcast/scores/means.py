@@ -1,0 +1,33 @@
+"""Daily forecasts as means of several days, so that systems are scored beside a file of such means."""
+
+import xarray as xr
+
+from sstcast.extremes.heatwaves import FREEZING
+from sstcast.forecasting.fields import FIELD, not_below_freezing
+from sstcast.forecasting.system import ForecastSystem
+from sstcast.reading.days_of_year import on_days
+from sstcast.scores.analysis import Analysis
+
+
+class MeansOfDays(ForecastSystem):
+    """The means of another predictor's forecasts over the days of the means that are verified.
+
+    Each day is raised to the freezing point before the mean, as in scores of daily forecasts.
+    """
+
+    def __init__(self, predictor: ForecastSystem, truth: Analysis) -> None:
+        super().__init__(predictor.region, predictor.history, predictor.horizon)
+        self.predictor, self.truth = predictor, truth
+
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Forecast the means, in units of the mean scale of their days (see `ForecastSystem.predict`)."""
+        truth = self.truth
+        daily = not_below_freezing(
+            self.predictor.predict(anomalies, every), truth.statistics, truth.limits[FREEZING]
+        )
+        scale = on_days(truth.statistics["scale"], daily["valid_time"])
+        fields = xr.Dataset({"anomaly": daily * scale, "scale": scale})
+        days = [slice(int(lead) - truth.mean_of + 1, int(lead)) for lead in truth.leads]
+        means = xr.concat([fields.sel(lead=period).mean("lead", skipna=False) for period in days], "lead")
+        forecast = (means["anomaly"] / means["scale"]).transpose("member", *FIELD).astype("float32")
+        return forecast.assign_coords(lead=truth.leads, valid_time=daily["valid_time"].sel(lead=truth.leads))

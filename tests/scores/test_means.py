@@ -1,0 +1,152 @@
+"""Forecasts that are means of several days are scored by the means of the days that their bounds tell."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from small_ocean import make_sst
+
+from sstcast.config import DataConfig, FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.figures.results import Results
+from sstcast.ocean.prepared import Prepared
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.runs import Run
+from sstcast.scores.score import score
+
+DAYS, DAY = 5, np.timedelta64(1, "D")
+STARTS = np.array([0, 5, 12])  # days after the first day forecast: the second gap is not a whole mean
+
+
+@pytest.fixture(scope="module")
+def truth() -> xr.DataArray:
+    return make_sst()["sst"].sel(lat=slice(-12, -10), lon=slice(170, 173))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where the truth is prepared
+
+
+def means_of(truth: xr.DataArray, error: np.ndarray | float = 0, first: int = 1) -> xr.Dataset:
+    """Return perfect forecasts plus an error by date and lead, whose first mean begins `first` days ahead."""
+    dates = truth["time"].values[-330:-30:10]
+    days = dates[:, None, None] + (first + STARTS[:, None] + np.arange(DAYS)) * DAY
+    of_days = truth.sel(time=xr.DataArray(days, dims=("init_time", "lead", "day")))
+    values = of_days.mean("day").drop_vars("time", errors="ignore") + xr.DataArray(
+        np.broadcast_to(error, days.shape[:2]), dims=("init_time", "lead")
+    )
+    bounds = first + STARTS[:, None] + np.array([0, DAYS])
+    forecasts = values.to_dataset(name="sst").assign(lead_bnds=(("lead", "bnds"), bounds.astype(float)))
+    forecasts["sst"].attrs = {"units": "degC", "cell_methods": "time: mean (interval: 5 days)"}
+    lead = ("lead", first + STARTS + DAYS / 2, {"units": "days", "bounds": "lead_bnds"})
+    return forecasts.assign_coords(init_time=dates, lead=lead)
+
+
+def test_the_bounds_tell_the_days(truth: xr.DataArray, tmp_path: Path) -> None:
+    for first, last, before in ((1, [5, 10, 17], 0), (0, [5, 10, 17], 1), (2, [6, 11, 18], 0)):
+        path = tmp_path / f"{first}.nc"
+        means_of(truth, first=first).to_netcdf(path)
+        found = read_forecasts(path, means=True)
+        assert found.mean_of == DAYS
+        assert found.sst["lead"].values.tolist() == last
+        dates = truth["time"].values[-330:-30:10] - before * DAY
+        np.testing.assert_array_equal(found.sst["init_time"].values, dates)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.assign(lead_bnds=f["lead_bnds"] + 0.4), "begin within a day"),
+        (lambda f: f.assign(lead_bnds=f["lead_bnds"] * [1, 1.1]), "more than a day"),
+        (lambda f: f.drop_vars("lead_bnds"), "more than a day"),
+        (
+            lambda f: f.assign(sst=f["sst"].assign_attrs(cell_methods="time: maximum")),
+            "more than",
+        ),
+        (
+            lambda f: f.assign_coords(
+                valid_time=(("init_time", "lead"), f["init_time"].values[:, None] + 9 * DAY * STARTS)
+            ),
+            "outside the bounds",
+        ),
+    ],
+)
+def test_days_that_are_not_told_are_refused(truth: xr.DataArray, tmp_path: Path, change, words: str) -> None:
+    change(means_of(truth)).to_netcdf(path := tmp_path / "file.nc")
+    with pytest.raises(SSTCastError, match=words):
+        read_forecasts(path, means=True)
+
+
+def test_they_are_not_read_as_predictors(truth: xr.DataArray, tmp_path: Path) -> None:
+    means_of(truth).to_netcdf(path := tmp_path / "file.nc")
+    with pytest.raises(SSTCastError, match="more than a day"):
+        read_forecasts(path)
+
+
+def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:
+    error = np.random.default_rng(0).normal(size=(30, len(STARTS)))
+    rmse = {}
+    for name, added in (("perfect", 0.0), ("wrong", error)):
+        means_of(truth, added).to_netcdf(path := tmp_path / f"{name}.nc")
+        metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
+        rmse[name] = metrics["scores"]["model"]["degC"]["rmse"]
+        assert any("means of 5 days" in note for note in metrics["notes"])
+        assert metrics["heatwaves"] == {}
+        forecast, observed = Results(files.folder).fields(4)
+        np.testing.assert_allclose(
+            (forecast["sst"] - observed["sst"]).mean(("lat", "lon")),
+            np.broadcast_to(added, error.shape)[4],
+            atol=1e-4,
+        )
+    assert rmse["perfect"] < 1e-5
+    found = files.open()["mse_by_date"].sel(units="degC", system="model")
+    np.testing.assert_allclose(found.sel(lead=[5, 10, 17]), error**2, rtol=1e-3, atol=1e-5)
+    assert found.notnull().sum("lead").values.tolist() == [3] * 30
+
+
+def test_references_are_averaged_over_the_same_days(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:
+    """Persistence and climatology by plain NumPy."""
+    means_of(truth).to_netcdf(path := tmp_path / "file.nc")
+    metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
+    tables = files.open()
+    cube, anomalies = Prepared.of(DataConfig.model_validate(metrics["recipe"]["data"])).open()
+    climatology, scale = (anomalies[name].load() for name in ("climatology", "scale"))
+    weights = np.cos(np.deg2rad(cube["lat"])) * cube["ocean_mask"]
+    sst = cube["sst"].load()
+    for row in (0, 7, 29):
+        date = tables["init_time"].values[row]
+        anomaly = ((sst - climatology.sel(dayofyear=sst["time"].dt.dayofyear)) / scale.isel(dayofyear=0)).sel(
+            time=date
+        )
+        for lead in (5, 10, 17):
+            days = date + np.arange(lead - DAYS + 1, lead + 1) * DAY
+            observed = sst.sel(time=days)
+            normal = climatology.sel(dayofyear=observed["time"].dt.dayofyear).values
+            spread = scale.sel(dayofyear=observed["time"].dt.dayofyear).values
+            of = {
+                "climatology": normal.mean(0),
+                "persistence": (normal + spread * anomaly.values).mean(0),
+            }
+            for name, forecast in of.items():
+                squares = (forecast - observed.mean("time")) ** 2
+                expected = float(squares.weighted(weights.fillna(0)).mean())
+                found = float(tables["mse_by_date"].sel(units="degC", system=name, lead=lead)[row])
+                assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_means_of_the_forecasts_of_a_run_have_its_scores(scored: Run, tmp_path: Path) -> None:
+    """The run is averaged to the means of the file, which are those of its own forecasts by hand."""
+    daily = xr.open_zarr(scored.forecasts)["sst"].load().drop_vars("valid_time").drop_attrs()
+    halves = daily.coarsen(lead=4).mean().assign_coords(lead=[4.0, 8.0])
+    forecasts = halves.to_dataset().assign(lead_bnds=(("lead", "bnds"), [[1.0, 5.0], [5.0, 9.0]]))
+    forecasts["sst"].attrs["units"] = "degC"
+    forecasts["lead"].attrs = {"units": "days", "bounds": "lead_bnds"}
+    forecasts.drop_encoding().to_netcdf(path := tmp_path / "halves.nc")
+    metrics, *_ = score(path, against=[scored])
+    file, run = (metrics["scores"][name]["degC"] for name in ("model", scored.folder.name))
+    for name in ("rmse", "mae", "bias", "acc"):
+        assert file[name] == pytest.approx(run[name], abs=2e-4), name
+    assert file["rmse"] > 0.1
+    assert [lead for lead, rmse in enumerate(file["by_lead"]["rmse"], 1) if rmse is not None] == [4, 8]
