@@ -1,5 +1,5 @@
 # make demo   the main job on real data: the recommended linear system and a graph network on it, scores, maps, report
-# make test   format, lint, types, tests (notebooks first: they take longest, and must not come last, one by one);
+# make test   format, lint, tests, types among them (notebooks first: they take longest, and must not come last);
 #             make test SLOW=--slow runs all tests, among them those that repeat others in a longer way
 # make docs   the documentation site, in site/
 # make notebooks, make images   execute the notebooks and draw the pictures of the documentation again
@@ -24,7 +24,6 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(SLOW) --nbmake notebooks tests
 
 docs: .venv/installed-dev

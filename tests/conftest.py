@@ -1,5 +1,6 @@
 """A small ocean, and runs on it that are scored once for all tests."""
 
+import gc
 import logging
 import os
 
@@ -32,6 +33,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow, or with make test SLOW=--slow"))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay to the end: nobody need look for garbage among them again and again
 
 
 @pytest.fixture(scope="session")

@@ -28,14 +28,17 @@ def configure(
     training: dict[str, Any] | None = None,
     **data: Any,
 ) -> RunConfig:
-    """Describe a run on two tiles of 8 x 6 cells, ten days of history, eight ahead."""
+    """Describe a run on two tiles of 8 x 6 cells, ten days of history, eight ahead.
+
+    Its stores lie beside the source, so that runs on one source share them.
+    """
     raw = {
         "name": name,
         "runs": folder / "runs",
         "data": {
             "source": str(sst_file),
             "region": {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6]},
-            "directory": folder / "prepared",
+            "directory": Path(sst_file).parent / "prepared",
             "history": 10,
             "horizon": 8,
             "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},

@@ -13,6 +13,7 @@ import torch
 import typer
 import xarray as xr
 import yaml
+from quick_drawing import draw_quickly
 from refusals import refused
 from torch_geometric.utils import from_networkx
 
@@ -31,6 +32,7 @@ def session(tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A folder with `my.yaml`, a run on the small ocean, and `rings.yaml`, graphs with and without a ring."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
+    draw_quickly(monkeypatch)
     raw = yaml.safe_load(run_yaml.read_text())
     raw["training"] |= {"windows_per_epoch": 20}
     raw["data"] |= {"directory": "prepared"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
+from quick_drawing import draw_quickly
 from typer.main import get_command
 
 from sstcast import cli
@@ -90,6 +91,7 @@ def test_short_commands_run(
     assert not {*SHORT} - {*FOUND}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})
+    draw_quickly(monkeypatch)
     demo = {
         "name": "demo",
         "data": {

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from quick_drawing import draw_quickly
 from scored_runs import configure
 from small_ocean import make_sst
 
@@ -12,7 +13,6 @@ from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
-from sstcast.reports import report
 from sstcast.reports.page import write_forecast_page
 from sstcast.reports.report import write_report
 from sstcast.reports.update import update
@@ -77,7 +77,6 @@ def test_scores_of_a_frozen_sea(
     for name, number in metrics["probabilities"]["model"].items():
         if name.startswith("crps"):
             assert own["probabilities"]["model"][name] == pytest.approx(number, abs=1e-5)
-    for name in ("png_uri", "svg_uri", "animate"):
-        monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
+    draw_quickly(monkeypatch)
     text = write_report(Results(run.folder))[0].read_text()
     assert "base period of only 2 years" in text

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from quick_drawing import draw_quickly
 
 import sstcast
 from sstcast.figures import catalogue
@@ -136,7 +137,8 @@ def test_a_kept_forecast_scores_as_it_did(kept: Path) -> None:
     compare(scores(kept / "again/metrics.json"), before)
 
 
-def test_a_kept_hindcast_is_reported_and_scores_as_it_did(kept: Path) -> None:
+def test_a_kept_hindcast_is_reported_and_scores_as_it_did(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_quickly(monkeypatch)
     before = scores(kept / "runs/hindcast/metrics.json")
     sstcast.hindcast(["sea.yaml"], "1985:1986", fold=1, every=30, out="runs/hindcast")
     compare(scores(kept / "runs/hindcast/metrics.json"), before)

@@ -11,6 +11,7 @@ import pytest
 import torch
 import xarray as xr
 import yaml
+from quick_drawing import draw_quickly
 from refusals import refused
 from scored_runs import configure
 from small_hindcast import plan
@@ -75,7 +76,9 @@ def alone(place: Path) -> Run:
     return sstcast.train(config(place, "alone", index=None))
 
 
-def test_a_line_for_each_predictor_says_what_it_is_worth(run: Run, alone: Run, command: Any) -> None:
+def test_a_line_for_each_predictor_says_what_it_is_worth(
+    run: Run, alone: Run, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, out, _ = command("evaluate", run.folder)
     metrics = json.loads(run.metrics.read_text())
     scores = metrics["scores"]
@@ -91,6 +94,7 @@ def test_a_line_for_each_predictor_says_what_it_is_worth(run: Run, alone: Run, c
     assert alone_metrics["scores"]["multiscale ridge"] == scores["multiscale ridge"]  # baselines read SST alone
     compared = sstcast.evaluate(run, against=alone).value["ratios"]["mse"]["model"]["alone"]
     assert compared["ratio"] == pytest.approx(own / without, rel=1e-4)
+    draw_quickly(monkeypatch)
     report = sstcast.report(run).path.read_text()
     assert "soi: index from soi.csv, known 5 days after its span" in report
     assert "Predictor soi: MSE" in report

@@ -128,6 +128,11 @@ class _Preparation:
         """The region's days in the source."""
         return open_region(self.data)
 
+    @cached_property
+    def cube(self) -> xr.Dataset:
+        """The cube, once it is up to date."""
+        return self.prepared.open_cube()
+
     @property
     def native(self) -> xr.DataArray:
         """The source without the counts of filled cells."""
@@ -140,7 +145,7 @@ class _Preparation:
     @property
     def days(self) -> NDArray[np.datetime64]:
         """The days of the source, read from the cube if the source has not changed."""
-        held = self.prepared.open_cube() if self._is_current else self.source
+        held = self.cube if self._is_current else self.source
         days: NDArray[np.datetime64] = held["time"].values
         return days
 
@@ -156,13 +161,13 @@ class _Preparation:
         if any_written := not self._is_current:
             self._write(self.prepared.cube, self.of_cube, self._cube)
             note_source(self.prepared.cube, self.changes)
-        cube, base = self.prepared.open_cube(), self.data.splits.base
+        base = self.data.splits.base
         recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
-        recipe |= {"base_days": digest_of_days(cube, *base)}
+        recipe |= {"base_days": digest_of_days(self.cube, *base)}
         any_written |= self._update(self.prepared.statistics, recipe, self._statistics)
-        recipe |= {"days": digest_of_days(cube)}
+        recipe |= {"days": digest_of_days(self.cube)}
         any_written |= self._update(self.prepared.anomalies, recipe, self._anomalies)
-        return prepare_predictors(self.data, self.prepared.cube.parent, cube) or any_written
+        return prepare_predictors(self.data, self.prepared.cube.parent, self.cube) or any_written
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)
@@ -181,7 +186,7 @@ class _Preparation:
         return cube
 
     def _statistics(self) -> xr.Dataset:
-        statistics = fit(self.native, self.prepared.open_cube()["sst"], self.data)
+        statistics = fit(self.native, self.cube["sst"], self.data)
         n = self.region.coarsen if self.data.protocol == "physical" else 1
         axes = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return statistics.assign_attrs(
@@ -190,8 +195,8 @@ class _Preparation:
         )
 
     def _anomalies(self) -> xr.Dataset:
-        cube, statistics = self.prepared.open_cube(), self.prepared.open_statistics()
-        anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), statistics, self.data)
+        statistics = self.prepared.open_statistics()
+        anomalies = standardise(self.native, self.cube["sst"], ocean_cells(self.native), statistics, self.data)
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:

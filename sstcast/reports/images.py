@@ -52,6 +52,7 @@ class Image:
 def in_both_schemes(figure: Figure, encode: Callable[[Figure], str]) -> tuple[str, str]:
     """Encode a figure for light and for dark pages. The figure stays dark."""
     light = encode(figure)
+    figure.set_layout_engine("none")  # other colours need no other layout
     darken(figure)
     return light, encode(figure)
 

@@ -217,8 +217,8 @@ def _score(
         references = {name: system._replace(spread=None) for name, system in references.items()}
     if truth.mean_of > 1:
         references = {
-            name: system._replace(predictor=MeansOfDays(system.predictor, truth), as_issued=True)
-            for name, system in references.items()
+            name: scored._replace(system=MeansOfDays(scored.system, truth), as_issued=True)
+            for name, scored in references.items()
         }
     systems = {MODEL: issued, **references}
     corrected = without_bias(systems, truth) if recipe.get("remove_bias") else {}

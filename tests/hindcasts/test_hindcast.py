@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from logged import logged
+from quick_drawing import draw_quickly
 from scipy.stats import norm, ttest_1samp
 from small_hindcast import EVERY, metrics, plan, system, systems, train_until_stopped, write_ocean
 
@@ -164,8 +165,9 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
 
 
 def test_the_table_the_report_the_leaderboard_and_the_maps(
-    inside: Path, command: Callable[..., tuple[int, str, str]]
+    inside: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    draw_quickly(monkeypatch)
     found = metrics()
     with Path("hindcast/hindcast.csv").open(newline="") as file:
         table = list(csv.DictReader(file))

@@ -17,7 +17,8 @@ SPANS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]
 
 
 def data_of(folder: Path, sst_file: Path, base: Any = None) -> DataConfig:
-    return configure(folder, sst_file, splits=SPANS | ({"base_period": base} if base else {})).data
+    splits = SPANS | ({"base_period": base} if base else {})
+    return configure(folder, sst_file, splits=splits, directory=folder / "prepared").data
 
 
 def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Path, sst_file: Path) -> None:

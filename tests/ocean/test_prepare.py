@@ -45,7 +45,8 @@ def fetched(path: Path, end: dt.date) -> Path:
 
 
 def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
-    return configure(folder, store, region=REGION, protocol=protocol, splits=SPLITS)
+    directory = folder / "prepared"
+    return configure(folder, store, region=REGION, protocol=protocol, splits=SPLITS, directory=directory)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from quick_drawing import draw_quickly
 from scipy.optimize import nnls
 from scored_runs import configure, make_run, retrain
 from whole_fields import forecast_of, truth_of
@@ -95,6 +96,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     assert "both" in [entry.name for entry in leaderboard(both.folder.parent)[0].entries]
     assert describe(both)["state"] == "of 3 runs"
     monkeypatch.setattr(catalogue, "MAPS", {})
+    draw_quickly(monkeypatch)
     assert "of 3 runs" in command("runs", both.folder.parent)[1]
     assert command("report", both.folder)[0] == 0
     page = (both.folder / "report.html").read_text()

@@ -147,7 +147,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-04-15"]}
-    short = make_run(configure(tmp_path, sst_file, splits=splits))
+    short = make_run(configure(tmp_path, sst_file, splits=splits, directory=tmp_path / "prepared"))
     evaluate(short, Asked(events=True))
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from documentation import blocks
+from quick_drawing import draw_quickly
 
 from sstcast.figures import catalogue
 from sstcast.figures.curves import Chart, draw_curves
@@ -83,6 +84,7 @@ def test_a_metric_is_one_class(
     assert "degC_misses" in table.read_text()
     assert f"{share:.3f}" in page.read_text()
     monkeypatch.setattr(catalogue, "MAPS", {})
+    draw_quickly(monkeypatch)
     html = write_report(Results(run.folder))[0].read_text()
     assert f"{share:.3f}" in html
     assert "Share of errors larger than 1 °C." in html

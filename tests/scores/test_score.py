@@ -14,6 +14,7 @@ import xarray as xr
 import yaml
 from logged import logged
 from other_conventions import climpred
+from quick_drawing import draw_quickly
 from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
@@ -30,7 +31,6 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.regrid import on_cells
-from sstcast.reports import report
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -54,11 +54,6 @@ def sparse(scored: Run) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path) -> Path:
     dataset.drop_encoding().to_netcdf(path, engine="netcdf4")
     return path
-
-
-def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("png_uri", "svg_uri", "animate"):
-        monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
 
 
 def _close(found: Any, expected: Any) -> None:

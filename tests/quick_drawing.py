@@ -1,0 +1,11 @@
+"""Reports without their images, for tests of all else: tests/reports draws and encodes every one."""
+
+import pytest
+
+from sstcast.reports import report
+
+
+def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the figures of a report, and encode none of them."""
+    for name in ("png_uri", "svg_uri", "animate"):
+        monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
