@@ -10,20 +10,20 @@ from sstcast.scores.analysis import Analysis
 
 
 class MeansOfDays(ForecastSystem):
-    """The means of another predictor's forecasts over the days of the means that are verified.
+    """The means of another system's forecasts over the days of the means that are verified.
 
     Each day is raised to the freezing point before the mean, as in scores of daily forecasts.
     """
 
-    def __init__(self, predictor: ForecastSystem, truth: Analysis) -> None:
-        super().__init__(predictor.region, predictor.history, predictor.horizon)
-        self.predictor, self.truth = predictor, truth
+    def __init__(self, system: ForecastSystem, truth: Analysis) -> None:
+        super().__init__(system.region, system.history, system.horizon)
+        self.system, self.truth = system, truth
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast the means, in units of the mean scale of their days (see `ForecastSystem.predict`)."""
         truth = self.truth
         daily = not_below_freezing(
-            self.predictor.predict(anomalies, every), truth.statistics, truth.limits[FREEZING]
+            self.system.predict(anomalies, every), truth.statistics, truth.limits[FREEZING]
         )
         scale = on_days(truth.statistics["scale"], daily["valid_time"])
         fields = xr.Dataset({"anomaly": daily * scale, "scale": scale})
