@@ -170,7 +170,7 @@ def cells(errors: dict[str, list[float]], references: dict[str, list[float]]) ->
 
 ROWS, COLUMNS, HISTORY, HORIZON = 5, 6, 5, 7
 PULL, NOISE = 0.08, 0.4  # to one of the states -1 and 1 in a day; standard deviation of the daily noise
-TRIES = {  # pull, noise: best / linear after 40 years, tested on 12; with two more, fields grow without bounds
+TRIES = {  # pull, noise: best / linear after 40 years, tested on 12; with three more, fields grow without bounds
     (0.3, 0.35): 0.898,
     (0.12, 0.2): 0.898,
     (0.12, 0.35): 0.933,
@@ -251,7 +251,7 @@ def simulated(options: argparse.Namespace) -> None:
 def draw(rows: list[tuple[int, list[Any], float]], steps: list[int]) -> Figure:
     """Draw the ratios of the simulated ocean by years of training, after each number of steps."""
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
-    ax = figure.add_subplot(xlabel="Years of training", ylabel="Squared error / that of the linear system")
+    ax = figure.add_subplot(xlabel="Years of training", ylabel="Squared error / linear system's")
     years = [row[0] for row in rows]
     for number, count in enumerate(steps):
         values = np.array([[row[1][number][0], *row[1][number][1]] for row in rows])

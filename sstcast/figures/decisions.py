@@ -7,11 +7,10 @@ import numpy as np
 
 from sstcast.figures.curves import Chart, draw_curves
 from sstcast.figures.results import Results
-from sstcast.figures.sheets.heatwaves import HEATWAVES
+from sstcast.figures.sheets.heatwaves import HEATWAVES, WITHIN_HORIZON
 from sstcast.names import REGION, THIRDS
 
 LOWEST_VALUE = -0.2  # on the axis of relative economic values
-WITHIN_HORIZON = "A heatwave within the horizon"  # the event of the probabilities in `events`
 
 
 def reliability(results: Results) -> Iterator[Chart]:
@@ -55,6 +54,7 @@ def _reliability(results: Results, diagram: dict[str, Any], event: str, title: s
         curves, "Observed frequency", across=across, x=probability, bands=bands, styles=styles
     )
     colour = results.styles[results.system]["color"]
+    figure.axes[0].set_xticks(np.arange(6) / 5)
     figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
     caption = f"{title}: observed frequency by forecast probability. Larger points have more cases"
     caption += f", from {share.min():.1%} to {share.max():.1%}."

@@ -17,7 +17,9 @@ from sstcast.scores.significance import CONFIDENCE, Bootstrap
 
 FEWEST_BLOCKS = 3  # that hold cases, for an interval
 RELIABILITY_BINS = 10
-PROBABILITIES = np.arange(1, 20) / 20  # from which a system warns, and the cost-loss ratios of its users
+PROBABILITIES = (
+    np.arange(1, 20) / 20
+)  # 0.05, 0.1, ..., from which a system warns, and the cost-loss ratios of its users
 
 Array = NDArray[np.floating]
 

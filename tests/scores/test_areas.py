@@ -190,8 +190,9 @@ def test_scores_are_means_over_dates(made: Run) -> None:
             assert of[system]["share"]["50"]["brier"] == pytest.approx(float(brier.mean()), abs=1e-5)
             rates |= {(area, least): share_scores(tables, of, area, system, least) for least in (10, 25, 50)}
     assert any(0 < rate < 1 for rate in rates.values())
-    rows = {row[0]: row[1] for row in areas_sheet(metrics, "ridge")[1].rows}
-    assert set(rows) == {*metrics["probabilities"], SCORED_YEARS, "ridge"} - {"model"}
+    _, skills, of_10, *_ = areas_sheet(metrics, "ridge")
+    assert [name for name, _ in skills.rows] == ["region", "park"]
+    assert {name for name, _ in of_10.rows} == {*metrics["probabilities"], SCORED_YEARS, "ridge"} - {"model"}
 
 
 def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:

@@ -1,13 +1,7 @@
 """The table of warnings of heatwaves: hits, false alarms and errors of days."""
 
-from sstcast.figures.sheets.sheet import (
-    Scores,
-    Sheet,
-    Sheets,
-    estimate_text,
-    sheet_of_reliability,
-    sheet_of_warnings,
-)
+from sstcast.figures.sheets.heatwaves import WITHIN_HORIZON
+from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets, estimate_text, sheet_of_warnings
 
 SCORE_COLUMNS = {
     "hit_rate": "hit rate",
@@ -42,10 +36,5 @@ def events(metrics: Scores, label: str) -> list[Sheet]:
         "warned of, share of warnings without an event, critical success index, mean absolute errors of onset and "
         "end among hits, and hit rate by category of the event"
     )
-    event = "A heatwave within the horizon"
-    diagrams = {name: of["reliability"] for name, of in found.items() if "reliability" in of}
-    return [
-        Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows),
-        *sheet_of_warnings(event, metrics, found, label),
-        *sheet_of_reliability(event, diagrams, label),
-    ]
+    warnings = Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)
+    return [warnings, *sheet_of_warnings(WITHIN_HORIZON, metrics, found, label)]

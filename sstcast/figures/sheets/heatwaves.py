@@ -15,13 +15,14 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_warnings,
     skill_text,
 )
-from sstcast.names import BASE_RATE
+from sstcast.names import BASE_RATE, MODEL
 from sstcast.scores.score_files import part_of
 
 HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
     "event": "Days in a marine heatwave",
 }
+WITHIN_HORIZON = "A heatwave within the horizon"  # the event of the probabilities in `events`
 
 
 def sheets(metrics: Scores, label: str) -> Sheets:
@@ -57,6 +58,9 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
         sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
         worth = sheet_of_warnings(HEATWAVES[kind], metrics, scores, label)
         sheets += [replace(sheet, is_printed=False) for sheet in worth]
-        diagrams = {name: of["reliability"] for name, of in scores.items()}
-        sheets += sheet_of_reliability(HEATWAVES[kind], diagrams, label)
-    return sheets
+    system = next(iter(metrics["systems"]))
+    own = {kind: scores[system] for kind, scores in metrics["heatwaves"].items() if system in scores}
+    diagrams = {HEATWAVES[kind]: of["reliability"] for kind, of in own.items()}
+    if "reliability" in (event := metrics.get("events", {}).get(system, {})):
+        diagrams[WITHIN_HORIZON] = event["reliability"]
+    return sheets + sheet_of_reliability(f"Heatwaves by {label if system == MODEL else system}", diagrams)

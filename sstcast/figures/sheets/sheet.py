@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sstcast.names import DEGREES, MODEL, SEASONS
-from sstcast.scores.decisions import PROBABILITIES
 from sstcast.scores.score_files import skill_of
 from sstcast.scores.significance import decimals, p_text
 
@@ -18,7 +17,7 @@ PARTS = {  # the ways in which scores are split, with their names in titles and 
     "by_season": "season of the day forecast",
     "by_fold": "fold",
 }
-COST_LOSS = (1, 2, 4, 6, 10, 14)  # ratios of cost to loss that tables show, in twentieths
+COST_LOSS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # ratios of cost to loss that tables show
 ASTERISK = "* the 95 % interval of the ratio excludes 1."
 
 
@@ -131,7 +130,8 @@ def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str
     worth = {name: of["warnings"] for name, of in by_system.items() if "warnings" in of}
     if not worth:
         return []
-    shown = [position for position, of in enumerate(PROBABILITIES) if round(20 * of) in COST_LOSS]
+    first = next(iter(worth.values()))
+    shown = [first["value"]["cost_loss"].index(of) for of in COST_LOSS]
 
     def cells(name: str, of: Scores) -> list[str]:
         matched, value = of["as_frequent"], [number(of["value"]["value"][position], 2) for position in shown]
@@ -141,40 +141,44 @@ def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str
         compared = "1" if name == metrics["reference"] else "-" if ratio is None else estimate_text(ratio, 3)
         return [percent(matched["probability"]), estimate_text(matched["success_index"]), compared, *value]
 
-    frequency = next(iter(worth.values()))["frequency"]
     header = ["from", "success index", f"ratio to {metrics['reference']}"]
-    header += [f"value, C/L {PROBABILITIES[position]:.2g}" for position in shown]
+    header += [f"C/L {of}" for of in COST_LOSS]
     text = (
         f"{title}: warnings from the probability at which each system warns as often as the event came in the "
-        f"scored years ({percent(frequency)}), which nobody knew before: critical success index; relative "
-        "economic value of acting where the probability is at least the ratio of cost to loss (C/L)"
+        f"scored years ({percent(first['frequency'])}), which nobody knew before: critical success index; "
+        "relative economic value of acting where the probability is at least the ratio of cost to loss (C/L)"
     )
     return [sheet_of_systems(text, header, metrics, worth, label, cells)]
 
 
-def sheet_of_reliability(title: str, diagrams: dict[str, Scores], label: str) -> list[Sheet]:
-    """Return the table of the reliability of probabilities, for reports: a row for each of `diagrams`."""
+def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]:
+    """Return the table of the reliability of probabilities, for reports: a column for each of `diagrams`."""
     if not diagrams:
         return []
-    count = len(next(iter(diagrams.values()))["share"])
-    header = [f"{position / count:.1f} to {(position + 1) / count:.1f}" for position in range(count)]
-    rows = []
-    for name, of in diagrams.items():
-        intervals = of.get("interval") or [None] * count
-        bins = zip(of["probability"], of["observed"], of["share"], intervals, strict=True)
-        rows.append((label if name == MODEL else name, [_bin_text(*of_bin) for of_bin in bins]))
+    by_bin = [
+        zip(of["probability"], of["observed"], _intervals(of), of["share"], strict=True)
+        for of in diagrams.values()
+    ]
+    bins = zip(*by_bin, strict=True)
+    rows = [
+        (f"{number / 10:.1f} to {(number + 1) / 10:.1f}", [_bin_text(*of) for of in row])
+        for number, row in enumerate(bins)
+    ]
     text = (
         f"{title}: mean probability forecast in each tenth, how often the event came, its 95 % interval over "
         "years, and the share of cases"
     )
-    return [Sheet(text, header, rows, is_printed=False)]
+    return [Sheet(text, list(diagrams), rows, is_printed=False)]
 
 
-def _bin_text(probability: float | None, observed: float | None, share: float, interval: Any) -> str:
+def _intervals(diagram: Scores) -> list[Any]:
+    return diagram.get("interval") or [None] * len(diagram["share"])  # earlier versions have none
+
+
+def _bin_text(probability: float | None, observed: float | None, interval: Any, share: float) -> str:
     if probability is None or observed is None:
         return "-"
-    ends = "" if interval is None else " ({:.2f}-{:.2f})".format(*interval)
-    return f"{probability:.2f}: {observed:.2f}{ends}, {share:.1%}"
+    return f"{probability:.2f}: {estimate_text({'value': observed, 'interval': interval})}, {share:.0%}"
 
 
 def estimate_text(estimate: Scores, decimals: int = 2) -> str:

@@ -56,5 +56,5 @@ def terciles(metrics: Scores, label: str) -> list[Sheet]:
     text = f"Thirds of weekly means by {label if system == MODEL else system}"
     return [
         sheet_of_systems(title, header, metrics, found, label, cells),
-        *sheet_of_reliability(text, diagrams, label),
+        *sheet_of_reliability(text, diagrams),
     ]
