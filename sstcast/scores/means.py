@@ -22,9 +22,7 @@ class MeansOfDays(ForecastSystem):
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast the means, in units of the mean scale of their days (see `ForecastSystem.predict`)."""
         truth = self.truth
-        daily = not_below_freezing(
-            self.system.predict(anomalies, every), truth.statistics, truth.limits[FREEZING]
-        )
+        daily = not_below_freezing(self.system.predict(anomalies, every), truth.statistics, truth.limits[FREEZING])
         scale = on_days(truth.statistics["scale"], daily["valid_time"])
         fields = xr.Dataset({"anomaly": daily * scale, "scale": scale})
         days = [slice(int(lead) - truth.mean_of + 1, int(lead)) for lead in truth.leads]
