@@ -1,5 +1,7 @@
 """Names of methods, units, seasons and scores in tables, `metrics.json` and figures."""
 
+import numpy as np
+
 # Methods.
 MODEL = "model"  # the run itself, independent of the name of its folder
 TRUTH = "truth"
@@ -24,6 +26,7 @@ BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # referen
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 INIT_TIME = "init_time"
+DAY = np.timedelta64(1, "D")
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates, or of weekly means
 REGION = "region"  # the box that covers the whole region

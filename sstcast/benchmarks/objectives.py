@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
@@ -14,8 +13,8 @@ from torch_geometric.utils import scatter
 from sstcast.benchmarks.packed import ROUNDING, ConcatenatedGraphs, GraphBatch, compact, loses_digits
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
+from sstcast.types import Array
 
-Array = NDArray[np.float64]
 Score = Callable[[Array, Array], float]  # of predictions and targets
 
 

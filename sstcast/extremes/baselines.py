@@ -15,20 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import limits, short_base_period, where_defined
 from sstcast.log import LOG
 from sstcast.ocean.splits import complete_years
 from sstcast.reading.days_of_year import on_days
+from sstcast.types import Array
 
 FIXED, MOVING, DETRENDED = "fixed", "moving", "detrended"
 KINDS = (FIXED, MOVING, DETRENDED)
 USUAL_YEARS = (1982, 2011)  # of a fixed baseline, if the record has them
 MOVING_YEARS = 30
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

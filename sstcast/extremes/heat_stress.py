@@ -14,6 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.ocean.splits import complete_years
+from sstcast.types import Array
 
 REEF_WATCH_FIRST, REEF_WATCH_LAST, EVALUATED_AT = 1985, 2012, 1988.286
 DHW_DAYS, WEEK = 84, 7
@@ -22,8 +23,6 @@ STRESS_LEVELS = ("no stress", "watch", "warning", *(f"alert level {level}" for l
 ALERTS_FROM = (4.0, 8.0, 12.0, 16.0, 20.0)  # degC weeks, from which alert levels 1 to 5 begin
 NOT_KNOWN = -1  # the level of days without a value, or with fewer than 83 days before them
 MMM = "maximum_monthly_mean"
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import CATEGORIES, events, multiples
+from sstcast.types import Array
 
 QUANTITIES = ("", "_threshold", "_absolute")  # suffixes: of intensities, of departures from the threshold, of sst
 MEASURES = tuple(
@@ -23,7 +24,6 @@ DATES = ("start", "peak", "end")
 CATEGORY_DAYS = tuple(f"days_{category}" for category in CATEGORIES[1:])
 EVENT_COLUMNS = (*DATES, "duration", *MEASURES, *RATES, "category", *CATEGORY_DAYS)
 
-Array = NDArray[np.floating]
 Table = dict[str, NDArray[Any]]
 
 

@@ -23,6 +23,7 @@ from sstcast.reading.reading import fill_gaps, open_sst
 from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_array
+from sstcast.types import Array
 
 BY_YEAR = ("event_days", "event_count", "event_intensity")
 COUNTS = ("duration", "category", *CATEGORY_DAYS)
@@ -40,7 +41,6 @@ SUBJECTS = {  # the titles and summaries of files
     ),
 }
 
-Array = NDArray[np.floating]
 Daily = Callable[[xr.DataArray], tuple[Array, Array]]
 
 

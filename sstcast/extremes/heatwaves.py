@@ -29,6 +29,7 @@ from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
+from sstcast.types import Array
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days in the window for the statistics of a day of year
@@ -53,7 +54,6 @@ ROUNDING_DEGREES = 1e-4  # degC, because values are stored in single precision
 CELLS_AT_ONCE = 256  # cells whose values fit in the cache
 VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 
-Array = NDArray[np.floating]
 Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint8], NDArray[np.uint64])
 
 

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.errors import reading
+from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
+from sstcast.types import Array
 
 WEEK = 7  # days
 MIDDLE = 3  # days from the first day of a week to the one whose day of the year counts
@@ -26,9 +28,6 @@ LOWER, UPPER = BOUNDS = ("lower_bound", "upper_bound")
 SMALLEST_THIRD = 0.01  # degC, the resolution of OISST, below which bounds coincide
 WEEKS_AT_ONCE, CELLS_AT_ONCE = 16, 256
 LAYOUT = 1  # version of the contents of the file of `terciles_of`
-DAY = np.timedelta64(1, "D")
-
-Array = NDArray[np.floating]
 
 
 def whole_weeks(horizon: int) -> int:

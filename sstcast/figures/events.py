@@ -15,11 +15,10 @@ from sstcast.figures.curves import BAND_ALPHA, MODEL_COLOUR, SIZE, THRESHOLD_COL
 from sstcast.figures.maps import SLIDE, PanelArea, draw_panels
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box
+from sstcast.types import Array
 
 WEEK = 7  # days
 NORMAL_90 = 1.2815515655446004  # the 90th percentile of the standard normal distribution
-
-Array = NDArray[np.floating]
 
 
 def draw_event(

@@ -10,9 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
-from sstcast.forecasting.samples import CELLS_AT_ONCE, Array, sampled
+from sstcast.forecasting.samples import CELLS_AT_ONCE, sampled
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.geo import area_weights
+from sstcast.types import Array
 
 INTERVAL, INTERVAL_NOW = "heatwave_area_quantile", "heatwave_area_now_quantile"
 HAZEN: Any = "hazen"  # the plotting position (i - 1/2) / N, at which joint samples have their values

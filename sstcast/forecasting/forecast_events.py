@@ -23,6 +23,7 @@ from sstcast.extremes.heatwave_record import BY_YEAR, described, events_of_cells
 from sstcast.extremes.records import Question, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
+from sstcast.names import DAY
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.objects import is_object, open_object
@@ -32,7 +33,6 @@ from sstcast.storage.stores import open_netcdf, open_zarr
 
 AGAIN = "make it again with `sstcast forecast`"
 DHW_QUANTILES = (0.1, 0.9)
-DAY = np.timedelta64(1, "D")
 
 
 def events_in_forecast(forecast: xr.Dataset, where: str, cold: bool = False) -> xr.Dataset:

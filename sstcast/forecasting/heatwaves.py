@@ -24,6 +24,7 @@ from sstcast.extremes.heatwaves import MARGIN_DAYS, UNDEFINED, events, multiples
 from sstcast.forecasting.spread import Spread
 from sstcast.geo import area_weights
 from sstcast.reading.days_of_year import on_days
+from sstcast.types import Array
 
 TRAJECTORIES = 256
 RUNNING_DAY = "running_day"  # a dimension
@@ -31,9 +32,8 @@ WORD = 64  # trajectories per integer
 RUNNING_DAYS = (7, 14, 28)  # days ahead on which an event may still be running
 CELLS_AT_ONCE = 1024  # the trajectories of this many cells fit in the processor's cache
 
-Array = NDArray[np.floating]
 Bits = NDArray[np.uint64]
-Mask = TypeVar("Mask", NDArray[np.bool_], NDArray[np.uint64])
+MaskOrBits = TypeVar("MaskOrBits", NDArray[np.bool_], NDArray[np.uint64])
 
 
 def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
@@ -235,7 +235,7 @@ def _of_cells(
     )
 
 
-def first_event(in_event: Mask, leads: int) -> tuple[Mask, Mask]:
+def first_event(in_event: MaskOrBits, leads: int) -> tuple[MaskOrBits, MaskOrBits]:
     """Return whether the first event with a day in the forecast has begun, and whether it has ended, by each lead.
 
     `in_event [lead or more, ...]` are bits or a mask of days in an event. An event has ended by its last day.
@@ -244,7 +244,7 @@ def first_event(in_event: Mask, leads: int) -> tuple[Mask, Mask]:
     return begun, np.bitwise_or.accumulate(begun & ~in_event[1 : leads + 1])
 
 
-def running_event(in_event: Mask, leads: int) -> Mask:
+def running_event(in_event: MaskOrBits, leads: int) -> MaskOrBits:
     """Return whether the first event with a day in the forecast is running on each of the `running_days`."""
     _, ended = first_event(in_event, leads)
     running = in_event[:leads].copy()

@@ -25,7 +25,7 @@ from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
 
-DAY = dt.timedelta(days=1)
+ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
 SHARE_TOLERANCE = 1e-4  # largest difference between ocean fractions of a cell that count as equal
 
@@ -52,13 +52,13 @@ def last_days(
     with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
         record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or record[1]
-        first = date - (count - 1) * DAY
+        first = date - (count - 1) * ONE_DAY
         if first < record[0] or date > record[1]:
             raise SSTCastError(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]}; "
                 f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
-        first = max(record[0], min(first, date - (most - 1) * DAY))
+        first = max(record[0], min(first, date - (most - 1) * ONE_DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
     if (contents := source.contents()) is not None:
@@ -88,12 +88,12 @@ def bring_up_to_date(
     origin = contents.origin[last].removesuffix("_preliminary")
     if origin not in SOURCES or not find_source(origin).grows:
         return None
-    end = date or max(last, today - DAY)
-    missing_days = [day for n in range(history) if (day := end - n * DAY) not in contents.origin]
+    end = date or max(last, today - ONE_DAY)
+    missing_days = [day for n in range(history) if (day := end - n * ONE_DAY) not in contents.origin]
     if history and (not missing_days or missing_days[-1] < min(contents.origin)):
         return None
     preliminary = [day for day in contents.preliminary if last - day < RECHECKED]
-    start = min([last + DAY, end, *missing_days, *preliminary])
+    start = min([last + ONE_DAY, end, *missing_days, *preliminary])
     return fetch(FetchRequest(start, end, origin, str(contents.box), out=path))
 
 
@@ -183,7 +183,7 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
         problem = f"{missing_days[-1]:%Y-%m-%d} is missing" if len(missing_days) else "they are not in order"
         raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
     land, size = field.isnull().values, count
-    while size < len(days) and days[-size - 1] == days[-size] - DAY and (land[-size - 1] == land[-1]).all():
+    while size < len(days) and days[-size - 1] == days[-size] - ONE_DAY and (land[-size - 1] == land[-1]).all():
         size += 1
     field = field[-size:]
     low, high = float(field.min()), float(field.max())

@@ -20,11 +20,11 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits, where_defined
 from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
 from sstcast.forecasting.heatwaves import first_event, running_event
-from sstcast.forecasting.samples import Array
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.ocean.places import Places
 from sstcast.reading.days_of_year import on_days
 from sstcast.storage.artefacts import atomic
+from sstcast.types import Array
 
 SHARES = (10.0, 25.0, 50.0)  # per cent of an area in a heatwave
 SHARE = "share"  # dimension of the shares

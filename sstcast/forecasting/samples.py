@@ -22,9 +22,11 @@ from scipy.special import ndtri
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import MARGIN_DAYS
+from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts
+from sstcast.types import Array
 
 SAMPLES = 100
 MOST_SAMPLES = 1000
@@ -32,9 +34,6 @@ MAX_CELLS_UNASKED = 50_000  # of a region whose samples are made unasked, with 1
 REACH = 45  # days of the year from the initial date to the first day of a path
 SEASON = 2 * REACH + 1  # days of a year on which a path may begin
 CELLS_AT_ONCE = 1024  # cells whose errors are sorted together
-DAY = np.timedelta64(1, "D")
-
-Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from sstcast.runs import Run
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
+from sstcast.types import Array
 
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter
@@ -42,8 +43,6 @@ DAYS_AT_ONCE = 128  # smallest block of days: one chunk of the store
 SMOOTHED_LEADS = 7  # leads over which the power of the climatological variance is averaged
 SEASON_DAYS = 90
 TINY = 1e-12
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit, samples
+from sstcast.types import Array
 
-Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
 SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors

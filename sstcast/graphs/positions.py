@@ -16,7 +16,8 @@ from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 from torch.nn import functional as F
 
-Array = NDArray[np.float64]
+from sstcast.types import Array
+
 ENTRIES = 2**26  # matrix entries in memory at once, because long walks on a small-world graph reach every node
 DENSE_SOLVER_NODES = 1000  # components of up to this many nodes always use the dense solver
 SPARE = 8  # extra pairs from the iterative solver, so that it cuts few groups of equal eigenvalues

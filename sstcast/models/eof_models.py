@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.linear import MultiscaleRidge, both, once
 from sstcast.models.ridge_inputs import Sums
+from sstcast.types import Array
 
-Array = NDArray[np.float64]
 EOF_STRIDE = 3
 OVERSAMPLING, ITERATIONS = 10, 7  # extra directions, and power iterations, of the randomised SVD
 LARGEST_FIELD = 50_000_000  # values from which EOFs are computed, at most

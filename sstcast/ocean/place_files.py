@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.storage.csv_files import check_csv
+from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
 JSON_SUFFIXES = (".geojson", ".json")
@@ -31,8 +31,6 @@ SIGNATURE_BYTES = 4096  # within which it is
 FINEST_EDGE = 10_000.0  # metres, between the points of an outline that is projected to degrees
 CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
 TINY = 1e-9
-
-Array = NDArray[np.float64]
 
 
 class Feature(NamedTuple):

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +17,11 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS, Box, bounds
 from sstcast.log import LOG
 from sstcast.ocean.place_files import TINY, read_geometries
+from sstcast.types import Array
 
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
 OUTLINES = "places"  # the attribute of a forecast, and the key of scores, that holds places as GeoJSON
 FINEST_STEP = 0.25  # of a cell, between the points of a polygon's outline
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _intersections(place: Place, grid: xr.DataArray, box: Box) -> tuple[Array, f
 
 
 def _cell_of_point(
-    place: Place, fraction: xr.DataArray, ocean: NDArray[np.bool_], box: Box, ends: list[Array]
+    place: Place, fraction: xr.DataArray, ocean: NDArray[np.bool_], box: Box, ends: Sequence[Array]
 ) -> NDArray[np.intp]:
     """Return the cell of a point, or the nearest ocean cell if that is beside it, or none.
 

@@ -28,7 +28,6 @@ DRIFTER_ERROR = 0.3  # degC, of a drifter and of its place in the cell and the d
 MAX_DEPTH_METRES = 10.0  # metres, below which a temperature is not of the surface
 PROFILE_RANGE = 0.5  # degC, by which values of one platform, place and time differ if they are of several depths
 PROFILES = 0.02  # share of such places and times, from which on a file without depths is refused
-DAY = np.timedelta64(1, "D")
 
 
 @dataclass(frozen=True)

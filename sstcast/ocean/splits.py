@@ -10,7 +10,7 @@ from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError, counted
 from sstcast.storage.yaml_files import validate
 
-DAY = dt.timedelta(days=1)
+ONE_DAY = dt.timedelta(days=1)
 MIN_CLIMATOLOGY_DAYS = 365  # minimum number of days for a climatology
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; `for_training` takes the first that fits
 LEAST_YEARS = 5  # minimum number of years for a climatology on another ocean
@@ -24,10 +24,10 @@ def cut(first: dt.date, validation: dt.date, test: dt.date, last: dt.date, base_
     The base period covers all days before the test, or only the training days if `base_to_test` is False.
     """
     return Splits(
-        train=(first, validation - DAY),
-        validation=(validation, test - DAY),
+        train=(first, validation - ONE_DAY),
+        validation=(validation, test - ONE_DAY),
         test=(test, last),
-        base_period=(first, test - DAY) if base_to_test else None,
+        base_period=(first, test - ONE_DAY) if base_to_test else None,
     )
 
 
@@ -98,9 +98,9 @@ def for_dates(first: dt.date, date: dt.date, last: dt.date, history: int, horizo
     `date` is the first initial date, and `last` the last day forecast. The test period begins with the history of
     the first forecast.
     """
-    test = date - history * DAY
+    test = date - history * ONE_DAY
     validation = max(min(VALIDATION_DAYS, (test - first).days // 5), history + horizon + 1)
-    return cut(first, test - validation * DAY, test, last)
+    return cut(first, test - validation * ONE_DAY, test, last)
 
 
 def for_years(data: DataConfig, first: int, last: int, validation: int, name: str) -> Splits:
@@ -114,7 +114,7 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
     days, min_days = (start - begin).days, max(MIN_CLIMATOLOGY_DAYS, data.history + data.horizon + 1)
     if days < min_days:
         raise SSTCastError(
-            f"--years: {name} has {counted(max(days, 0), 'day')} to train on, from {begin} to {start - DAY}, "
+            f"--years: {name} has {counted(max(days, 0), 'day')} to train on, from {begin} to {start - ONE_DAY}, "
             f"but needs {min_days}; begin later"
         )
     return cut(begin, start, test, dt.date(last, 12, 31))

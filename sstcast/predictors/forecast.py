@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
-from sstcast.predictors.grid import DAY, GridPredictor
+from sstcast.names import DAY
+from sstcast.predictors.grid import GridPredictor
 from sstcast.predictors.store import Days, Shares, newest_known
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.reading import open_daily

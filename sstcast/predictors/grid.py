@@ -21,6 +21,7 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.names import DAY
 from sstcast.predictors.field import FieldPredictor
 from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, newest_known, scale_of
 from sstcast.predictors.values import Limits, extremes, limits
@@ -40,7 +41,6 @@ from sstcast.storage.stores import open_intact, open_written
 
 MIN_DAYS = 365  # with values in a cell in the base period, for a climatology
 LEAST_SEASON = 1e-3  # smallest eigenvalue of the mean products of harmonics on these days: they cover the seasons
-DAY = np.timedelta64(1, "D")
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
 

@@ -13,9 +13,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.names import DAY
 from sstcast.reading.fields import dates
 
-DAY = np.timedelta64(1, "D")
 ROUNDING_TIME = np.timedelta64(
     1, "m"
 )  # how far bounds may be from a day apart, because some files store days as float32

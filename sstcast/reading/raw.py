@@ -36,7 +36,7 @@ OPTIONAL = ("ice", "err")  # the variables besides `sst`, in the order in which 
 
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
-DAY = dt.timedelta(days=1)
+ONE_DAY = dt.timedelta(days=1)
 CHUNK_DAYS = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
@@ -135,7 +135,7 @@ class RawContents:
     def origin(self) -> dict[dt.date, str]:
         """The origin of each day in order, such as `aws` or `aws_preliminary`."""
         names = [_split(word)[0] for word in self.words]
-        return {FIRST_DAY + int(i) * DAY: names[self.status[i]] for i in np.flatnonzero(self.status)}
+        return {FIRST_DAY + int(i) * ONE_DAY: names[self.status[i]] for i in np.flatnonzero(self.status)}
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class RawContents:
     def gaps(self) -> list[tuple[dt.date, dt.date]]:
         """First and last missing day of each gap."""
         runs = day_ranges(dict.fromkeys(self.origin, ""))
-        return [(a[1] + DAY, b[0] - DAY) for a, b in pairwise(runs)]
+        return [(a[1] + ONE_DAY, b[0] - ONE_DAY) for a, b in pairwise(runs)]
 
     def lines(self) -> list[str]:
         """Describe the days, their origin and size in lines of text."""

@@ -10,7 +10,8 @@ from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError
 from sstcast.reading.positions import LARGEST_DEGREES
-from sstcast.reading.weights import Array, Integers, SourceGrid, normalised, triangulated, unit_vectors
+from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
+from sstcast.types import Array
 
 SAME_PLACE = 1e-6  # radians between a cell and one that repeats it
 FEWEST_TO_FOLD = 16  # columns

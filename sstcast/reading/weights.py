@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, cKDTree
 
 from sstcast.geo import Box
+from sstcast.types import Array
 
-Array = NDArray[np.floating]
 Integers = NDArray[np.integer]
 
 POINTS_A_TARGET = 12  # points across a target cell, at least, into which source cells are cut

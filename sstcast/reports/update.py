@@ -24,7 +24,7 @@ from sstcast.storage.artefacts import atomic, check_intact, locked
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 AS_ISSUED = "restore it as it was issued, or delete it"
 VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
-DAY = dt.timedelta(days=1)
+ONE_DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast's columns have none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
@@ -80,7 +80,7 @@ def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today
 
 def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     """Verify the recent forecasts. Return whether new scores were written, and the scores."""
-    begin = last - VERIFIED_DAYS * DAY
+    begin = last - VERIFIED_DAYS * ONE_DAY
     files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()

@@ -15,7 +15,6 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import BY_CELL, FREEZING, limits_of
 from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.system import Array
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.prepared import Prepared
@@ -28,6 +27,7 @@ from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
 from sstcast.training.data_record import check_data
+from sstcast.types import Array
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
 ALL = slice(None)

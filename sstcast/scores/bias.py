@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.system import ForecastSystem
-from sstcast.names import BIAS_REMOVED
+from sstcast.names import BIAS_REMOVED, DAY
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
+from sstcast.types import Array
 
 NEARBY_DAYS = 45  # from a day of the year to the initial dates whose errors are averaged
 FEW_YEARS = 10  # of initial dates, below which the noise of the mean error is told
-DAY = np.timedelta64(1, "D")
-
-Array = NDArray[np.floating]
 
 
 class BiasRemoved(ForecastSystem):

@@ -21,9 +21,9 @@ from sstcast.scores.significance import (
     sentence,
     spacing,
 )
+from sstcast.types import Array
 
 Scores = dict[str, Any]
-Array = NDArray[np.floating]
 
 
 def json_numbers(values: Any) -> Any:

@@ -14,14 +14,13 @@ from scipy.special import stdtrit  # Student's t; scipy.stats would take a secon
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.parts import Scores
 from sstcast.scores.significance import CONFIDENCE, Bootstrap
+from sstcast.types import Array
 
 FEWEST_BLOCKS = 3  # that hold cases, for an interval
 RELIABILITY_BINS = 10
 PROBABILITIES = (
     np.arange(1, 20) / 20
 )  # 0.05, 0.1, ..., from which a system warns, and the cost-loss ratios of its users
-
-Array = NDArray[np.floating]
 
 
 def frequency_interval(occurred: Array, cases: Array) -> Array:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
+from sstcast.types import Array
 
 PIT_BINS = 20  # in the PIT histogram
 HALF_RESOLUTION = 0.005  # degC, half of the resolution of OISST
 MIN_PROBABILITY = 1e-9  # probability, to divide by
 FARTHEST = -12.0  # standard deviations below the mean, where nothing of a Gaussian is left
-
-Array = NDArray[np.floating]
 
 
 class Gaussian:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from sstcast.geo import spans_globe
 from sstcast.names import DEGREES, STANDARDISED
+from sstcast.types import Array
 
-Array = NDArray[np.floating]
 Dims = Sequence[Hashable] | None
 Weights = xr.DataArray | None
 

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.names import DEGREES, INIT_TIME
 from sstcast.ocean.windows import week_starts
 from sstcast.scores.comparisons import groups, json_numbers
 from sstcast.scores.metrics import Metric
+from sstcast.types import Array
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
-Array = NDArray[np.floating]
 
 
 def in_degrees(tables: xr.Dataset, name: str) -> xr.DataArray:

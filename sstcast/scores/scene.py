@@ -10,21 +10,18 @@ from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, SHORTEST, events
 from sstcast.forecasting.heatwaves import WORD, Trajectories
-from sstcast.forecasting.system import Array
-from sstcast.names import EVENT, EXCEEDANCE, REFERENCES
+from sstcast.names import DAY, EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.significance import spacing
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
+from sstcast.types import Array, Mask
 
 STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
 EVERY = 3  # days from one initial date to the next whose forecasts of heatwaves are scored
 DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
-DAY = np.timedelta64(1, "D")
-
-Mask = NDArray[np.bool_]
 
 
 def ensemble_mean(members: Array) -> Array:

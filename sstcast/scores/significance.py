@@ -17,13 +17,12 @@ from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take 
 
 from sstcast.names import INIT_TIME
 from sstcast.storage.scratch import in_scratch, release
+from sstcast.types import Array
 
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 if neighbouring cells are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
 DATES_AT_ONCE = 64  # dates of errors on the map that are read at a time
-
-Array = NDArray[np.floating]
 
 
 def correlated_days(horizon: int) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.forecasting.system import Array
 from sstcast.ocean.windows import week_starts
 from sstcast.storage.scratch import scratch_array
+from sstcast.types import Array
 
 
 class RunningMeans:

@@ -12,7 +12,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.fields import axes
-from sstcast.forecasting.system import Array
 from sstcast.log import silent
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
@@ -21,6 +20,7 @@ from sstcast.scores.kinds import KINDS
 from sstcast.scores.kinds.kind import FOLD
 from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.systems import ScoredSystem, Write, forecast_block
+from sstcast.types import Array
 
 THREADS = (
     2  # each kind of score adds to tables of its own; NumPy releases the interpreter lock in array operations

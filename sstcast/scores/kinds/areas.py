@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
@@ -28,6 +27,7 @@ from sstcast.scores.parts import Scores, by_date, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import ratio, spacing
 from sstcast.storage.scratch import parts, release, scratch_array
+from sstcast.types import Array
 
 SAMPLES = WORD
 EVERY = 30  # days from one scored initial date to the next
@@ -35,8 +35,6 @@ MOST_CELLS = 20_000  # of a region; the samples of more cells take too much memo
 SHARES = (10, 25, 50)  # per cent of an area in a heatwave
 ROUNDING_SHARE = 1e-6
 LEAST = np.array([share / 100 - ROUNDING_SHARE for share in SHARES], np.float32)
-
-Array = NDArray[np.floating]
 
 
 def _covers(level: int) -> Statistic:

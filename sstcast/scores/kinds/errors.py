@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.forecasting.system import Array
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.windows import lead_weeks
@@ -19,6 +18,7 @@ from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
 from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.statistics import RunningMeans
+from sstcast.types import Array
 
 LAZY = "squared_error_by_week"  # may be larger than memory
 MEAN_SQUARED_ERROR = "mean squared error"

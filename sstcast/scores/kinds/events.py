@@ -23,6 +23,7 @@ from sstcast.scores.kinds.kind import Joined, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.scores.significance import Bootstrap, spacing
+from sstcast.types import Array, Mask
 
 WARNING = 0.5  # probability from which on a system warns
 BLOCK_DAYS = 60
@@ -37,8 +38,6 @@ BY_DATE = (  # sums of areas and, of errors, of area times days
 )
 CASES = "event_cases_by_date"  # areas by probability and by whether an event came; absent from earlier versions
 
-Array = NDArray[np.floating]
-Mask = NDArray[np.bool_]
 Days = NDArray[np.intp]
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
+from sstcast.names import BASE_RATE, DAY, EVENT, EXCEEDANCE, HEATWAVE_KINDS, INIT_TIME, SEASONS, STATE
 from sstcast.ocean.tiles import to_tiles
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
@@ -26,13 +26,11 @@ from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.storage.scratch import scratch_array
+from sstcast.types import Array
 
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
-DAY = np.timedelta64(1, "D")
 BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
 
-Array = NDArray[np.floating]
-Mask = NDArray[np.bool_]
 
 _BRIER = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
 _DEFINED = Statistic("defined", lambda probability, occurred: 1 + 0 * (probability + occurred))

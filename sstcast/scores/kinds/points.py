@@ -26,6 +26,7 @@ from sstcast.scores.kinds.kind import BLOCK, Joined, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
+from sstcast.types import Array
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
@@ -34,9 +35,6 @@ FEWEST_BLOCKS = 3  # of dates that hold observations, for an interval
 SUMS = ("error", "squared_error", "absolute_error", "crps", *COVERED)  # over observations
 BY_PLATFORM = ("platform", BLOCK)
 ON_DAYS = "on the days of the forecasts"  # in `point_left_out`, beside the reasons to leave some of these out
-DAY = np.timedelta64(1, "D")
-
-Array = NDArray[np.floating]
 
 
 class Points(Kind):

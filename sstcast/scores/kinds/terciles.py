@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.extremes.terciles import (
     BOUNDS,
@@ -21,7 +20,7 @@ from sstcast.extremes.terciles import (
     whole_weeks,
 )
 from sstcast.forecasting.heatwaves import probability
-from sstcast.names import DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
+from sstcast.names import DAY, DEGREES, EQUAL_THIRDS, INIT_TIME, SCORED_YEARS, THIRDS
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
@@ -32,14 +31,11 @@ from sstcast.scores.kinds.kind import YEAR, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
+from sstcast.types import Array, Mask
 
 STEPS = 100  # of a probability, in the histogram
 BY_YEAR = "tercile_cases_by_year"  # absent from earlier versions
 WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
-DAY = np.timedelta64(1, "D")
-
-Array = NDArray[np.floating]
-Mask = NDArray[np.bool_]
 
 
 def rps(above: Sequence[Array], occurred: Sequence[Array | Mask]) -> Array:

@@ -1,0 +1,7 @@
+"""Types of arrays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+Mask = NDArray[np.bool_]
