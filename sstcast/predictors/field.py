@@ -52,4 +52,4 @@ class FieldPredictor(StoredPredictor):
             text = str(error)
             for key in ("variable", "units", "source"):
                 text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
-            raise SSTCastError(text) from error
+            raise type(error)(text) from error

@@ -24,6 +24,7 @@ from sstcast.names import DAY
 from sstcast.predictors.grid import GridPredictor
 from sstcast.predictors.store import Days, Shares, newest_known
 from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.layouts import NoForecast
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import read_by
 from sstcast.storage.paths import path_of
@@ -58,9 +59,7 @@ class ForecastPredictor(GridPredictor):
             try:
                 path = path_of(days.source) if source else days.path
                 field = read_forecasts(path, days.variable, days.units, False, self.regridder(cells)).sst
-            except SSTCastError as error:
-                if "looks like observations" not in str(error):
-                    raise
+            except NoForecast as error:
                 told = "as perfect forecasts, which nobody has, analyses need perfect: true"
                 raise SSTCastError(f"{error}; {told}") from error
             mean = field.mean("member", keep_attrs=True).transpose("init_time", "lead", "lat", "lon")

@@ -46,7 +46,7 @@ def options_for_keys() -> Iterator[None]:
     try:
         yield
     except SSTCastError as error:
-        raise SSTCastError(CONFIG_KEY.sub(r"--\1", str(error))) from error
+        raise type(error)(CONFIG_KEY.sub(r"--\1", str(error))) from error
 
 
 def find_field(

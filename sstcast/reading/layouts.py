@@ -55,7 +55,13 @@ COORDINATE_NAME = re.compile(
 )
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
+OBSERVATIONS = "looks like observations, because it has no initial time and lead; forecasts need both"
+
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
+
+
+class NoForecast(SSTCastError):
+    """A file that should hold forecasts holds observations."""
 
 
 def identified(
@@ -108,7 +114,7 @@ def choose(
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
         if fault := _fault(fields[variable], dims, regular):
-            raise SSTCastError(f"{path}: {variable} {fault}")
+            raise _refusal(path, variable, fault)
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
@@ -125,9 +131,13 @@ def choose(
             return (common or group)[0]
     candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
     if candidates and not usable:
-        raise SSTCastError(f"{path}: {candidates[0]} {faults[candidates[0]]}")
+        raise _refusal(path, candidates[0], faults[candidates[0]])
     quantity = "sea surface temperature" if is_sst else "meant"
     raise SSTCastError(f"{path}: which variable is {quantity}? The file has {listed}; set data.variable")
+
+
+def _refusal(path: Path, name: str, fault: str) -> SSTCastError:
+    return (NoForecast if fault == OBSERVATIONS else SSTCastError)(f"{path}: {name} {fault}")
 
 
 def reason_not_sst(attributes: Mapping[str, Any]) -> str:
@@ -217,7 +227,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
     init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
     is_analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
     if (init is None and lead is None) or (is_analysis and field[init].ndim):
-        return "looks like observations, because it has no initial time and lead; forecasts need both"
+        return OBSERVATIONS
     coordinate_names = ", ".join(map(str, field.coords))
     for axis, name in (("init_time", init), ("lead", lead)):
         days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
