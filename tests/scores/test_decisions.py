@@ -161,8 +161,7 @@ def test_a_frequency_of_none_or_all_and_few_years() -> None:
 
 def test_cases_are_counted_in_the_year_of_their_initial_date(sst_file: Path, tmp_path: Path) -> None:
     config = configure(tmp_path, sst_file, splits=OTHER_DAYS)
-    prepare(config.data)
-    truth = Analysis.open(config.data)
+    truth = Analysis.open(prepare(config.data))
     of_scene = scene(truth, some=np.eye(8))
     days, thirds = Heatwaves(of_scene), Terciles(of_scene)
     for seen in truth.observe():

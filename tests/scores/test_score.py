@@ -263,7 +263,7 @@ def test_other_forecasts_of_the_same_size_and_time_are_scored_again(
         found, _, made = score(path, truth)
         assert made == new
         assert (found["scores"]["model"] == first["scores"]["model"]) == (change == 0)
-    assert Results(scored.folder)._of_file.sizes["lead"] == 3
+    assert Results(scored.folder)._of_file.sst.sizes["lead"] == 3
 
 
 def test_files_of_others_are_not_replaced(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
