@@ -41,7 +41,7 @@ LEADS = (1, 2, 3, 7, 14, 28)
 @torch.no_grad()
 def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, np.ndarray]:
     """Return the mean squared error in degC2 by lead of each system on the test days, cells weighted by area."""
-    prepare(data, lambda line: None)
+    prepare(data)
     anomalies = Prepared.of(data).open_anomalies()
     days, found = LinearSystemFitter(data, anomalies), {}
     weights = (area_weights(anomalies["lat"]) * anomalies["scale"].mean("dayofyear") ** 2).transpose("lat", "lon")

@@ -22,8 +22,9 @@ import sstcast
 from sstcast.forecasting.spread import SpreadCalibrator
 from sstcast.hindcasts.plan import Protocol
 from sstcast.names import DEGREES, LEVELS
+from sstcast.ocean.prepared import Prepared
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.systems import System
+from sstcast.scores.systems import ScoredSystem
 from sstcast.scores.verify import blocks, pairs
 
 SYSTEM, OPTIONS = "local-ridge", {"memory": True, "stencil": True}
@@ -44,10 +45,11 @@ def quantile_losses(z: Array, weights: Array, at: Array) -> Array:
 
 def of_fold(data: sstcast.config.DataConfig, every: int) -> tuple[Array, int, list[tuple[Array, Array]]]:
     """Return the sums of covered shares `[level, lead]`, the number of dates, and of short leads z and weights."""
-    days = SpreadCalibrator(data)
+    prepared = Prepared.of(data)
+    days = SpreadCalibrator(prepared)
     fitted, held_out = (days.training.fit(SYSTEM, refit, data.kinds, **OPTIONS) for refit in (True, False))
-    truth = Analysis.open(data, every=every)
-    system = System(fitted, days.spread(held_out))
+    truth = Analysis.open(prepared, every=every)
+    system = ScoredSystem(fitted, days.spread(held_out))
     covered, errors = np.zeros((len(LEVELS), data.horizon)), []
     for observed, name, forecast in pairs(truth, {SYSTEM: system}):
         for block in blocks(truth, name, forecast, observed):
