@@ -80,6 +80,9 @@ def warnings(results: Results) -> Iterator[Chart]:
         intervals = worth[first][part]["interval"]
         return {first: [ends or (np.nan, np.nan) for ends in intervals]}
 
+    def about_bands(part: str) -> str:  # too few years give no interval
+        return " Shaded: 95 % interval." if any(worth[first][part]["interval"]) else ""
+
     x = worth[first]["curve"]["probability"]
     hits = {
         "hit rate": worth[first]["curve"]["hit_rate"],
@@ -101,7 +104,7 @@ def warnings(results: Results) -> Iterator[Chart]:
             figure.axes[0].plot(*point, "o", markersize=7, fillstyle="none", color=results.styles[name]["color"])
     text = (
         f"{title}: critical success index of warnings by the probability from which a system warns. Rings: where "
-        "its warnings are as frequent as the event in the scored years. Shaded: 95 % interval."
+        f"its warnings are as frequent as the event in the scored years.{about_bands('curve')}"
     )
     yield Chart(figure, alt, text)
     curves = {name: np.maximum(np.array(of["value"]["value"], float), LOWEST_VALUE) for name, of in worth.items()}
@@ -117,6 +120,6 @@ def warnings(results: Results) -> Iterator[Chart]:
     text = (
         f"{title}: share that each system saves of what perfect forecasts would, for users who act where the "
         "probability is at least the ratio of cost to loss. 0 is acting always or never, whichever costs less. "
-        f"The axis ends at {LOWEST_VALUE}. Shaded: 95 % interval."
+        f"The axis ends at {LOWEST_VALUE}.{about_bands('value')}"
     )
     yield Chart(figure, alt, text)
