@@ -1,21 +1,17 @@
 """The command `score`: scores the forecasts in any file in the same way as a run's."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
-from sstcast.errors import SSTCastError, counted
-from sstcast.forecasting.fields import FIELD
-from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
-from sstcast.forecasting.system import ForecastSystem, system_of
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.spread import SpreadCalibrator, calibrated
+from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
@@ -24,22 +20,18 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days, read_forecasts
+from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
-from sstcast.reading.regrid import on_cells
-from sstcast.reading.regridding import Regridder
 from sstcast.runs import Run
-from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
+from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
 from sstcast.scores.means import MeansOfDays
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
-from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
@@ -52,12 +44,6 @@ MIN_PAST_DAYS = 730  # days of observations needed before the first forecast, fo
 READING = (
     2  # version of the rules by which days and cells of files are found; files are scored again if it changes
 )
-MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
-# In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
-FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
-CELLS = ("lat", "lon")
-
-Days = NDArray[np.datetime64]
 
 
 def score(
@@ -138,71 +124,15 @@ def score(
         return metrics, scored, True
 
 
-def _score(
-    forecasts: Forecasts,
-    prepared: Prepared,
-    against: Sequence[Run],
-    scored: ScoreFiles,
-    recipe: dict[str, Any],
-    asked: Asked,
-) -> dict[str, Any]:
-    path, data, (cube, anomalies) = forecasts.path, prepared.data, prepared.open()
-    if forecasts.regridded:  # now to the cells of the truth
-        variable, units = recipe["read_as"]
-        forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box), means=True)
-    sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
-    first, last = np.array(data.splits.test, "datetime64[ns]")
-    sst = sst.sel(lead=slice(data.horizon))
-    init_times = _within(sst["init_time"].values, first, last, data.history, data.horizon)
-    spread, spread_notes = _spread_on_cells(forecasts, anomalies, data.box)
-    usable = sst if spread is None else sst.where(spread.notnull())
-    dates, covered_cells, members = complete_forecasts(
-        usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
-    )
-    if not len(dates):
-        raise SSTCastError(
-            f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
-            f"verified for {counted(data.horizon, 'day')} with {data.source}, {_span(np.array([first, last]))}; "
-            "give another --truth or fewer --leads"
-        )
-    truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values, forecasts.mean_of)
-    if asked.places is not None:
-        asked.places.weights(cube["ocean_fraction"].load(), np.isfinite(truth.on_map(truth.area)))
-    step = spacing(dates)
-    leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
-    if truth.mean_of > 1:
-        leads = f"; means of {truth.mean_of} days up to{leads[1:]}, which are of days"
-        if asked.points is not None:
-            asked = replace(asked, observations=None)
-            leads += "; observations at points are not scored, because they are of days"
-    notes = [
-        forecasts.note,
-        cell_note,
-        *spread_notes,
-        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(step, 'day')} apart, for "
-        f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
-        f"{int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
-        f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
-    ]
-    if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
-        size_texts = [
-            f"{counted(int(n), 'forecast')} with {counted(int(size), 'member')}" for size, n in sizes.items()
-        ]
-        notes.append(
-            f"{', '.join(size_texts)}; each is scored with its own, so the CRPS depends on their number; the fair "
-            "CRPS does not"
-            f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
-        )
-    if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
-        reason = "they have no spread" if truth.daily else "not every day is forecast"
-        notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
-    for note in notes:
-        LOG.info(f"{path}: {note}")
+def _systems(
+    path: Path, found: Matched, prepared: Prepared, against: Sequence[Run]
+) -> tuple[dict[str, ScoredSystem], dict[str, str]]:
+    """Return the forecasts of a file as `MODEL` and the systems beside them, and the names of runs by folder."""
+    sst, spread, truth, data = found.sst, found.spread, found.truth, prepared.data
     references = baselines(SpreadCalibrator(prepared))
     of_file = FileForecasts(path, sst, truth.statistics, data, truth.mean_of)
     issued = ScoredSystem(of_file, members=sst.sizes["member"], as_issued=True)
-    if forecasts.spread is not None and spread is None and issued.members == 1:
+    if found.has_spread and spread is None and issued.members == 1:
         issued = issued._replace(has_probabilities=False)
     if spread is not None and (reference_spread := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=FileSpread(spread, reference_spread.correlation, path))
@@ -220,7 +150,23 @@ def _score(
             name: scored._replace(system=MeansOfDays(scored.system, truth), as_issued=True)
             for name, scored in references.items()
         }
-    systems = {MODEL: issued, **references}
+    return {MODEL: issued, **references}, names
+
+
+def _score(
+    forecasts: Forecasts,
+    prepared: Prepared,
+    against: Sequence[Run],
+    scored: ScoreFiles,
+    recipe: dict[str, Any],
+    asked: Asked,
+) -> dict[str, Any]:
+    path, data = forecasts.path, prepared.data
+    found = matched(forecasts, prepared, asked, recipe["read_as"])
+    truth, asked, notes, dates = found.truth, found.asked, found.notes, found.truth.windows.init_times
+    for note in notes:
+        LOG.info(f"{path}: {note}")
+    systems, names = _systems(path, found, prepared, against)
     corrected = without_bias(systems, truth) if recipe.get("remove_bias") else {}
     systems |= corrected
     if corrected:
@@ -229,7 +175,7 @@ def _score(
     verified = verify(Scene(truth, systems, asked), path.name)
     compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
     tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
-    system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    system = {"model": "forecasts of a file", "members": found.sst.sizes["member"], "trained_on": None}
     described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
     heading = metadata(data, tables)
     for note in heading["notes"]:
@@ -238,7 +184,7 @@ def _score(
     metrics = {
         "kind": "file",
         "file": str(path.absolute()),
-        "source": str(cube.attrs["source"]),
+        "source": str(prepared.open_cube().attrs["source"]),
         "data": recipe["record"],
         **heading,
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
@@ -255,23 +201,6 @@ def _score(
         LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)
-
-
-def _spread_on_cells(
-    forecasts: Forecasts, grid: xr.Dataset, region: Region
-) -> tuple[xr.DataArray | None, list[str]]:
-    """Return the spread of forecasts on the cells of `grid`, or None if there is none, and notes."""
-    if forecasts.spread is None:
-        return None, []
-    try:
-        spread, note = on_cells(
-            forecasts.spread, grid, region, forecasts.path, "write it on the cells of its field"
-        )
-    except SSTCastError as error:
-        return None, [
-            f"distributions are not scored, nor heatwaves and thirds without members: the spread, {error}"
-        ]
-    return spread, [f"its spread: {note}"]
 
 
 def _name(folder: Path, taken: Collection[str]) -> str:
@@ -323,11 +252,11 @@ def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> Dat
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values
-    scored = _within(dates, days[0] + (MIN_PAST_DAYS + 1) * DAY, days[-1], HISTORY, horizon)
+    scored = within(dates, days[0] + (MIN_PAST_DAYS + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(
-            f"{forecasts.path}: none of its {len(dates)} forecasts, {_span(dates)}, can be verified for {horizon} "
-            f"days with {path}, which holds {_span(days)}: a forecast needs observations on all its days, and "
+            f"{forecasts.path}: none of its {len(dates)} forecasts, {span(dates)}, can be verified for {horizon} "
+            f"days with {path}, which holds {span(days)}: a forecast needs observations on all its days, and "
             f"{MIN_PAST_DAYS} days of climatology and {HISTORY} of history before; give another --truth or --leads"
         )
     first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
@@ -365,99 +294,3 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
         tile=(len(lat), len(lon)),
         land_tiles="keep",
     )
-
-
-def _within(dates: Days, first: np.datetime64, last: np.datetime64, history: int, horizon: int) -> Days:
-    """Return the initial dates whose history and forecast days lie within `first..last`."""
-    return dates[(dates - (history - 1) * DAY >= first) & (dates + horizon * DAY <= last)]
-
-
-def _span(dates: Days) -> str:
-    return f"{dates[0].astype('M8[D]')}..{dates[-1].astype('M8[D]')}"
-
-
-class FileForecasts(ForecastSystem):
-    """A forecasting system that looks up the forecasts in a file."""
-
-    def __init__(
-        self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig, mean_of: int = 1
-    ) -> None:
-        """Take `sst(member, init_time, lead, lat, lon)` in degC, and the truth's `climatology` and `scale`.
-
-        Each value is the mean of `mean_of` days.
-        """
-        super().__init__(data.box, data.history, data.horizon)
-        self.path, self.sst, self.statistics, self.mean_of = path, sst, statistics, mean_of
-
-    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Look up the forecasts from the days in `anomalies` (see `ForecastSystem.predict`).
-
-        Raises SSTCastError if a value is too far from the climatology of its place and day.
-        """
-        dates = anomalies["time"].values[self.history - 1 :: every]
-        sst = self.sst.sel(init_time=dates).load()
-        valid = sst["init_time"] + sst["lead"] * DAY
-        climatology, scale = (
-            mean_of_days(partial(on_days, self.statistics[name]), valid, self.mean_of)
-            for name in ("climatology", "scale")
-        )
-        departure = (sst - climatology).transpose("member", *FIELD)
-        _check(departure, self.path)
-        return (departure / scale).transpose("member", *FIELD).astype(np.float32).assign_coords(valid_time=valid)
-
-
-def _check(departure: xr.DataArray, path: Path) -> None:
-    """Raise SSTCastError if departures from the climatology `(member, init_time, lead, lat, lon)` are implausible.
-
-    Each may be at most `FARTHEST_CELL` degC. Their mean magnitude over the n cells of a day may be at most
-    `FARTHEST_MEAN * (1 + 1 / sqrt(n))` degC.
-    """
-    magnitude = abs(departure)
-    mean, cells = magnitude.mean(CELLS), magnitude.notnull().sum(CELLS).clip(min=1)
-    implausible = (magnitude > FARTHEST_CELL).any(CELLS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
-    if not implausible.any():
-        return
-    position = tuple(np.argwhere(implausible.values)[0])
-    row, column = np.unravel_index(np.nanargmax(magnitude.values[position]), magnitude.shape[-2:])
-    cell = departure[position][row, column]
-    member = f", member {position[0]}" if departure.sizes["member"] > 1 else ""
-    raise SSTCastError(
-        f"{path}: the forecast of {cell['init_time'].values.astype('M8[D]')}, lead {int(cell['lead'])}{member}, "
-        f"differs from the climatology by {float(cell):+.1f} degC at lat {float(cell['lat']):g}, lon "
-        f"{float(cell['lon']):g}, and by {float(mean[position]):.1f} degC on average; correct the file, or check "
-        "--units and --variable"
-    )
-
-
-@dataclass(frozen=True)
-class FileSpread(Spread):
-    """The standard deviations in the file `path`, `values(init_time, lead, lat, lon)` in degC.
-
-    A file does not hold the `correlation` of errors between leads, so a baseline's is used.
-    """
-
-    path: Path
-
-    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
-        values = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
-        if ((values <= 0) | np.isinf(values)).any():
-            raise SSTCastError(f"{self.path}: a spread is infinite or not positive; leave it out, or {REMEDY}")
-        return values.transpose(*FIELD)
-
-
-def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray) -> tuple[Days, xr.DataArray, NDArray[np.integer]]:
-    """Return the dates of complete forecasts, the `ocean` cells `(lat, lon)` that all cover, and members by date.
-
-    A date may lack members, whose values are then missing at all leads and cells. A forecast is complete if its
-    members lack at most a tenth of the ocean cells that any forecast covers.
-    """
-    valid = sst.notnull() & ocean
-    present = valid.any(("lead", *CELLS))
-    masks = xr.Dataset({"coverage": (valid.all("lead") | ~present).all("member"), "present": present}).compute()
-    present = masks["present"]
-    coverage = masks["coverage"] & ocean & present.any("member")
-    share = coverage.sum(CELLS) / max(1, int(coverage.any("init_time").sum()))
-    complete = np.flatnonzero(share.values >= 1 - MOST_MISSING)
-    cells, members = coverage.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
-    return cells["init_time"].values, cells.all("init_time") if cells.size else ~ocean & ocean, members

@@ -35,7 +35,8 @@ from sstcast.reports.report import write_report
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.score import complete_forecasts, data_of, score
+from sstcast.scores.matching import complete_forecasts
+from sstcast.scores.score import data_of, score
 
 EVERY = 7
 BOX_TEXT = "170,173,-12,-10"
