@@ -16,7 +16,7 @@ from perf.simulated import Simulator, write_day
 from sstcast.config import parse_box
 from sstcast.reading.raw import Day
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.store import RawStore
+from sstcast.sources.raw_store import RawStore
 
 REGION = "170,173,-12,-10"
 FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 3, 10)

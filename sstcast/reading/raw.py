@@ -7,7 +7,7 @@
 
 The name of an origin ends in the optional variables that its days have, as in `aws+ice+err_preliminary`.
 The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
-`sstcast.sources.store` writes the store.
+`sstcast.sources.raw_store` writes the store.
 """
 
 import dataclasses

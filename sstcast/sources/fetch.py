@@ -1,7 +1,7 @@
 """The command `fetch`: downloads the requested days that the store lacks.
 
 Sources are tried in turn until no day is missing. Downloaded days are written to the store
-(`sstcast.sources.store`) block by block.
+(`sstcast.sources.raw_store`) block by block.
 """
 
 import datetime as dt
@@ -13,8 +13,8 @@ from sstcast.log import LOG
 from sstcast.progress import days_progress
 from sstcast.reading.raw import Day, day_ranges, is_final, without_lines
 from sstcast.sources import find_source
+from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import Failure, FetchRequest, Need
-from sstcast.sources.store import RawStore
 
 
 @dataclass(frozen=True)

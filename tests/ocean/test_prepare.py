@@ -25,8 +25,8 @@ from sstcast.reading.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.reading.raw import FILL
 from sstcast.reading.reading import open_sst
 from sstcast.sources.fetch import fetch
+from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import FetchRequest
-from sstcast.sources.store import RawStore
 from sstcast.storage.yaml_files import save_config
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"

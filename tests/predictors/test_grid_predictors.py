@@ -20,7 +20,7 @@ from sstcast.hindcasts.hindcast import hindcast
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.raw import Day, pack
 from sstcast.runs import Run
-from sstcast.sources.store import RawStore
+from sstcast.sources.raw_store import RawStore
 
 SPLITS = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
 RIDGE = {"name": "multiscale-ridge"}

@@ -11,8 +11,8 @@ from sstcast import status
 from sstcast.config import parse_box
 from sstcast.reading.raw import Day, open_days
 from sstcast.sources.fetch import FetchReport, fetch
+from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import FetchRequest
-from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)
 EARLY = calendar("1981-10-25", 20)  # across the edge of the second and third block

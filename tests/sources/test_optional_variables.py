@@ -28,8 +28,8 @@ from sstcast.reading.raw import Day, open_days
 from sstcast.reading.reading import open_daily, open_sst
 from sstcast.sources import find_source
 from sstcast.sources.noaa import Psl
+from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import FetchRequest
-from sstcast.sources.store import RawStore
 
 FEW = DAYS[:12]
 ICE, BOTH = ("sst", "ice"), ("sst", "ice", "err")

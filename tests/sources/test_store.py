@@ -14,7 +14,7 @@ from sstcast import status
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.reading.raw import is_raw_store
-from sstcast.sources.store import RawStore
+from sstcast.sources.raw_store import RawStore
 
 
 def test_days_come_back_as_they_were_put(tmp_path: Path) -> None:

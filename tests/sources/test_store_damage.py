@@ -16,7 +16,7 @@ from zarr.core.sync import sync
 from sstcast import status
 from sstcast.errors import SSTCastError
 from sstcast.reading.raw import open_days
-from sstcast.sources.store import RawStore
+from sstcast.sources.raw_store import RawStore
 
 
 class Killed(BaseException):
