@@ -25,6 +25,7 @@ from sstcast.progress import tracked
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales
+from sstcast.scores.significance import DATES_AT_ONCE
 from sstcast.storage.scratch import in_scratch, parts, release, scratch_array
 from sstcast.training.data_record import check_data
 from sstcast.types import Array
@@ -267,15 +268,19 @@ class Analysis:
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
         dates, weeks = by_week.shape[:2]
+        # A map a chunk would make as many tasks as maps, which take longer than the maps.
+        length = min(DATES_AT_ONCE, max(1, BLOCK_ELEMENTS // int(np.prod(self.shape))))
+        lengths = tuple(min(length, dates - first) for first in range(0, dates, length))
 
-        def week_of_date(block_id: tuple[int, ...]) -> Array:
+        def maps_of_week(block_id: tuple[int, ...]) -> Array:
             release()
-            return self.on_map(by_week[block_id[:2]])[None, None]
+            first, week = block_id[0] * length, block_id[1]
+            return self.on_map(by_week[first : first + length, week])[:, None]
 
         return da.map_blocks(
-            week_of_date,
+            maps_of_week,
             name=f"on-map-{uuid4()}",  # without a name, dask would hash everything in `self`
-            chunks=((1,) * dates, (1,) * weeks, *self.shape),
+            chunks=(lengths, (1,) * weeks, *self.shape),
             dtype=np.float32,
             meta=np.empty((0,) * 4, np.float32),
         )
