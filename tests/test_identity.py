@@ -4,10 +4,13 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from logged import logged
+from scored_runs import configure
 from small_ocean import make_sst
 from untrained import make_run
 
@@ -263,3 +266,22 @@ def test_a_project_that_was_copied_is_compared_once_and_nothing_is_written(
         assert read.count("open_region") == reads
         assert bool(read.count("digest")) == bool(reads)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
+
+
+def test_other_days_under_the_size_and_time_of_a_file_are_prepared_as_anew(tmp_path: Path) -> None:
+    source, sst = tmp_path / "sst.nc", make_sst(years=4)["sst"].load()
+    splits = {"train": ["2001-06-01", 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-10-31"]}
+    config = configure(tmp_path, source, splits=splits, directory=tmp_path / "first")
+    days: Any = {"time": {"units": "days since 2000-01-01"}}
+    options: Any = {"engine": "netcdf4", "format": "NETCDF3_64BIT", "encoding": days}
+    sst.to_netcdf(source, **options)
+    prepare(config.data)
+    before = source.stat()
+    sst.assign_coords(time=sst["time"] + np.timedelta64(30, "D")).to_netcdf(source, **options)
+    assert source.stat().st_size == before.st_size
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    folders = (tmp_path / name for name in ("first", "second"))
+    again, anew = (prepare(config.data.model_copy(update={"directory": folder})) for folder in folders)
+    for name in ("open_cube", "open_anomalies", "open_statistics"):
+        one, other = (getattr(stores, name)().drop_attrs() for stores in (again, anew))
+        xr.testing.assert_identical(one, other)

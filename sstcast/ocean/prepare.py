@@ -161,6 +161,7 @@ class _Preparation:
         if any_written := not self._is_current:
             self._write(self.prepared.cube, self.of_cube, self._cube)
             note_source(self.prepared.cube, self.changes)
+            self.prepared = replace(self.prepared)  # the earlier cube may have been opened, to compare it
         base = self.data.splits.base
         recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
         recipe |= {"base_days": digest_of_days(self.cube, *base)}
