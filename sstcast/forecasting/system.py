@@ -41,7 +41,7 @@ from sstcast.training.forecast_task import fit, samples
 from sstcast.types import Array
 
 Weights = NDArray[np.float64]
-SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
+CHANGE_SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
@@ -278,12 +278,12 @@ def _adapt(models: Sequence[ForecastModel], run: Run, prepared: Prepared, blocks
         train, validation = (cut(anomalies, data, split, before) for split in ("train", "validation"))
         shares = [_share(network, train, blocks) for network in models if is_network and blocks]
         fit(systems[0], train, validation, refit)
-        weights = systems[0].state_dict() | ({SHARES: torch.stack(shares)} if shares else {})
+        weights = systems[0].state_dict() | ({CHANGE_SHARES: torch.stack(shares)} if shares else {})
         return {name: weight.numpy() for name, weight in weights.items()}
 
     arrays = fitted(run, prepared, before, fit_first) if refit else fit_first()
     weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    for network, share in zip(models, weights.pop(SHARES, ()), strict=False):
+    for network, share in zip(models, weights.pop(CHANGE_SHARES, ()), strict=False):
         network.share = share
     for system in systems:
         system.load_state_dict(weights)

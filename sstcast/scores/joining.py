@@ -8,7 +8,7 @@ import xarray as xr
 
 from sstcast.names import INIT_TIME
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.kind import BLOCK, FOLD, YEAR, Joined
+from sstcast.scores.kinds.kind import BLOCK, FOLD, INIT_YEAR, Joined
 from sstcast.scores.kinds.terciles import WHOLE_WEEK
 
 CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
@@ -79,7 +79,7 @@ def join_folds(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         joined[name] = of_all.astype(field.dtype)
         if how.by_fold:
             joined[f"{name}_by_fold"] = field
-    for over, dim in (("blocks", BLOCK), ("years", YEAR)):
+    for over, dim in (("blocks", BLOCK), ("years", INIT_YEAR)):
         blocks = [of(fold, over) for fold in folds]
         if all(blocks):
             joined |= dict(xr.concat(blocks, dim, **CONCAT_OPTIONS).load().data_vars)

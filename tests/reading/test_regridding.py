@@ -10,7 +10,6 @@ import pandas as pd
 import pyproj
 import pytest
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
@@ -31,8 +30,8 @@ from sstcast.reading.weights import (
     polygon_areas,
     unit_vectors,
 )
+from sstcast.types import Array
 
-Array = NDArray[np.float64]
 DAYS = np.arange("2001-01-01", "2001-02-10", dtype="datetime64[D]").astype("datetime64[ns]")
 AMPLITUDE = 8.0
 
@@ -85,7 +84,7 @@ def polar(spacing_km: float) -> tuple[Array, Array]:
     return lat, lon
 
 
-def mesh(cells: int) -> tuple[Array, Array, NDArray[np.int64]]:
+def mesh(cells: int) -> tuple[Array, Array, Any]:
     """Nodes of a square of 30 degrees that are a little out of line, and triangles between them."""
     side = np.linspace(0, 30, cells)
     lat, lon = np.meshgrid(side, side, indexing="ij")

@@ -12,7 +12,7 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.joining import declared, join_folds, join_systems
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.kind import FOLD, YEAR
+from sstcast.scores.kinds.kind import FOLD, INIT_YEAR
 from sstcast.scores.scene import Scene
 from sstcast.scores.systems import baselines
 from sstcast.scores.verify import verify
@@ -27,10 +27,16 @@ def fold(first: str, dates: int, value: float, areas: bool) -> xr.Dataset:
             "squared_error_by_week": (("system", INIT_TIME, "week"), np.full((1, dates, 1), value)),
             "mse_by_cell": ((FOLD, "system", "week"), np.full((1, 1, 1), value)),
             "heatwave_cases_by_lead": ((FOLD, "warning", "lead"), np.full((1, 1, 2), value)),
-            "heatwave_cases_by_year": (("warning", YEAR), np.full((1, 1), value)),
+            "heatwave_cases_by_year": (("warning", INIT_YEAR), np.full((1, 1), value)),
             "made_by_another_version": ((INIT_TIME,), np.zeros(dates)),
         },
-        {"system": ["some"], "warning": ["some"], INIT_TIME: time, FOLD: [time.year[0]], YEAR: [time.year[0]]},
+        {
+            "system": ["some"],
+            "warning": ["some"],
+            INIT_TIME: time,
+            FOLD: [time.year[0]],
+            INIT_YEAR: [time.year[0]],
+        },
     )
     if areas:
         tables["area_crps_by_date"] = ("system", "area", INIT_TIME), np.zeros((1, 1, dates))
@@ -44,7 +50,7 @@ def test_folds_are_joined_by_the_names_of_their_tables() -> None:
     assert joined["heatwave_cases_by_lead"].values.tolist() == [[6, 6]]
     assert joined["heatwave_cases_by_lead_by_fold"].sum("lead")[:, 0].values.tolist() == [2, 10]
     assert joined["heatwave_cases_by_year"].sel(init_year=2002).values.tolist() == [5]
-    assert joined["heatwave_cases_by_year"].sizes[YEAR] == 2
+    assert joined["heatwave_cases_by_year"].sizes[INIT_YEAR] == 2
     assert joined["squared_error_by_week"].chunks is not None  # may be larger than memory
     assert joined["mse_by_date"].chunks is None
     assert "area" not in joined.dims  # which one fold lacks
@@ -66,7 +72,7 @@ def test_tables_that_an_earlier_version_lacks_are_left_out_or_missing() -> None:
     new, old = (
         fold("2001-01-01", 2, value, False).assign(observed_index=(INIT_TIME, [0.0, 1.0])) for value in (1, 2)
     )
-    old = old.drop_dims(YEAR)
+    old = old.drop_dims(INIT_YEAR)
     assert "heatwave_cases_by_year" not in join_folds([new, old])
     for tables in ([new, old], [old, new]):
         names = ["some", "other"]
@@ -89,6 +95,6 @@ def test_what_is_written_is_declared(scored: Run) -> None:
     assert {"mse_by_date", "gaussian_crps_by_date", "event_onsets_by_date"} < set(tables.data_vars) <= kinds.keys()
     for name, field in tables.data_vars.items():
         how = kinds[str(name)]
-        over = {"dates": INIT_TIME, "years": YEAR}.get(how.over, FOLD)
-        assert {INIT_TIME, YEAR, FOLD} & {*field.dims} == {over}, name
+        over = {"dates": INIT_TIME, "years": INIT_YEAR}.get(how.over, FOLD)
+        assert {INIT_TIME, INIT_YEAR, FOLD} & {*field.dims} == {over}, name
         assert {"system", "warning"} & {*field.dims} == {how.systems} - {""}, name

@@ -21,7 +21,7 @@ from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
 from sstcast.scores.decisions import diagram, in_bins, warnings_by_system
 from sstcast.scores.distributions import Mean, sampling_error
-from sstcast.scores.kinds.kind import FOLD, YEAR, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import FOLD, INIT_YEAR, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import STEPS, Block, Scene
@@ -29,7 +29,7 @@ from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
-BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
+CASES_BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
 
 
 _BRIER = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
@@ -87,7 +87,7 @@ class Heatwaves(Kind):
         shape = (len(HEATWAVE_KINDS), len(scene.warnings))
         self.brier, self.brier_fair = (np.full((*shape, *valid_times.shape), np.nan, np.float32) for _ in range(2))
         self.years, self.year = np.unique(self.init_times.astype("datetime64[Y]"), return_inverse=True)
-        sizes = {"lead": self.horizon, "season": len(SEASONS), YEAR: len(self.years)}
+        sizes = {"lead": self.horizon, "season": len(SEASONS), INIT_YEAR: len(self.years)}
         self.counts = {dim: np.zeros((*shape, size, STEPS + 1, 2)) for dim, size in sizes.items()}
 
     @classmethod
@@ -104,7 +104,7 @@ class Heatwaves(Kind):
             "heatwave_defined_by_date": Joined("dates", systems=""),
             "heatwave_cases_by_lead": Joined("sum", systems="warning", by_fold=True),
             "heatwave_cases_by_season": Joined("sum", systems="warning"),
-            BY_YEAR: Joined("years", systems="warning"),
+            CASES_BY_YEAR: Joined("years", systems="warning"),
         }
 
     def add(self, block: Block) -> None:
@@ -171,7 +171,7 @@ class Heatwaves(Kind):
         self.counts["lead"][index] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][index]):
             total += counts[self.season[positions] == season].sum(0)
-        np.add.at(self.counts[YEAR][index], self.year[positions], counts.sum(1))
+        np.add.at(self.counts[INIT_YEAR][index], self.year[positions], counts.sum(1))
 
     def dataset(self) -> xr.Dataset:
         """Return squared errors by date and lead, and histograms of cases by lead and by season.
@@ -183,7 +183,7 @@ class Heatwaves(Kind):
         defined = (self.defined * self.truth.area).sum((1, 2), dtype=float)[self.day]
         dims = ("kind", "warning")
         counts = {
-            BY_YEAR if dim == YEAR else f"heatwave_cases_by_{dim}": (
+            CASES_BY_YEAR if dim == INIT_YEAR else f"heatwave_cases_by_{dim}": (
                 (*dims, dim, "probability", "occurred"),
                 cases,
             )
@@ -195,7 +195,7 @@ class Heatwaves(Kind):
                 "kind": list(HEATWAVE_KINDS),
                 "warning": self.scene.warnings,
                 "season": list(SEASONS),
-                YEAR: self.years.astype(int) + 1970,
+                INIT_YEAR: self.years.astype(int) + 1970,
                 "probability": np.arange(STEPS + 1) / STEPS,
                 "occurred": [0, 1],
             },
@@ -256,8 +256,8 @@ def _warnings(tables: xr.Dataset, reference: str) -> Scores:
     cases = cases.sum("lead")
     found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
     by_system = {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
-    if BY_YEAR in tables:
-        by_year = tables[BY_YEAR].astype(float).transpose("warning", YEAR, ...)
+    if CASES_BY_YEAR in tables:
+        by_year = tables[CASES_BY_YEAR].astype(float).transpose("warning", INIT_YEAR, ...)
         of_years = {name: by_year.sel(warning=name).values for name in by_system}
         of_years = {name: of for name, of in of_years.items() if not np.isnan(of).any()}
         for name, worth in warnings_by_system(of_years, reference).items():

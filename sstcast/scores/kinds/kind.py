@@ -11,7 +11,7 @@ from sstcast.scores.scene import Block, Scene
 
 FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
 BLOCK = "date_block"  # dimension of blocks of initial dates
-YEAR = "init_year"  # dimension of sums over the initial dates of a year
+INIT_YEAR = "init_year"  # dimension of sums over the initial dates of a year
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
 
 

@@ -27,14 +27,14 @@ from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.decisions import RELIABILITY_BINS, interval_of_bins
 from sstcast.scores.distributions import sampling_error
 from sstcast.scores.kinds.heatwaves import roc_area
-from sstcast.scores.kinds.kind import YEAR, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import INIT_YEAR, Joined, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
 from sstcast.types import Array, Mask
 
 STEPS = 100  # of a probability, in the histogram
-BY_YEAR = "tercile_cases_by_year"  # absent from earlier versions
+CASES_BY_YEAR = "tercile_cases_by_year"  # absent from earlier versions
 WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
 
 
@@ -127,7 +127,7 @@ class Terciles(Kind):
             "tercile_observed_by_date": Joined("dates", systems=""),
             "tercile_cases": Joined("sum"),
             "tercile_probability": Joined("sum"),
-            BY_YEAR: Joined("years"),
+            CASES_BY_YEAR: Joined("years"),
         }
 
     def begin(self, observed: Observed) -> None:
@@ -198,10 +198,10 @@ class Terciles(Kind):
                 "tercile_observed_by_date": (("tercile", INIT_TIME, WHOLE_WEEK), self.observed),
                 "tercile_cases": (dims, self.cases),
                 "tercile_probability": (dims, self.sums),
-                BY_YEAR: (("system", YEAR, *dims[2:]), self.by_year),
+                CASES_BY_YEAR: (("system", INIT_YEAR, *dims[2:]), self.by_year),
             },
             {"system": self.systems, WHOLE_WEEK: 1 + np.arange(self.weeks), "tercile": list(THIRDS)}
-            | {YEAR: self.years.astype(int) + 1970}
+            | {INIT_YEAR: self.years.astype(int) + 1970}
             | {"tercile_step": np.arange(STEPS) / STEPS, "occurred": [0, 1]},
         )
         return tables.reindex(system=list(self.scene.systems))
@@ -235,8 +235,10 @@ class Terciles(Kind):
         }
         for index, name in enumerate(map(str, tables["system"].values)):
             by_system[name] |= {third: numbers(found, index, number) for number, third in enumerate(THIRDS)}
-        if BY_YEAR in tables:
-            by_year = tables[BY_YEAR].astype(float).transpose("system", "tercile", YEAR, "tercile_step", ...)
+        if CASES_BY_YEAR in tables:
+            by_year = (
+                tables[CASES_BY_YEAR].astype(float).transpose("system", "tercile", INIT_YEAR, "tercile_step", ...)
+            )
             for name, third in product(map(str, tables["system"].values), THIRDS):
                 counts = by_year.sel(system=name, tercile=third).values
                 if not np.isnan(counts).any():
