@@ -68,7 +68,12 @@ def ocean_file(run: Run, prepared: Prepared, name: str) -> Path:
 
 
 def recipe_of_fit(run: Run, prepared: Prepared, before: int = 0) -> dict[str, Any]:
-    """Return what a fit of a run to an ocean depends on, which excludes the test days.
+    """Return what a fit of a run to an ocean depends on, which excludes the test days (see `recipe_of_days`)."""
+    return {"checkpoints": run.digest, **recipe_of_days(prepared, before)}
+
+
+def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
+    """Return what a fit to the training and validation days of an ocean depends on.
 
     `before` is the number of days before the splits that the fit may read.
     """
@@ -78,7 +83,6 @@ def recipe_of_fit(run: Run, prepared: Prepared, before: int = 0) -> dict[str, An
     predictors = {name: store.digest(first, last) for name, store in stores.items()}
     return {
         **({"predictors": predictors} if predictors else {}),
-        "checkpoints": run.digest,
         "days": digest_of_days(prepared.open_cube(), first, last),
         "statistics": str(prepared.open_statistics().attrs["digest"]),
         "data": data.model_dump(

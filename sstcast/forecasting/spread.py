@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -16,19 +16,21 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION, Region
+from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import reading
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
-from sstcast.forecasting.fitted import ocean_file, recipe_of_fit
+from sstcast.forecasting.fitted import ocean_file, recipe_of_days, recipe_of_fit
 from sstcast.geo import area_weights
-from sstcast.models import LINEAR, LINEAR_BASES, base_of
+from sstcast.models import LINEAR, LINEAR_BASES, base_of, days_before
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import predictors_in
+from sstcast.reading.daily_field import short_hash
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
+from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
@@ -275,16 +277,26 @@ def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.Dat
 def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrator | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
-    The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
-    the method has changed, and each time if the folder is read-only. The `prepared` stores are those of the run's
-    ocean, by default, or of another, and `days` their validation days, if they have already been read.
+    The spread is saved in the run's folder. That of a linear system is saved beside the prepared stores, because
+    all runs for which it stands share it (see `held_out`). It is estimated again if the run, the days before its
+    test days, or the method has changed, and each time if the folder is read-only.
+
+    Args:
+        run: the run.
+        prepared: the stores of the run's ocean, by default, or of another.
+        days: their validation days, if they have already been read.
 
     Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
     validation days.
     """
     prepared = prepared or Prepared.of(run.config.data)
-    is_own = prepared.data == run.config.data
-    path = run.folder / "spread.nc" if is_own else ocean_file(run, prepared, "spread")
+    if (system := _held_out_fit(run, prepared.data)) is not None:
+        path = prepared.spread(system.file_name)
+        recipe = {"sstcast": __version__, "system": system._asdict(), **recipe_of_days(prepared, system.before)}
+    else:
+        is_own = prepared.data == run.config.data
+        path = run.folder / "spread.nc" if is_own else ocean_file(run, prepared, "spread")
+        recipe = recipe_of_fit(run, prepared)
 
     def make() -> xr.Dataset:
         validation = days or SpreadCalibrator(prepared)
@@ -302,9 +314,26 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, {"layout": LAYOUT, **recipe_of_fit(run, prepared)}, make)
+    dataset = cached(path, {"layout": LAYOUT, **recipe}, make)
     with reading(path, "delete it"), dataset:
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
+
+
+class LinearFit(NamedTuple):
+    """A linear system that is fitted to the training days: its `model.name`, its predictors and its options.
+
+    `before` is the number of days before its history that it reads.
+    """
+
+    name: str
+    predictors: dict[str, str]
+    options: dict[str, Any]
+    before: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of the system in names of files, with a hash of its options and predictors."""
+        return f"{self.name}-{short_hash(as_text(self._asdict()))}"
 
 
 def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
@@ -317,18 +346,29 @@ def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
     """
     from sstcast.forecasting.system import Combination, TrainedRun, load_combination, system_of
 
+    if (system := _held_out_fit(run, days.data)) is not None:
+        return days.training.fit(system.name, False, system.predictors, **system.options)
     run = run.trained
     config = run.config
     if config.model.name == COMBINATION:
         return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
-    if config.model.name in LINEAR:
-        return days.training.fit(config.model.name, False, days.data.kinds, **config.model.options)
-    base, options = base_of(config.model.options)
-    is_own_ocean = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
-    if not (is_own_ocean and config.training.include_validation):
-        is_refitted = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
-    return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
+    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and days.data not in config.oceans
+    return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
+
+
+def _held_out_fit(run: Run, data: DataConfig) -> LinearFit | None:
+    """Return the linear system that is calibrated in place of a run, or None if the run itself is."""
+    config = run.trained.config
+    name, options, predictors = config.model.name, config.model.options, data.kinds
+    if name == COMBINATION:
+        return None
+    if name not in LINEAR:
+        is_own_ocean = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
+        if not (is_own_ocean and config.training.include_validation):
+            return None
+        base, options = base_of(options)
+        name, predictors = LINEAR_BASES.get(base or "", "multiscale-ridge"), {}
+    return LinearFit(name, dict(predictors), dict(options), days_before(name, options, data.history))
 
 
 def _overlap(region: Region, other_region: Region) -> bool:

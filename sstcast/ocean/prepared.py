@@ -65,17 +65,24 @@ class Prepared:
     @property
     def limits(self) -> Path:
         """The file of heatwave climatology and thresholds, which is written on first use."""
-        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
+        return self._beside(".heatwaves.nc")
 
     @property
     def terciles(self) -> Path:
         """The file of the thirds of weekly means, which is written on first use."""
-        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".terciles.nc"))
+        return self._beside(".terciles.nc")
 
     @property
     def baselines(self) -> Path:
         """The file of the last test days' scores of the baselines, which is written on first use."""
-        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".baselines.nc"))
+        return self._beside(".baselines.nc")
+
+    def spread(self, system: str) -> Path:
+        """Return the file of the spread of a linear system fitted to the training days, written on first use."""
+        return self._beside(f".{system}.spread.nc")
+
+    def _beside(self, ending: str) -> Path:
+        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ending))
 
     @property
     def exist(self) -> bool:

@@ -19,6 +19,7 @@ from sstcast.storage.memory import trim
 
 KEPT = 2**22  # values; smaller arrays stay in memory
 VALUES_AT_ONCE = 2**21  # minimum number of values to read from a store at once, in whole chunks
+SPARE = 2**29  # bytes of free memory that the next block takes again, for which the kernel need not clear pages
 _FILES: WeakSet[mmap] = WeakSet()
 
 
@@ -53,11 +54,11 @@ class GrowingArray:
 
 
 def release() -> None:
-    """Free the memory of pages that arrays in files have touched, and the free memory that glibc keeps."""
+    """Free the memory of pages that arrays in files have touched, and what glibc keeps beyond `SPARE` bytes."""
     for file in _FILES:
         file.madvise(MADV_DONTNEED)
     if _FILES:
-        trim(0)
+        trim(SPARE)
 
 
 def in_scratch(field: xr.DataArray) -> xr.DataArray:

@@ -12,9 +12,10 @@ from scored_runs import configure, make_run, metrics_of
 from small_ocean import make_sst
 from untrained import replace_weights
 
+from sstcast.config import ModelConfig
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -98,6 +99,48 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
     days.data = data.model_copy(update={"region": west})
     assert isinstance(held_out(learnt, days), TrainedRun)
+
+
+def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = run.config
+
+    def linear(name: str, **model: object) -> Run:
+        changes = {"name": name, "model": ModelConfig.model_validate({"name": "multiscale-ridge"} | model)}
+        return make_run(config.model_copy(update=changes))
+
+    fits: list[str] = []
+    fit = LinearSystemFitter.fit
+    monkeypatch.setattr(
+        LinearSystemFitter,
+        "fit",
+        lambda days, name, *rest, **options: (fits.append(name), fit(days, name, *rest, **options))[1],
+    )
+    first, stencil = linear("first"), linear("stencil", stencil=True)
+    found, other = calibrated(first), calibrated(stencil)
+    assert not found.values.equals(other.values)
+    training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
+    network = {"name": "mpnn-vn", "width": 8, "layers": 2, "base": {"name": "linear", "stencil": True}}
+    changes = {"name": "network", "training": training, "model": ModelConfig.model_validate(network)}
+    on_stencil = make_run(config.model_copy(update=changes))
+    for again, wanted in ((linear("second"), found), (stencil, other), (on_stencil, other), (first, found)):
+        xr.testing.assert_equal(calibrated(again).values, wanted.values)
+    assert fits == ["multiscale-ridge"] * 2
+    files = sorted(run.config.data.directory.glob("*/*.spread.nc"))
+    assert len(files) == 2
+    assert not [*run.folder.parent.glob("*/spread.nc")]
+    for file in files:
+        whole = file.read_bytes()
+        for damaged in (files[0].read_bytes(), files[1].read_bytes(), whole[:-100]):
+            file.write_bytes(damaged)
+            xr.testing.assert_equal(calibrated(first).values, found.values)
+            xr.testing.assert_equal(calibrated(on_stencil).values, other.values)
+            assert file.read_bytes() == whole
+    for days, same in (("2004", True), ("2003-08", False)):
+        changed = make_sst()
+        changed["sst"].loc[{"time": days}] += 1
+        changed.to_netcdf(config.data.source, engine="netcdf4")
+        prepare(config.data)
+        assert calibrated(first).values.equals(found.values) is same
 
 
 def test_a_cell_that_never_changes_takes_no_part_in_pooling() -> None:
