@@ -68,19 +68,22 @@ class LocalRidge(MultiscaleRidge):
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to its residual (see `LinearSystem.fit`)."""
-        choices, penalty = {}, self.LOCAL_PENALTIES[0]
+        choices, penalty, sums = {}, self.LOCAL_PENALTIES[0], None
         if validation is not None:
-            penalty = self._choose(train, validation)
+            penalty, sums = self._choose(train, validation)
             choices = {"local_penalty": penalty}
+        weight = self.weight.clone()
         choices = super().fit(train, validation, refit) | choices
-        days = both(train, validation) if validation is not None and refit else train
-        self.patterns.copy_(eofs(days, self.modes))
-        for columns, sums in self._rest(days).parts():
-            self.local.flatten(1)[:, columns] = solve_standardised(sums, penalty).float()
+        if sums is None or refit or not self.weight.equal(weight):
+            days = both(train, validation) if validation is not None and refit else train
+            self.patterns.copy_(eofs(days, self.modes))
+            sums = self._rest(days)
+        for columns, part in sums.parts():
+            self.local.flatten(1)[:, columns] = solve_standardised(part, penalty).float()
         return choices
 
-    def _choose(self, train: Samples, validation: Samples) -> float:
-        """Return the penalty of the correction that has the least error on validation."""
+    def _choose(self, train: Samples, validation: Samples) -> tuple[float, Sums]:
+        """Return the penalty of the correction that has the least error on validation, and the training sums."""
         super().fit(train, None)
         self.patterns.copy_(eofs(train, self.modes))
         train_sums, validation_sums = self._rest(train), self._rest(validation)
@@ -93,7 +96,7 @@ class LocalRidge(MultiscaleRidge):
             )
             for penalty in self.LOCAL_PENALTIES
         ]
-        return self.LOCAL_PENALTIES[int(np.argmin(errors))]
+        return self.LOCAL_PENALTIES[int(np.argmin(errors))], train_sums
 
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())

@@ -246,17 +246,26 @@ class MultiscaleRidge(Ridge):
             first = next(iter(train(self.STRIDE)))
             self.remembers = first.before + first.history >= MEMORY_DAYS
             left_out = {} if self.remembers else {"left_out": "memory"}
-        by_year: dict[int, Sums] = {}
-        for split in [train] if validation is None or not refit else [train, validation]:
-            for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
-                by_year[year] = by_year[year] + sums if year in by_year else sums
         count, pairs = self.groups["history"], list(product(*self.BY_GROUP))
         penalties = [torch.full((len(self.weight) - 1,), further_penalty) for _, further_penalty in pairs]
         for penalty, (pooled_penalty, _) in zip(penalties, pairs, strict=True):
             penalty[:count] = pooled_penalty
-        weight, best = cross_validate([*by_year.values()], penalties)
+        if validation is None or not refit:
+            # The same for all who ask, such as a correction before and after its penalty is chosen.
+            key = ("cross-validated", self.STRIDE, self.inputs)
+            weight, best = once(train, key, lambda: cross_validate(self._by_year(train), penalties))
+        else:
+            weight, best = cross_validate(self._by_year(train, validation), penalties)
         self.weight.copy_(weight)
         return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
+
+    def _by_year(self, *splits: Samples) -> list[Sums]:
+        """Return the sums of each year in the splits."""
+        by_year: dict[int, Sums] = {}
+        for split in splits:
+            for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
+                by_year[year] = by_year[year] + sums if year in by_year else sums
+        return [*by_year.values()]
 
 
 def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums:
