@@ -11,6 +11,7 @@ from sstcast.graphs.graph import Graph
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.linear import MultiscaleRidge, both, once
 from sstcast.models.ridge_inputs import Sums
+from sstcast.progress import tracked
 from sstcast.types import Array
 
 EOF_STRIDE = 3
@@ -75,7 +76,7 @@ class LocalRidge(MultiscaleRidge):
         choices = super().fit(train, validation, refit) | choices
         days = both(train, validation) if validation is not None and refit else train
         self.patterns.copy_(eofs(days, self.modes))
-        for columns, sums in self._rest(days).parts():
+        for columns, sums in tracked([*self._rest(days).parts()], "solving for each cell"):
             self.local.flatten(1)[:, columns] = solve_standardised(sums, penalty).float()
         return choices
 
@@ -91,7 +92,7 @@ class LocalRidge(MultiscaleRidge):
                     train_sums.parts(), validation_sums.parts(), strict=True
                 )
             )
-            for penalty in self.LOCAL_PENALTIES
+            for penalty in tracked(self.LOCAL_PENALTIES, "choosing penalties")
         ]
         return self.LOCAL_PENALTIES[int(np.argmin(errors))]
 
@@ -141,7 +142,8 @@ class LinearInverseModel(LinearSystem):
         if validation is not None:
             train_moments, validation_moments = (self._moments(samples, train) for samples in (train, validation))
             choice = min(
-                product(counts, lags), key=lambda pair: validation_moments.error(*train_moments.propagate(*pair))
+                tracked([*product(counts, lags)], "choosing modes and lag"),
+                key=lambda pair: validation_moments.error(*train_moments.propagate(*pair)),
             )
             train = both(train, validation) if refit else train
         propagators, damping = self._moments(train, train).propagate(*choice)
