@@ -2,8 +2,8 @@
 
     python perf/clicks.py PAGE [--chromium PATH]
 
-Prints milliseconds, the median and the largest of 20. A click ends with the second frame that the browser has drawn
-after the page has named the cell. `sstcast page` makes PAGE; perf/growth.py makes pages of many tiles.
+Prints milliseconds, the median and the largest of 20. A click ends with the second frame that the browser draws
+after the page has named the cell. `sstcast page` makes PAGE, and perf/growth.py pages of many tiles.
 """
 
 import argparse
@@ -17,17 +17,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/reports"))
 
-from chrome import DESK, Chrome, find_chrome  # noqa: E402
+from chrome import DESK, Chrome, find_chrome
 
 CLICKS = 20
 CORNERS = """(() => {
   const map = Bokeh.documents.map((doc) => doc.get_model_by_name("map")).find((found) => found);
-  const view = Bokeh.index.find_one(map), box = view.el.getBoundingClientRect(), [x, y] = [view.frame.x_range, view.frame.y_range];
-  return [box.x + view.frame.bbox.left, box.x + view.frame.bbox.right, box.y + view.frame.bbox.top, box.y + view.frame.bbox.bottom];
+  const view = Bokeh.index.find_one(map), box = view.el.getBoundingClientRect(), frame = view.frame.bbox;
+  return [box.x + frame.left, box.x + frame.right, box.y + frame.top, box.y + frame.bottom];
 })()"""
 DRAWN = "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));"
 ANSWERED = f"""(async () => {{
-  while (document.getElementById("place").textContent === window.before) await new Promise((wait) => setTimeout(wait));
+  const place = document.getElementById("place");
+  while (place.textContent === window.before) await new Promise((wait) => setTimeout(wait));
   {DRAWN}
 }})()"""
 OTHER_DAY = f"""(async () => {{

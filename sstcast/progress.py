@@ -21,6 +21,7 @@ from rich.progress import Progress as Bars
 
 SHORT = 1  # seconds; shorter computations show no bar
 PER_SECOND = 4  # drawings of the bars
+SLOWEST = 36_000  # seconds of a step that still tells the time left
 Item = TypeVar("Item")
 QUICK = 0.5  # seconds; if epochs are shorter, only those with the best score so far are printed
 
@@ -58,15 +59,19 @@ def _bar(label: str, total: int | None) -> Iterator[Callable[[], None]]:
                 TextColumn("{task.fields[left]}"),
                 TimeRemainingColumn(),
             )
-            # Lines for a file or a pipe must not go to the terminal.
-            options: Any = {"transient": True, "refresh_per_second": PER_SECOND}
-            _Display.current = _Display(*columns, console=console, redirect_stdout=sys.stdout.isatty(), **options)
+            _Display.current = _Display(
+                *columns,
+                console=console,
+                transient=True,
+                refresh_per_second=PER_SECOND,
+                speed_estimate_period=SLOWEST,
+                redirect_stdout=sys.stdout.isatty(),  # lines for a file or a pipe must not go to the terminal
+            )
             _Display.current.start()
         display = _Display.current
-        task, start = (
-            display.add_task(label, total=total, left="" if total is None else "left"),
-            display.get_time(),
-        )
+        task = display.add_task(label, total=total, left="" if total is None else "left")
+        start = display.get_time()
+        display.advance(task, 0)  # from now on; without it, the first step would not tell the time left
     try:
         yield lambda: display.advance(task)
         if display.get_time() - start > SHORT:

@@ -3,6 +3,7 @@
 import multiprocessing
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import dask.array as da
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import scored_runs
 import xarray as xr
+from rich.console import Console
 
 from sstcast import progress
 from sstcast.forecasting.forecast import forecast
@@ -37,11 +39,14 @@ def see(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> bool:
     return terminal
 
 
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
 def shown(text: str) -> dict[str, set[str]]:
     """Return what a terminal showed beside each label: shares of what was done."""
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     found: dict[str, set[str]] = {}
-    for line in plain.replace("\r", "\n").splitlines():
+    for line in without_colours(text).replace("\r", "\n").splitlines():
         if bar := re.match(r"(.*?) [━╸╺]+ *(\d+%)?", line):
             found.setdefault(bar[1].strip(), set()).add(bar[2] or "")
     return found
@@ -66,6 +71,21 @@ def test_loops_within_others_are_told_in_a_terminal_alone(
     assert ("left" in err) is terminal
     assert err.count("\x1b[?25h") == terminal  # one display, which gives the cursor back
     assert terminal or not err
+
+
+def test_a_slow_first_step_tells_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    see(monkeypatch, True)
+    clock = [0.0]
+    monkeypatch.setattr(progress, "Console", partial(Console, get_time=lambda: clock[0]))
+    for number in tracked(range(4), "years"):
+        if number:
+            assert progress._Display.current is not None
+            progress._Display.current.refresh()
+        clock[0] += 60
+    left = dict(re.findall(r"(\d+%) \S+ left (\S+)", without_colours(capsys.readouterr().err)))
+    assert left.items() >= {"25%": "0:03:00", "50%": "0:02:00", "75%": "0:01:00", "100%": "0:00:00"}.items()
 
 
 def test_what_is_short_shows_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,13 +84,12 @@ class LocalRidge(MultiscaleRidge):
         """Return the penalty of the correction that has the least error on validation."""
         super().fit(train, None)
         self.patterns.copy_(eofs(train, self.modes))
-        train_sums, validation_sums = self._rest(train), self._rest(validation)
+        sums = (self._rest(samples).parts() for samples in (train, validation))
+        parts = [(train_part, part) for (_, train_part), (_, part) in zip(*sums, strict=True)]
         errors = [
             sum(
-                float(validation_part.error(solve_standardised(train_part, penalty)).sum())
-                for (_, train_part), (_, validation_part) in zip(
-                    train_sums.parts(), validation_sums.parts(), strict=True
-                )
+                float(part.error(solve_standardised(train_part, penalty)).sum())
+                for train_part, part in tracked(parts, "cells")
             )
             for penalty in tracked(self.LOCAL_PENALTIES, "choosing penalties")
         ]
