@@ -113,6 +113,10 @@ def main() -> None:
         code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LOG_LEVELS)])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
+        if "rich" in sys.modules:
+            from sstcast.progress import stop_bars
+
+            stop_bars()
         if debug:
             raise
         code, text = explain(error)

@@ -1,30 +1,121 @@
-"""Progress bars for downloads, dask and training, and TensorBoard logging if it is installed."""
+"""Progress bars for downloads and long computations, and TensorBoard logging if it is installed."""
 
+import multiprocessing
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, track
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 
 SHORT = 1  # seconds; shorter computations show no bar
+PER_SECOND = 4  # drawings of the bars
+SLOWEST = 36_000  # seconds of a step that still tells the time left
 Item = TypeVar("Item")
 QUICK = 0.5  # seconds; if epochs are shorter, only those with the best score so far are printed
 
 
 def hides_progress(console: Console) -> bool:
-    """Return True without a terminal, and in notebooks, which would store every frame of a bar."""
-    return not console.is_terminal or console.is_jupyter
+    """Return True without a terminal, in notebooks, which would store every frame of a bar, and in workers."""
+    return not console.is_terminal or console.is_jupyter or multiprocessing.parent_process() is not None
 
 
-def tracked(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """Yield `items`, with a bar on standard error until the last one if that is a terminal."""
+class _Display(Bars):
+    """The bars of all that is being computed, outer loops first: a terminal can show only one display."""
+
+    current: "_Display | None" = None
+    lock = threading.Lock()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Draw the bars of all but the short computations."""
+        yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) > SHORT])
+
+
+@contextmanager
+def _bar(label: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """Show a bar below those already shown, on standard error if it is a terminal. Yields what counts a step."""
     console = Console(stderr=True)
-    return track(items, label, console=console, disable=hides_progress(console), transient=True)
+    if hides_progress(console):
+        yield lambda: None
+        return
+    with _Display.lock:
+        if _Display.current is None:
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=20),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}"),
+                TimeRemainingColumn(),
+            )
+            _Display.current = _Display(
+                *columns,
+                console=console,
+                transient=True,
+                refresh_per_second=PER_SECOND,
+                speed_estimate_period=SLOWEST,
+                redirect_stdout=sys.stdout.isatty(),  # lines for a file or a pipe must not go to the terminal
+            )
+            _Display.current.start()
+        display = _Display.current
+        task = display.add_task(label, total=total, left="" if total is None else "left")
+        start = display.get_time()
+        display.advance(task, 0)  # from now on; without it, the first step would not tell the time left
+    try:
+        yield lambda: display.advance(task)
+        if display.get_time() - start > SHORT:
+            display.refresh()
+    finally:
+        with _Display.lock:
+            display.remove_task(task)
+            if not display.tasks:
+                _stop(display)
+
+
+def tracked(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:
+    """Yield `items`, of which there are `total`, and show a bar with the time left if this takes long.
+
+    Bars are shown on standard error if it is a terminal. A loop within another has a bar below the other's.
+    """
+    if hides_progress(Console(stderr=True)):
+        return items
+    return _tracked(items, label, len(items) if total is None and isinstance(items, Sized) else total)
+
+
+def _tracked(items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
+    with _bar(label, total) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+def waiting(label: str) -> AbstractContextManager[object]:
+    """Show a computation whose steps cannot be counted, like a loop that is `tracked` but without time left."""
+    return _bar(label, None)
+
+
+def stop_bars() -> None:
+    """Remove all bars, which a loop that an error has left may still show."""
+    with _Display.lock:
+        if _Display.current is not None:
+            _stop(_Display.current)
+
+
+def _stop(display: _Display) -> None:
+    display.stop()
+    if _Display.current is display:
+        _Display.current = None
 
 
 class Progress:
@@ -62,17 +153,32 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
         yield Progress(bars, label, days)
 
 
-def dask_progress() -> AbstractContextManager[object]:
-    """Show a bar for the tasks of dask's local schedulers on standard error if it is a terminal."""
-    from dask.diagnostics.progress import ProgressBar
+def dask_progress(label: str) -> AbstractContextManager[object]:
+    """Show a bar for each computation of dask's local schedulers, like that of a loop that is `tracked`."""
+    if hides_progress(Console(stderr=True)):
+        return nullcontext()
+    from dask.callbacks import Callback
 
-    return nullcontext() if hides_progress(Console(stderr=True)) else ProgressBar(minimum=SHORT, out=sys.stderr)
+    class TaskBars(Callback):
+        """Bars of the computations that are running, by their state."""
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.shown: dict[int, tuple[ExitStack, Callable[[], None]]] = {}
 
-def waiting(text: str) -> AbstractContextManager[object]:
-    """Show `text` during a computation of unknown length on standard error if it is a terminal."""
-    console = Console(stderr=True)
-    return nullcontext() if hides_progress(console) else console.status(text)
+        def _start_state(self, dsk: Any, state: Any) -> None:
+            stack, count = ExitStack(), sum(len(state[kind]) for kind in ("ready", "waiting", "running"))
+            self.shown[id(state)] = stack, stack.enter_context(_bar(label, count))
+
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+            self.shown[id(state)][1]()
+
+        def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
+            if id(state) in self.shown:  # else dask failed before the first task
+                self.shown.pop(id(state))[0].close()
+
+    bars: AbstractContextManager[object] = TaskBars()
+    return bars
 
 
 class TrainingProgress:

@@ -1,24 +1,21 @@
 """Caches the features of molecules and the positional encodings of graphs, which take long to compute."""
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from rich import get_console
-from rich.progress import track
 from torch import Tensor
 
 from sstcast.benchmarks.packed import Graphs, digest_tensors
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.log import LOG
-from sstcast.progress import hides_progress
+from sstcast.progress import tracked
 from sstcast.storage.artefacts import atomic, locked
 
-T = TypeVar("T")
 FORMAT = 5  # of positional encodings
 GRAPHS_AT_ONCE = 256  # graphs
 
@@ -64,9 +61,4 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
 def _batches(graphs: Graphs, description: str) -> Iterator[SparseGraph]:
     blocks = torch.arange(len(graphs)).split(GRAPHS_AT_ONCE)
-    return (graphs.batch(index).graph for index in counted(blocks, description))
-
-
-def counted(items: Iterable[T], description: str) -> Iterable[T]:
-    """Iterate over `items`, with a progress bar on a terminal."""
-    return track(items, description, transient=True, disable=hides_progress(get_console()))
+    return (graphs.batch(index).graph for index in tracked(blocks, description))

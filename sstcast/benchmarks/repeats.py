@@ -10,9 +10,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from sstcast.benchmarks.cache import cached, counted
+from sstcast.benchmarks.cache import cached
 from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs
+from sstcast.progress import tracked
 
 ROUNDS = 6  # of colour refinement; graphs that differ only further away count as equal
 NUMBERS_AT_ONCE = 3 * 10**7
@@ -58,7 +59,7 @@ def _canonical(smiles: Sequence[str]) -> list[str]:
     from rdkit import Chem, rdBase
 
     with rdBase.BlockLogs():
-        molecules = map(Chem.MolFromSmiles, counted(smiles, "canonical SMILES"))
+        molecules = map(Chem.MolFromSmiles, tracked(smiles, "canonical SMILES"))
         return [(m and Chem.MolToSmiles(m)) or text for m, text in zip(molecules, smiles, strict=True)]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from sstcast.benchmarks.cache import cached, counted
+from sstcast.benchmarks.cache import cached
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Split, narrow
 from sstcast.benchmarks.reading import check_raw, fetch, join
@@ -24,6 +24,7 @@ from sstcast.benchmarks.registry import ATOMS, BONDS, MANY_GRAPHS, Dataset
 from sstcast.benchmarks.splits import MASKS, NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
+from sstcast.progress import tracked
 from sstcast.storage.artefacts import atomic
 from sstcast.storage.csv_files import check_csv
 
@@ -119,7 +120,7 @@ def featurise(smiles: "pd.Series[str]") -> Any:
     empty = {"node_feat": np.zeros((0, len(ATOMS)), int), "edge_feat": np.zeros((0, len(BONDS)), int)}
     empty["edge_index"] = np.zeros((2, 0), int)
     graphs = []
-    for text in counted(smiles, "reading molecules"):
+    for text in tracked(smiles, "reading molecules"):
         try:
             with rdBase.BlockLogs():
                 raw = smiles2graph(text)

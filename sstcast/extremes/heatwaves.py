@@ -25,6 +25,7 @@ from sstcast._version import __version__
 from sstcast.errors import reading
 from sstcast.extremes.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
+from sstcast.progress import tracked
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
@@ -229,7 +230,7 @@ def _by_bands(sst: xr.DataArray) -> xr.Dataset:
     years = MonthlyYears.of(first, last)
     fields = {name: scratch_array((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
     fields |= {name: np.full(sst.shape[1:], np.nan, np.float32) for name in (*BY_CELL, MMM)}
-    for start in range(0, sst.sizes["lat"], rows):
+    for start in tracked(range(0, sst.sizes["lat"], rows), "thresholds of heatwaves"):
         band = sst.isel(lat=slice(start, start + rows)).copy()
         band_limits = where_defined(limits(band))
         by_cell = frequencies(band, band_limits["heatwave_threshold"]).assign({FREEZING: freezing_point(band)})

@@ -15,6 +15,7 @@ from sstcast._version import __version__
 from sstcast.errors import reading
 from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
+from sstcast.progress import tracked
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
@@ -77,7 +78,7 @@ def bounds_of_thirds(weekly: Array, day: NDArray[np.integer]) -> NDArray[np.floa
     distance = np.abs(DAYS_OF_YEAR[:, None] - day)
     nearby = np.minimum(distance, len(DAYS_OF_YEAR) - distance) <= NEARBY_DAYS
     result = np.full((2, len(DAYS_OF_YEAR), weekly.shape[1]), np.nan, np.float32)
-    for start in range(0, weekly.shape[1], CELLS_AT_ONCE):
+    for start in tracked(range(0, weekly.shape[1], CELLS_AT_ONCE), "bounds of thirds"):
         block = slice(start, start + CELLS_AT_ONCE)
         values = np.ascontiguousarray(weekly[:, block].T, np.float32)
         for number, weeks in enumerate(nearby):
@@ -137,7 +138,7 @@ def _weeks_of(sst: xr.DataArray, climatology: xr.DataArray) -> tuple[Array, xr.D
     weeks = np.flatnonzero(np.bincount(number) == WEEK)
     first = np.searchsorted(number, weeks)
     means = scratch_array((len(weeks), *sst.shape[1:]))
-    for start in range(0, len(weeks), WEEKS_AT_ONCE):
+    for start in tracked(range(0, len(weeks), WEEKS_AT_ONCE), "means of weeks"):
         days = first[start : start + WEEKS_AT_ONCE, None] + np.arange(WEEK)
         block = sst.isel(time=days.ravel()).load()
         means[start : start + WEEKS_AT_ONCE] = weekly_means((block - on_days(climatology, block["time"])).values)

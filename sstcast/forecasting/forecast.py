@@ -244,7 +244,7 @@ class LoadedRun:
     @cached_property
     def spread(self) -> Spread:
         """The spread model of the run's forecasts."""
-        with waiting(f"{self.run.folder}: estimating the spread from forecasts of the validation days"):
+        with waiting(f"{self.run.folder}: estimating its spread"):
             return calibrated(self.run, self.prepared)
 
     @property

@@ -24,6 +24,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
+from sstcast.progress import tracked
 from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts
 from sstcast.types import Array
@@ -122,7 +123,8 @@ class ErrorPaths:
         damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
         levels = normal_levels(count)
         standardised = paths[1:]
-        for day, factor in zip(standardised, damping.astype(np.float32), strict=True):
+        factors = [*zip(standardised, damping.astype(np.float32), strict=True)]
+        for day, factor in tracked(factors, "joint samples"):
             for start in range(0, len(day), CELLS_AT_ONCE):
                 cells = slice(start, start + CELLS_AT_ONCE)
                 order = np.argsort(day[cells] - factor * initial[cells], axis=-1)

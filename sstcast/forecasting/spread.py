@@ -27,6 +27,7 @@ from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import predictors_in
+from sstcast.progress import tracked
 from sstcast.reading.daily_field import short_hash
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
@@ -101,7 +102,7 @@ class SpreadCalibrator:
         horizon = self.data.horizon
         previous_errors, products = np.zeros((0, days["anomaly"][0].size)), np.zeros(horizon)
         count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // days["anomaly"][0].size)
-        for first in range(0, days.sizes["time"], count):
+        for first in tracked(range(0, days.sizes["time"], count), "spread of the climatology"):
             block = days["anomaly"].isel(time=slice(first, first + count)).load()
             errors = (block * on_days(scale, block["time"])).values
             squares = np.square(errors)
@@ -181,7 +182,7 @@ class SpreadCalibrator:
         starts = -(-(days.sizes["time"] - history - horizon) // EVERY)
         cells = days.sizes["lat"] * days.sizes["lon"]
         at_once = max(1, VALUES_AT_ONCE // (horizon * cells))
-        for first in range(0, starts, at_once):
+        for first in tracked(range(0, starts, at_once), "forecasts of the validation days"):
             last = min(first + at_once, starts) - 1
             block = days.isel(time=slice(first * EVERY, last * EVERY + history))
             anomalies = system.predict(with_earlier(block, self.anomalies), EVERY)

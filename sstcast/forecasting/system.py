@@ -33,6 +33,7 @@ from sstcast.ocean.windows import (
     windows_of,
 )
 from sstcast.predictors.predictors import predictors_in
+from sstcast.progress import tracked, waiting
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
@@ -173,7 +174,8 @@ class LinearSystemFitter:
             name, history=history, horizon=horizon, shape=shape, predictors=predictors, **options
         )
         assert isinstance(model, LinearSystem)
-        model.fit(*self._days(days_before(name, options, history)), refit)
+        with waiting(f"fitting {name}"):
+            model.fit(*self._days(days_before(name, options, history)), refit)
         return model
 
     @torch.no_grad()
@@ -202,7 +204,8 @@ class LinearSystemFitter:
 
     def baselines(self, refit: bool = True) -> dict[str, ForecastSystem]:
         """Fit all baselines, and return them by name (see `fit`)."""
-        return {name: self.fit(model, refit) for name, model in BASELINES.items()}
+        baselines = tracked(BASELINES.items(), "fitting the baselines")
+        return {name: self.fit(model, refit) for name, model in baselines}
 
 
 class TrainedRun(Models):

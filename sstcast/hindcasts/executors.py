@@ -14,6 +14,7 @@ import torch
 from sstcast.dask_schedulers import cluster
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.log import LOG
+from sstcast.progress import tracked
 from sstcast.stopping import StopRequest
 from sstcast.workers import cores, most_processes, processes
 
@@ -37,13 +38,19 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None) -> None:
             LOG.info(f"[{number}/{len(tasks)}] {task()}")
         return
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
-        waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
-        while waiting and not stop.signal:
-            done, waiting = wait(waiting, POLL_INTERVAL, FIRST_COMPLETED)
-            for future in done:
-                LOG.info(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
+        futures = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
+        finished = _as_completed(futures, stop)
+        for number, future in enumerate(tracked(finished, f"tasks, {jobs} at a time", len(tasks)), 1):
+            LOG.info(f"[{number}/{len(tasks)}] {_result(future)}")
         if stop.signal:
             raise Interrupted(stop.signal)
+
+
+def _as_completed(futures: set[Future[str]], stop: StopRequest) -> Iterator[Future[str]]:
+    """Yield each future when it is done, until there is a request to stop."""
+    while futures and not stop.signal:
+        done, futures = wait(futures, POLL_INTERVAL, FIRST_COMPLETED)
+        yield from done
 
 
 @contextlib.contextmanager

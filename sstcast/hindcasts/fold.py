@@ -21,6 +21,7 @@ from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import REFERENCES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
+from sstcast.progress import dask_progress
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
@@ -163,7 +164,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
             source=f"sstcast {__version__}, model {system.model.name}, trained separately for each of {len(runs)} "
             f"folds on {source}, from {system.data.splits.train[0]} to {first} (first fold) or {last} (last fold)"
         )
-        with noted(path, recipe) as temporary:
+        with noted(path, recipe) as temporary, dask_progress(f"writing {path.name}"):
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
     for run in runs:
         remove(part_file(run))

@@ -11,6 +11,7 @@ from sstcast.graphs.graph import Graph
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.linear import MultiscaleRidge, both, once
 from sstcast.models.ridge_inputs import Sums
+from sstcast.progress import tracked
 from sstcast.types import Array
 
 EOF_STRIDE = 3
@@ -78,7 +79,7 @@ class LocalRidge(MultiscaleRidge):
             days = both(train, validation) if validation is not None and refit else train
             self.patterns.copy_(eofs(days, self.modes))
             sums = self._rest(days)
-        for columns, part in sums.parts():
+        for columns, part in tracked([*sums.parts()], "solving for each cell"):
             self.local.flatten(1)[:, columns] = solve_standardised(part, penalty).float()
         return choices
 
@@ -87,14 +88,14 @@ class LocalRidge(MultiscaleRidge):
         super().fit(train, None)
         self.patterns.copy_(eofs(train, self.modes))
         train_sums, validation_sums = self._rest(train), self._rest(validation)
+        parts = zip(train_sums.parts(), validation_sums.parts(), strict=True)
+        pairs = [(train_part, part) for (_, train_part), (_, part) in parts]
         errors = [
             sum(
-                float(validation_part.error(solve_standardised(train_part, penalty)).sum())
-                for (_, train_part), (_, validation_part) in zip(
-                    train_sums.parts(), validation_sums.parts(), strict=True
-                )
+                float(part.error(solve_standardised(train_part, penalty)).sum())
+                for train_part, part in tracked(pairs, "cells")
             )
-            for penalty in self.LOCAL_PENALTIES
+            for penalty in tracked(self.LOCAL_PENALTIES, "choosing penalties")
         ]
         return self.LOCAL_PENALTIES[int(np.argmin(errors))], train_sums
 
@@ -144,7 +145,8 @@ class LinearInverseModel(LinearSystem):
         if validation is not None:
             train_moments, validation_moments = (self._moments(samples, train) for samples in (train, validation))
             choice = min(
-                product(counts, lags), key=lambda pair: validation_moments.error(*train_moments.propagate(*pair))
+                tracked([*product(counts, lags)], "choosing modes and lag"),
+                key=lambda pair: validation_moments.error(*train_moments.propagate(*pair)),
             )
             train = both(train, validation) if refit else train
         propagators, damping = self._moments(train, train).propagate(*choice)

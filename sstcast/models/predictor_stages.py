@@ -28,6 +28,7 @@ from sstcast.models.base import SUMMARIES, LinearSystem, Samples
 from sstcast.models.eof_models import SEASON
 from sstcast.models.linear import Ridge, both
 from sstcast.models.ridge_inputs import Sums, lagged_means, lagged_means_of, means_count
+from sstcast.progress import tracked
 
 BLOCKS = 5  # of consecutive years, each of which is forecast from the others
 MIN_PENALTY_SHARE = 1e-6  # of the rows: a penalty that keeps the map from SST to a field solvable
@@ -297,7 +298,7 @@ def cross_validate_by_lead(stage: Stage, blocks: list[Sums], horizon: int) -> tu
         return torch.zeros_like(sums.cross) if penalty == torch.inf else stage.solve(sums, penalty)
 
     errors = torch.zeros(len(penalties), horizon, dtype=torch.float64)
-    for block in blocks if len(blocks) > 1 else []:
+    for block in tracked(blocks if len(blocks) > 1 else [], "choosing penalties"):
         for number, penalty in enumerate(penalties):
             errors[number] += block.error(solve(total - block, penalty)).unflatten(0, (-1, horizon)).sum(0)
     best = errors.argmin(0)

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.registry import MEMORY_DAYS
+from sstcast.progress import tracked
 
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
@@ -89,7 +90,7 @@ def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple
     """
     total = reduce(add, blocks)
     errors = torch.zeros(len(penalties), total.cross.shape[1], dtype=torch.float64)
-    for block in blocks if len(blocks) > 1 else []:
+    for block in tracked(blocks if len(blocks) > 1 else [], "choosing penalties"):
         train_sums = total - block
         errors += torch.stack([block.error(train_sums.solve(penalty)) for penalty in penalties])
     best = errors.argmin(0)

@@ -209,17 +209,18 @@ class _Preparation:
 
     def _write(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
         """Write a store."""
-        dataset, source = make(), str(self.source.attrs["title"])
-        dataset = describe(
-            dataset,
-            summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
-            source=source,
-            history=f"sstcast {__version__} prepare",
-            recipe=as_text(recipe),
-            **references(source, recipe.get("protocol", "")),
-        )
-        with noted(path, recipe) as temporary, dask_progress():
-            write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
+        with dask_progress(f"preparing {path.name}"):
+            dataset, source = make(), str(self.source.attrs["title"])
+            dataset = describe(
+                dataset,
+                summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
+                source=source,
+                history=f"sstcast {__version__} prepare",
+                recipe=as_text(recipe),
+                **references(source, recipe.get("protocol", "")),
+            )
+            with noted(path, recipe) as temporary:
+                write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")
         content = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"

@@ -24,6 +24,7 @@ from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.windows import Windows
+from sstcast.progress import tracked
 from sstcast.reading.raw import FIRST_DAY
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -233,7 +234,7 @@ def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str,
     test = Analysis.open(Prepared.of(data))
     count = data.horizon * int(test.ocean.sum())
     date_errors: dict[str, list[float]] = {name: [] for name in systems}
-    for dates in test.blocks():
+    for dates in tracked(test.blocks(), f"errors of {', '.join(systems)}"):
         past, target = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, system in systems.items():
             error = test.on_tiles(system.predict(*past).mean("member")) - target

@@ -144,7 +144,7 @@ class GridPredictor(FieldPredictor):
                 {"value": values, "digest": digests(values), "cells": cells, "ocean_mask": cube["ocean_mask"]},
                 attrs={"units": values.attrs["units"], "method": values.attrs["method"]},
             ).assign({EXTREMES: _extremes(source)})
-            with dask_progress():
+            with dask_progress(f"preparing {self.name}"):
                 check = partial(self._check_written, source)
                 self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK}, check)
             trim(0)

@@ -24,6 +24,7 @@ from sstcast._version import __version__
 from sstcast.figures.maps import PanelArea, draw_panels
 from sstcast.figures.projection import View
 from sstcast.geo import Box
+from sstcast.progress import tracked
 from sstcast.storage.artefacts import RECIPE, as_text, atomic
 
 PALETTE_COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
@@ -148,7 +149,7 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
     bbox = figure.get_tightbbox().padded(TIGHT["pad_inches"])
     figure.set_layout_engine("none")  # otherwise the layout would be computed for every frame
     frames = []
-    for position in range(forecast.sizes["lead"]):
+    for position in tracked(range(forecast.sizes["lead"]), "animating a forecast"):
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
             mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
         title.set_text(_day(forecast, position))

@@ -91,16 +91,15 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
     folder, metrics = results.scored.folder / "maps", results.metrics
     recipe = results.recipe | {"projection": projection, "region": results.region}
     with locked(folder):
-        maps = (
-            drawing for functions in catalogue.MAPS.values() for draw in functions for drawing in draw(results)
-        )
+        functions = [draw for of_section in catalogue.MAPS.values() for draw in of_section]
+        maps = (drawing for draw in tracked(functions, "reading the maps") for drawing in draw(results))
         drawings = {folder / f"{drawing.name}.png": drawing for drawing in maps}
         ratios = folder / "ratio-by-lead.png"
         if all(is_up_to_date(file, recipe) for file in (*drawings, ratios)):
             LOG.info(f"{folder}: nothing to do")
             return [*drawings, ratios]
         period = "-".join(sorted({day[:4] for day in metrics["test"]}))
-        for file, drawing in drawings.items():
+        for file, drawing in tracked(drawings.items(), "drawing the maps"):
             title = (
                 f"{drawing.title}: {results.name}, {period}" if metrics["kind"] != "hindcast" else drawing.title
             )
@@ -124,7 +123,7 @@ def _sections(results: Results) -> list[Section]:
     drawings: tuple[Mapping[str, Sequence[catalogue.Draw]], ...] = (catalogue.FIGURES, catalogue.MAPS)
     steps = [(name, draw) for group in drawings for name, functions in group.items() for draw in functions]
     short = results.metrics["short_base_period"]
-    for name, draw in tracked(steps, "report"):
+    for name, draw in tracked(steps, "drawing the report"):
         for drawing in draw(results):
             if isinstance(drawing, catalogue.Map):
                 options = {"area": catalogue.GLANCE} if name == "glance" else {}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.names import INIT_TIME
+from sstcast.progress import tracked
 from sstcast.storage.scratch import in_scratch, release
 from sstcast.types import Array
 
@@ -162,7 +163,7 @@ def compare_cells(
         p-values `[pair, week, lat, lon]`, and p-values adjusted for the number of cells in each week.
     """
     p_values, adjusted = (np.full((len(pairs), *errors[0].shape[1:]), np.nan, np.float32) for _ in range(2))
-    for week in range(errors[0].sizes["week"]):
+    for week in tracked(range(errors[0].sizes["week"]), "differences by cell"):
         fields = (error[:, week] for error in errors)
         of_week = [in_scratch(f.chunk({INIT_TIME: DATES_AT_ONCE}) if f.chunks else f).values for f in fields]
         for pair, (first, second) in enumerate(pairs):

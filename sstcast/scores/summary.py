@@ -12,6 +12,7 @@ from sstcast.config import DataConfig
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, INIT_TIME, MODEL, TERCILE_REFERENCES
 from sstcast.predictors.predictors import describe_predictors
+from sstcast.progress import tracked
 from sstcast.scores.comparisons import LossComparison, json_numbers, lengths, shares, tests_by_cell
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
@@ -61,7 +62,7 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
         compared: the systems whose squared errors are tested cell by cell.
         references: the systems against which each of `compared` is tested.
     """
-    for kind in KINDS:
+    for kind in tracked(KINDS, "tests of differences"):
         tables = kind.finish(tables, compared, references)
     return tables
 
@@ -126,7 +127,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     losses = {name: loss for kind in KINDS for name, loss in kind.losses(tables).items()}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
-    for loss, (field, *_) in losses.items():
+    for loss, (field, *_) in tracked(losses.items(), "comparisons of systems"):
         names, field = (
             known_systems(field),
             field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead"),

@@ -16,6 +16,7 @@ from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.system import ForecastSystem, Models, system_of
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.windows import week_starts
+from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.comparisons import json_numbers
@@ -47,7 +48,8 @@ def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
     """
     fitted, held_out = days.training.baselines(), days.training.baselines(refit=False)
-    spreads = {name: days.spread(held_out[name]) for name in fitted if name != "climatology"}
+    others = [name for name in fitted if name != "climatology"]
+    spreads = {name: days.spread(held_out[name]) for name in tracked(others, "spread of the baselines")}
     spreads["climatology"] = days.climatological
     return {name: ScoredSystem(fitted[name], spreads[name]) for name in fitted}
 

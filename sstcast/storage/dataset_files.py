@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numcodecs import Shuffle, Zstd
 
+from sstcast.progress import dask_progress, waiting
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted
 from sstcast.storage.cf import encoded
 from sstcast.storage.stores import consolidate, open_netcdf
@@ -24,7 +25,8 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None, compr
     Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
     unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false.
     """
-    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary:
+    shown = (dask_progress if dataset.chunks else waiting)(f"writing {path.name}")
+    with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary, shown:
         if path.suffix == ".zarr":
             write_zarr(dataset, temporary, {})
             return

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import DTypeLike, NDArray
 
+from sstcast.progress import tracked
 from sstcast.storage.memory import trim
 
 KEPT = 2**22  # values; smaller arrays stay in memory
@@ -71,10 +72,14 @@ def in_scratch(field: xr.DataArray) -> xr.DataArray:
 
 
 def parts(field: xr.DataArray | NDArray[Any]) -> Iterator[slice]:
-    """Divide the first axis of a field into slices of whole chunks that fit in memory. An array is one chunk."""
-    first = last = 0
+    """Divide the first axis of a field into slices of whole chunks that fit in memory. An array is one chunk.
+
+    Shows how many of them are done.
+    """
+    slices, first, last = [], 0, 0
     for length in (getattr(field, "chunks", None) or ((len(field),),))[0]:
         last += length
         if last == len(field) or (last - first) * np.prod(field.shape[1:]) >= VALUES_AT_ONCE:
-            yield slice(first, last)
+            slices.append(slice(first, last))
             first = last
+    yield from tracked(slices, f"reading {getattr(field, 'name', None) or 'values'}")

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from sstcast.config import TrainingConfig
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.progress import tracked
 from sstcast.storage.scratch import release
 from sstcast.training.task import order_seed
 
@@ -87,16 +88,21 @@ def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
 
 
 def samples(windows: AnyWindows) -> Samples:
-    """Return a function of n that yields the windows of every n-th day and all tiles, in parts."""
+    """Return a function of n that yields the windows of every n-th day and all tiles, in parts, with a bar."""
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
 
     def thinned_parts(stride: int) -> Iterator[Windows]:
-        for ocean in oceans:
+        parts = [
+            part
+            for ocean in oceans
             for part in ocean.thinned(stride).parts(
                 max(MIN_WINDOWS, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))
-            ):
-                yield part
-                release()
+            )
+        ]
+        years = (str(part.init_times[end])[:4] for part, end in ((parts[0], 0), (parts[-1], -1)))
+        for part in tracked(parts, f"days of {' to '.join(dict.fromkeys(years))}"):
+            yield part
+            release()
 
     return thinned_parts
 

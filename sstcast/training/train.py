@@ -17,6 +17,7 @@ from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
+from sstcast.progress import waiting
 from sstcast.runs import Run
 from sstcast.storage.artefacts import locked
 from sstcast.training.checkpoint import (
@@ -84,7 +85,8 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
                 close_training(run, config)  # a kill may have come before
                 return run, False
             open_training(run)
-            choices = fit(model, windows["train"], windows["validation"])
+            with waiting(f"fitting {config.model.name}"):
+                choices = fit(model, windows["train"], windows["validation"])
             if "left_out" in choices:
                 years = "fewer than two years of windows would have a year of the record before them"
                 LOG.warning(f"{run.folder}: fitted without {choices['left_out']}: {years}")
@@ -134,7 +136,8 @@ def _train_network(
     from sstcast.training.engine import Trainer  # here, because linear systems do not need Lightning Fabric
 
     if model.linear is not None and not step_checkpoints(run.checkpoints):
-        fit(model.linear, windows["train"], None)
+        with waiting("fitting the linear base"):
+            fit(model.linear, windows["train"], None)
     trainer = Trainer(run, config, config.training, model, ForecastTask(windows, config.training, fabric), fabric)
     if trainer.finished:
         return False
