@@ -31,7 +31,7 @@ from sstcast.scores.joining import join_folds
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
 from sstcast.scores.means import MeansOfDays
 from sstcast.scores.scene import Scene
-from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
+from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
@@ -196,8 +196,8 @@ def _score(
     asked.describe(metrics)
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
-        of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]
-        notes.append(of_model[f"{DEFAULT_REFERENCE}{BIAS_REMOVED}"]["sentence"])
+        corrected_names = (f"{name}{BIAS_REMOVED}" for name in (MODEL, DEFAULT_REFERENCE))
+        notes.append(comparison(metrics, "mse", *corrected_names)["sentence"])
         LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)
