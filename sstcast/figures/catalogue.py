@@ -126,8 +126,8 @@ def ratio_by_lead(results: Results) -> Iterator[Chart]:
     # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
     climates = climatologies(results.metrics["systems"])
     ratios = {
-        name: comparison["by_lead"]
-        for name, comparison in comparisons(results.metrics).items()
+        name: compared["by_lead"]
+        for name, compared in comparisons(results.metrics).items()
         if name.removesuffix(BIAS_REMOVED) not in climates
     }
     if not ratios:
@@ -393,7 +393,7 @@ def _skill_curves(
     results: Results, against: dict[str, Any], up: str, banded: Iterable[str] = ()
 ) -> tuple[Figure, str]:
     """Draw the skill (1 minus the ratio) of some comparisons by lead, with intervals for the systems `banded`."""
-    curves = {name: 1 - np.array(comparison["by_lead"]["ratio"], float) for name, comparison in against.items()}
+    curves = {name: 1 - np.array(compared["by_lead"]["ratio"], float) for name, compared in against.items()}
     bands = {n: 1 - np.array(against[n]["by_lead"]["interval"], float)[:, ::-1] for n in banded if n in against}
     return draw_curves(curves, up, bands=bands, styles=results.styles)
 
