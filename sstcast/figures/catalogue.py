@@ -33,7 +33,7 @@ from sstcast.names import (
     TRUTH,
 )
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.score_files import climatologies
+from sstcast.scores.score_files import climatologies, comparison, errors_of
 from sstcast.scores.significance import FDR, ratio
 from sstcast.training.run_list import read_history, read_losses
 
@@ -93,8 +93,8 @@ def error_by_lead(results: Results) -> Iterator[Chart]:
     for metric in METRICS.values():
         if metric.in_degrees:
             up = f"{metric.heading} ({metric.unit})" if metric.unit else metric.heading
-            scores = results.metrics["scores"]
-            curves = {name: scores[name][DEGREES]["by_lead"][metric.name] for name in results.shown}
+            errors = {name: errors_of(results.metrics, name) for name in results.shown}
+            curves = {name: of["by_lead"][metric.name] for name, of in errors.items()}
             bands = interval if metric.name == "rmse" else {}
             figure, alt = draw_curves(curves, up, bands=bands, styles=results.styles)
             yield Chart(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
@@ -106,18 +106,16 @@ def skill_by_lead(results: Results) -> Iterator[Chart]:
     That of a network is also drawn over its linear base. If mean errors were removed, corrected forecasts are
     compared.
     """
-    ratios = results.metrics["ratios"].get("mse", {})
-    if results.metrics["kind"] == "hindcast":
-        against = {name: ratios[name][results.reference] for name in results.models}
+    metrics = results.metrics
+    if metrics["kind"] == "hindcast":
+        base, names = results.reference, results.models
+        against = {name: of for name in names if (of := comparison(metrics, "mse", name, base))}
         about = f"Skill of each system over {results.reference} by lead. Above 0 the system is better."
     else:
-        of_model = ratios.get(results.corrected(results.system), {})
-        bases = [name for name in map(results.corrected, (results.reference, LINEAR_BASE)) if name in of_model]
-        against = {f"over {name}": of_model[name] for name in bases}
-        about = (
-            f"Skill of the {results.corrected(results.system)} by lead, over {' and over its own '.join(bases)}. "
-            "Above 0 it is better."
-        )
+        system, *bases = map(results.corrected, (results.system, results.reference, LINEAR_BASE))
+        by_base = {base: of for base in bases if (of := comparison(metrics, "mse", system, base))}
+        against = {f"over {base}": of for base, of in by_base.items()}
+        about = f"Skill of the {system} by lead, over {' and over its own '.join(by_base)}. Above 0 it is better."
     if against:
         figure, alt = _skill_curves(results, against, "Skill, 1 − ratio of squared errors", banded=against)
         yield Chart(figure, alt, f"{about} {_about_bands(results)}")
@@ -128,8 +126,8 @@ def ratio_by_lead(results: Results) -> Iterator[Chart]:
     # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
     climates = climatologies(results.metrics["systems"])
     ratios = {
-        name: comparison["by_lead"]
-        for name, comparison in comparisons(results.metrics).items()
+        name: compared["by_lead"]
+        for name, compared in comparisons(results.metrics).items()
         if name.removesuffix(BIAS_REMOVED) not in climates
     }
     if not ratios:
@@ -165,11 +163,11 @@ def indices(results: Results) -> Iterator[Chart]:
 
 def crps_skill(results: Results) -> Iterator[Chart]:
     """Draw the CRPS skill of each system over climatology by lead."""
-    climate, ratios = results.metrics["climate"], results.metrics["ratios"].get("crps", {})
-    against = {name: ratios[name][climate] for name in results.shown if climate in ratios.get(name, {})}
-    against.pop(climate, None)
+    metrics, climate = results.metrics, results.metrics["climate"]
+    names = [name for name in results.shown if name != climate]
+    against = {name: of for name in names if (of := comparison(metrics, "crps", name, climate))}
     if against:
-        own = "that of the file is its own, " if results.metrics["kind"] == "file" and MODEL in against else ""
+        own = "that of the file is its own, " if metrics["kind"] == "file" and MODEL in against else ""
         caption = (
             f"Reduction of the continuous ranked probability score (CRPS) relative to {climate}. All systems "
             f"forecast Gaussians. Their spread is estimated on the validation days, {own}that of the climatology "
@@ -223,10 +221,9 @@ def pit(results: Results) -> Iterator[Chart]:
 
 def heatwaves(results: Results) -> Iterator[Chart]:
     """Draw the Brier skill over the base rate by lead, and the ROC area and SEDI of event probabilities."""
-    names = [*results.shown, STATE]
-    for kind, scores in results.metrics["heatwaves"].items():
-        ratios = results.metrics["ratios"][kind]
-        against = {name: ratios[name][BASE_RATE] for name in names if BASE_RATE in ratios.get(name, {})}
+    metrics, names = results.metrics, [*results.shown, STATE]
+    for kind, scores in metrics["heatwaves"].items():
+        against = {name: of for name in names if (of := comparison(metrics, kind, name, BASE_RATE))}
         observed = next(iter(scores.values()))["observed"]
         caption = (
             f"{HEATWAVES[kind]}: reduction of the Brier score relative to the base rate, the frequency in the "
@@ -244,7 +241,7 @@ def heatwaves(results: Results) -> Iterator[Chart]:
             "symmetric extremal dependence index of warnings as frequent as the event. 0 means no skill.",
         ),
     }
-    scores = results.metrics["heatwaves"].get(EVENT, {})
+    scores = metrics["heatwaves"].get(EVENT, {})
     for key, (label, text) in captions.items() if scores else ():
         curves = {name: scores[name]["by_lead"][key] for name in (*names, BASE_RATE) if name in scores}
         yield Chart(*draw_curves(curves, label, styles=results.styles), f"{HEATWAVES[EVENT]}: {text}")
@@ -306,7 +303,7 @@ def added_maps(results: Results) -> Iterator[Map]:
 def _skill_map(results: Results, system: str, base: str) -> Map:
     """Make maps of the skill of a system over `base` by lead week."""
     label = f"1 − MSE / MSE of {base} (positive: better)"
-    compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system, base)
+    compared, weekly = comparison(results.metrics, "mse", system, base), results.weekly(system, base)
     shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
     share_texts = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
     caption = (
@@ -396,7 +393,7 @@ def _skill_curves(
     results: Results, against: dict[str, Any], up: str, banded: Iterable[str] = ()
 ) -> tuple[Figure, str]:
     """Draw the skill (1 minus the ratio) of some comparisons by lead, with intervals for the systems `banded`."""
-    curves = {name: 1 - np.array(comparison["by_lead"]["ratio"], float) for name, comparison in against.items()}
+    curves = {name: 1 - np.array(compared["by_lead"]["ratio"], float) for name, compared in against.items()}
     bands = {n: 1 - np.array(against[n]["by_lead"]["interval"], float)[:, ::-1] for n in banded if n in against}
     return draw_curves(curves, up, bands=bands, styles=results.styles)
 

@@ -7,42 +7,41 @@ import numpy as np
 
 from sstcast.figures.curves import Chart, draw_curves
 from sstcast.figures.results import Results
-from sstcast.figures.sheets.heatwaves import HEATWAVES, WITHIN_HORIZON
-from sstcast.names import REGION, THIRDS
+from sstcast.figures.sheets import areas, events, heatwaves, terciles
+from sstcast.figures.sheets.events import WITHIN_HORIZON
+from sstcast.figures.sheets.heatwaves import HEATWAVES
+from sstcast.figures.sheets.sheet import Scores, intervals_of
+from sstcast.names import EVENT
 
+WARN_FROM = "Probability from which to warn"  # an axis
 LOWEST_VALUE = -0.2  # on the axis of relative economic values
 
 
 def reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each kind of heatwave probability, and for events."""
-    for kind, scores in results.metrics["heatwaves"].items():
-        if results.system in scores:
-            yield from _reliability(results, scores[results.system]["reliability"], kind, HEATWAVES[kind])
-    diagram = results.metrics.get("events", {}).get(results.system, {}).get("reliability")
-    if diagram is not None:
-        yield from _reliability(results, diagram, "event within the horizon", WITHIN_HORIZON)
+    for kind, diagram in heatwaves.diagrams(results.metrics).items():
+        yield from _reliability(results, diagram, kind, HEATWAVES[kind])
+    for title, diagram in events.diagrams(results.metrics).items():
+        yield from _reliability(results, diagram, "event within the horizon", title)
 
 
 def tercile_reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each third of weekly means."""
-    scores = results.metrics.get("terciles", {"scores": {}})["scores"].get(results.system, {})
-    for third in THIRDS if scores else ():
+    for third, diagram in terciles.diagrams(results.metrics).items():
         title = f"Weekly means in the {third} third of the base period"
-        yield from _reliability(results, scores[third]["reliability"], f"{third} third", title)
+        yield from _reliability(results, diagram, f"{third} third", title)
 
 
 def area_reliability(results: Results) -> Iterator[Chart]:
     """Draw the reliability diagram of the first system for each share of the region in a heatwave."""
-    shares = results.metrics.get("areas", {}).get(REGION, {}).get(results.system, {}).get("share", {})
-    for share, scores in shares.items():
-        if "reliability" in scores:
-            title = f"At least {share} % of the region in a heatwave"
-            yield from _reliability(results, scores["reliability"], f"{share} % in a heatwave", title)
+    for share, diagram in areas.diagrams(results.metrics).items():
+        title = f"At least {share} % of the region in a heatwave"
+        yield from _reliability(results, diagram, f"{share} % in a heatwave", title)
 
 
-def _reliability(results: Results, diagram: dict[str, Any], event: str, title: str) -> Iterator[Chart]:
-    intervals = diagram.get("interval") or [None] * len(diagram["share"])  # earlier versions have none
-    rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), intervals, strict=True)
+def _reliability(results: Results, diagram: Scores, event: str, title: str) -> Iterator[Chart]:
+    columns = (diagram[part] for part in ("probability", "observed", "share"))
+    rows = zip(*columns, intervals_of(diagram), strict=True)
     bins = [row for row in rows if None not in row[:3]]
     if not bins:  # no event is defined in a frozen sea
         return
@@ -70,56 +69,60 @@ def warnings(results: Results) -> Iterator[Chart]:
     """
     found, title = results.metrics.get("events", {}), WITHIN_HORIZON
     if not any("warnings" in of for of in found.values()):
-        found, title = results.metrics["heatwaves"].get("event", {}), HEATWAVES["event"]
+        found, title = results.metrics["heatwaves"].get(EVENT, {}), HEATWAVES[EVENT]
     worth = {name: found[name]["warnings"] for name in results.shown if "warnings" in found.get(name, {})}
-    if not worth:
-        return
-    first = next(iter(worth))
+    if worth:
+        yield _hits(title, *next(iter(worth.items())))
+        yield _success_index(results, title, worth)
+        yield _economic_value(results, title, worth)
 
-    def bands(part: str) -> dict[str, Any]:
-        intervals = worth[first][part]["interval"]
-        return {first: [ends or (np.nan, np.nan) for ends in intervals]}
 
-    def about_bands(part: str) -> str:  # too few years give no interval
-        return " Shaded: 95 % interval." if any(worth[first][part]["interval"]) else ""
-
-    x = worth[first]["curve"]["probability"]
-    hits = {
-        "hit rate": worth[first]["curve"]["hit_rate"],
-        "false alarms": worth[first]["curve"]["false_alarm_ratio"],
-    }
-    across = "Probability from which to warn"
+def _hits(title: str, name: str, of: Scores) -> Chart:
+    hits = {"hit rate": of["curve"]["hit_rate"], "false alarms": of["curve"]["false_alarm_ratio"]}
     text = (
-        f"{title}: share of events that were warned of, and share of warnings without an event, of {first}, by "
+        f"{title}: share of events that were warned of, and share of warnings without an event, of {name}, by "
         "the probability from which it warns."
     )
-    yield Chart(*draw_curves(hits, "Share", across=across, x=x), text)
+    return Chart(*draw_curves(hits, "Share", across=WARN_FROM, x=of["curve"]["probability"]), text)
+
+
+def _success_index(results: Results, title: str, worth: Scores) -> Chart:
     curves = {name: of["curve"]["success_index"] for name, of in worth.items()}
-    figure, alt = draw_curves(
-        curves, "Critical success index", across=across, x=x, bands=bands("curve"), styles=results.styles
-    )
+    bands, about_bands = _bands(worth, "curve")
+    x, styles = next(iter(worth.values()))["curve"]["probability"], results.styles
+    figure, alt = draw_curves(curves, "Critical success index", across=WARN_FROM, x=x, bands=bands, styles=styles)
     for name, of in worth.items():
         if (matched := of["as_frequent"]) is not None:
             point = matched["probability"], matched["success_index"]["value"]
-            figure.axes[0].plot(*point, "o", markersize=7, fillstyle="none", color=results.styles[name]["color"])
+            figure.axes[0].plot(*point, "o", markersize=7, fillstyle="none", color=styles[name]["color"])
     text = (
         f"{title}: critical success index of warnings by the probability from which a system warns. Rings: where "
-        f"its warnings are as frequent as the event in the scored years.{about_bands('curve')}"
+        f"its warnings are as frequent as the event in the scored years.{about_bands}"
     )
-    yield Chart(figure, alt, text)
+    return Chart(figure, alt, text)
+
+
+def _economic_value(results: Results, title: str, worth: Scores) -> Chart:
     curves = {name: np.maximum(np.array(of["value"]["value"], float), LOWEST_VALUE) for name, of in worth.items()}
-    figure, alt = draw_curves(
-        curves,
+    bands, about_bands = _bands(worth, "value")
+    x, up, across = (
+        next(iter(worth.values()))["value"]["cost_loss"],
         "Relative economic value",
-        across="Cost of acting / loss",
-        x=x,
-        bands=bands("value"),
-        styles=results.styles,
+        "Cost of acting / loss",
     )
+    figure, alt = draw_curves(curves, up, across=across, x=x, bands=bands, styles=results.styles)
     figure.axes[0].set_ylim(LOWEST_VALUE, 1)
     text = (
         f"{title}: share that each system saves of what perfect forecasts would, for users who act where the "
         "probability is at least the ratio of cost to loss. 0 is acting always or never, whichever costs less. "
-        f"The axis ends at {LOWEST_VALUE}.{about_bands('value')}"
+        f"The axis ends at {LOWEST_VALUE}.{about_bands}"
     )
-    yield Chart(figure, alt, text)
+    return Chart(figure, alt, text)
+
+
+def _bands(worth: Scores, part: str) -> tuple[dict[str, Any], str]:
+    """Return the intervals of the first system, and words about them. Too few years give none."""
+    first, of = next(iter(worth.items()))
+    intervals = of[part]["interval"]
+    about = " Shaded: 95 % interval." if any(intervals) else ""
+    return {first: [ends or (np.nan, np.nan) for ends in intervals]}, about

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from sstcast.errors import printable
 from sstcast.figures.sheets import sections_of
-from sstcast.figures.sheets.sheet import Scores, Sheet
+from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, added, bases, gains, ratios, summary, versus
 
 
@@ -18,13 +18,12 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
 
     `against` names the systems with which the first system is compared by lead. By default, it is the reference.
     """
-    system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
-    name = system if hindcast else label
+    system, name = first_system(metrics), first_name(metrics, label)
     sections = sections_of(metrics, label)
     sheets = [
         *sections.pop("scores"),
         *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
-        *(ratios(metrics, label) if hindcast else []),
+        *(ratios(metrics, label) if metrics["kind"] == "hindcast" else []),
         *(sheet for of_section in sections.values() for sheet in of_section if sheet.is_printed),
     ]
     print_sheets(

@@ -13,6 +13,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
+from sstcast.figures.sheets.sheet import first_system
 from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
@@ -59,7 +60,7 @@ class Results:
             raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
         with self.scored.open() as tables:
             self.tables = tables.drop_vars("squared_error_by_week", errors="ignore").load()
-        self.system, self.reference = next(iter(self.metrics["systems"])), str(self.metrics["reference"])
+        self.system, self.reference = first_system(self.metrics), str(self.metrics["reference"])
         self.styles = styles_of(self.metrics["systems"])
 
     @property

@@ -8,6 +8,7 @@ from sstcast.figures.sheets.sheet import (
     PARTS,
     Scores,
     Sheet,
+    first_system,
     folds_of,
     interval_text,
     marked,
@@ -15,14 +16,8 @@ from sstcast.figures.sheets.sheet import (
     percent,
     week_ends,
 )
-from sstcast.names import (
-    DEGREES,
-    LINEAR_BASE,
-    MODEL,
-    PERFECT,
-    WITHOUT_PREDICTOR,
-)
-from sstcast.scores.score_files import part_of
+from sstcast.names import LINEAR_BASE, MODEL, PERFECT, WITHOUT_PREDICTOR
+from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import p_text
 
 NOTE = f"{ASTERISK} Skill is 1 minus a ratio."
@@ -55,8 +50,8 @@ def bases(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
 
 def added(metrics: Scores) -> str:
     """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
-    compared = metrics["ratios"].get("mse", {}).get(MODEL, {}).get(LINEAR_BASE)
-    if compared is None or compared["ratio"] is None:
+    compared = comparison(metrics, "mse", MODEL, LINEAR_BASE)
+    if skill_of(compared) is None:
         return ""
     by_lead = compared["by_lead"]["ratio"]
     days = ", ".join(
@@ -91,9 +86,9 @@ def gains(metrics: Scores) -> list[str]:
     """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
     read = metrics.get("predictors", {})
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
-    for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
+    for name, compared in comparisons(metrics).items():
         if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
-            with_it, without = (metrics["scores"][of][DEGREES]["mse"] for of in (MODEL, name))
+            with_it, without = (errors_of(metrics, of)["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
@@ -105,10 +100,10 @@ def gains(metrics: Scores) -> list[str]:
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:
     """Return the comparisons of the model with all other systems, or for a hindcast of all with the reference."""
-    mse_ratios, base = metrics["ratios"].get("mse", {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
-        return dict(mse_ratios.get(MODEL, {}))
-    return {name: mse_ratios[name][base] for name in metrics["systems"] if name in mse_ratios and name != base}
+        return dict(metrics["ratios"].get("mse", {}).get(MODEL, {}))  # also with a run that `--against` names
+    base, names = metrics["reference"], [name for name in metrics["systems"] if name != metrics["reference"]]
+    return {name: of for name in names if (of := comparison(metrics, "mse", name, base))}
 
 
 def ratios(metrics: Scores, label: str) -> list[Sheet]:
@@ -134,7 +129,7 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
 
     It has ratio, interval and p-value by lead, and the share of cells with a significant difference by lead week.
     """
-    compared = metrics["ratios"]["mse"][next(iter(metrics["systems"]))][reference]
+    compared = comparison(metrics, "mse", first_system(metrics), reference)
     leads = parts_of(metrics, "by_lead")
     parts = [compared, *(part_of(compared, "by_lead", day) for day in leads.values())]
     blank = [""] * len(leads)

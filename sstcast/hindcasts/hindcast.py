@@ -24,13 +24,13 @@ from sstcast.hindcasts.fold import (
 )
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
-from sstcast.names import BASE_RATE, COVERED, DEGREES
+from sstcast.names import BASE_RATE, COVERED
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.predictors.grid import ShortRecord
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
-from sstcast.scores.score_files import part_of, skill_of
+from sstcast.scores.score_files import errors_of, part_of, skill_of
 from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
@@ -141,7 +141,7 @@ def _score(plan: Plan) -> Scores:
         for name in names
     }
     summary = summarise(tables, reference, systems)
-    best_first = sorted(names, key=lambda name: summary["scores"][name][DEGREES]["mse"])
+    best_first = sorted(names, key=lambda name: errors_of(summary, name)["mse"])
     first, last = (plan.protocol.folds[end] for end in (0, -1))
     metrics = {
         "kind": "hindcast",
@@ -166,7 +166,7 @@ def rows(metrics: Scores) -> pd.DataFrame:
     reference, climate = metrics["reference"], metrics["climate"]
     table = []
     for name, system in metrics["systems"].items():
-        mse, crps = metrics["scores"][name][DEGREES], metrics["probabilities"][name]
+        mse, crps = errors_of(metrics, name), metrics["probabilities"][name]
         ratios = {loss: by_system[name] for loss, by_system in metrics["ratios"].items()}
         for label, split, part in _parts_in(mse):
             of = partial(part_of, split=split, part=part)

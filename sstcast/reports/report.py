@@ -13,14 +13,17 @@ from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.sheets import sections_of
+from sstcast.figures.sheets.distributions import about_coverage
+from sstcast.figures.sheets.errors import about_small_scales
 from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
 from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
-from sstcast.names import BASE_RATE, DEGREES, LINEAR_BASE, MODEL, SCORED_YEARS
+from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
 from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
+from sstcast.scores.score_files import comparison, errors_of, skill_of
 from sstcast.storage.artefacts import is_up_to_date, locked
 from sstcast.training.run_list import describe
 
@@ -225,36 +228,21 @@ def _facts(title: str, facts: dict[str, Any]) -> Sheet:
 def _findings(results: Results) -> list[str]:
     """Describe how models compare with reference and climatology, and where the first system is weak."""
     metrics, system, findings = results.metrics, results.system, tables.gains(results.metrics)
-    for loss, ratios in metrics["ratios"].items():
+    for loss in metrics["ratios"]:
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
         climate = SCORED_YEARS if loss == "rps" else climate
         pairs = [*((name, results.reference) for name in results.models), (system, climate)]
         pairs = [(results.corrected(model), results.corrected(base)) for model, base in pairs]
         if loss != "mse_standardised":
-            comparisons = (ratios.get(model, {}).get(base, {}) for model, base in pairs if model != base)
+            comparisons = (comparison(metrics, loss, *pair) for pair in pairs if pair[0] != pair[1])
             findings += [compared["sentence"] for compared in comparisons if compared]
     findings = [f"The {text}" if text.startswith((f"{MODEL} ", f"{MODEL},")) else text for text in findings]
-    detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
-    if None not in detail:
-        name = "the model" if system == MODEL else system
-        findings.append(
-            f"At scales of a few cells, {name} has {detail[0]:.0%} of the observed variance on day 1 and "
-            f"{detail[-1]:.0%} on day {metrics['horizon']}."
-        )
-    covered = metrics["probabilities"].get(system, {}).get("by_season", {}).get("covered_80", {})
-    known_shares = {season: share for season, share in covered.items() if share is not None}
-    if known_shares:
-        lowest, highest = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
-        findings.append(
-            f"The 80 % intervals contain {known_shares[lowest]:.0%} of the observed values in {lowest} and "
-            f"{known_shares[highest]:.0%} in {highest}."
-        )
-    return findings
+    return [*findings, *filter(None, [about_small_scales(metrics), about_coverage(metrics)])]
 
 
 def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     """Return name, value and note of the key figures at the top, which are scores of the first system."""
-    best, base = (results.metrics["scores"][name][DEGREES] for name in (results.system, results.reference))
+    best, base = (errors_of(results.metrics, name) for name in (results.system, results.reference))
     last, name = results.metrics["horizon"], results.reference
 
     def degrees(value: float | None) -> str:
@@ -266,8 +254,8 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     first = []
     if results.metrics["kind"] == "hindcast":
         first = [("Best system", results.system, f"best linear system: {name}")]
-    compared = results.metrics["ratios"].get("mse", {}).get(results.system, {}).get(LINEAR_BASE)
-    if compared and compared["ratio"] is not None:
+    compared = comparison(results.metrics, "mse", results.system, LINEAR_BASE)
+    if skill_of(compared) is not None:
         low, high = compared["interval"]
         interval = "" if low is None else f", 95 % {low:.3f} to {high:.3f}"
         first = [

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import BY_CELL, FREEZING, limits_of
+from sstcast.extremes.terciles import WEEK, whole_weeks
 from sstcast.forecasting.fields import FIELD
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
@@ -140,6 +141,12 @@ class Analysis:
     def daily(self) -> bool:
         """Whether every day up to the horizon is verified, which scores of heatwaves need."""
         return len(self.leads) == self.windows.horizon
+
+    @property
+    def weekly(self) -> bool:
+        """Whether the means that are verified are those of all whole weeks: days 1-7, 8-14 and so on."""
+        weeks = 1 + np.arange(whole_weeks(self.windows.horizon))
+        return self.mean_of == WEEK and np.array_equal(self.leads, WEEK * weeks)
 
     @property
     def tiled(self) -> xr.DataArray:

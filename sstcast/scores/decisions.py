@@ -190,37 +190,12 @@ def warnings_by_system(
     indices: dict[str, Bootstrap] = {}
     for name, of in cases.items():
         warned = Outcomes.of(of, PROBABILITIES)
-        came, calm = warned.came[:, None], warned.calm[:, None]
-        blocks = Blocks.of(warned.came, length, parts)
-        index = estimate(blocks.quotient(warned.hits, came + warned.false_alarms))
-        total = of.sum()
-        frequency = came.sum() / total if total > 0 else np.nan
-        loss = PROBABILITIES * warned.false_alarms + (1 - PROBABILITIES) * (came - warned.hits)
-        without = np.where(frequency > PROBABILITIES, PROBABILITIES * calm, (1 - PROBABILITIES) * came)
-        excess = estimate(blocks.quotient(loss, without), largest=None)
-        hits, false_alarms = warned.hits.sum(0), warned.false_alarms.sum(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            curve = {
-                "warned": (hits + false_alarms) / total,
-                "hit_rate": hits / came.sum(),
-                "false_alarm_ratio": false_alarms / (hits + false_alarms),
-            }
+        blocks, total = Blocks.of(warned.came, length, parts), of.sum()
+        frequency = warned.came.sum() / total if total > 0 else np.nan
         found[name] = {
             "frequency": json_numbers(float(frequency)),
-            "curve": {
-                "probability": PROBABILITIES.tolist(),
-                **{key: json_numbers(values) for key, values in curve.items()},
-                "success_index": index["value"],
-                "interval": index["interval"],
-            },
-            "value": {
-                "cost_loss": PROBABILITIES.tolist(),
-                "value": [None if of is None else round(1 - of, 6) for of in excess["value"]],
-                "interval": [
-                    None if ends is None else [round(1 - end, 6) for end in ends[::-1]]
-                    for ends in excess["interval"]
-                ],
-            },
+            "curve": _curve(warned, blocks, total),
+            "value": _economic_value(warned, blocks, frequency),
             "as_frequent": None,
         }
         if (matched := Outcomes.as_frequent(of)) is not None:
@@ -235,3 +210,31 @@ def warnings_by_system(
         own = name == reference
         found[name]["as_frequent"]["ratio"] = None if own else estimate(of_name, indices[reference], largest=None)
     return found
+
+
+def _curve(warned: Outcomes, blocks: Blocks, total: float) -> Scores:
+    """Return the shares of warnings, hits and false alarms, and the success index, from each probability on."""
+    index = estimate(blocks.quotient(warned.hits, warned.came[:, None] + warned.false_alarms))
+    hits, false_alarms = warned.hits.sum(0), warned.false_alarms.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = {
+            "warned": (hits + false_alarms) / total,
+            "hit_rate": hits / warned.came.sum(),
+            "false_alarm_ratio": false_alarms / (hits + false_alarms),
+        }
+    by_name = {name: json_numbers(values) for name, values in shares.items()}
+    values = {"success_index": index["value"], "interval": index["interval"]}
+    return {"probability": PROBABILITIES.tolist(), **by_name, **values}
+
+
+def _economic_value(warned: Outcomes, blocks: Blocks, frequency: float) -> Scores:
+    """Return the relative economic value for each ratio of cost to loss, of an event with this frequency."""
+    came, calm = warned.came[:, None], warned.calm[:, None]
+    loss = PROBABILITIES * warned.false_alarms + (1 - PROBABILITIES) * (came - warned.hits)
+    without = np.where(frequency > PROBABILITIES, PROBABILITIES * calm, (1 - PROBABILITIES) * came)
+    excess = estimate(blocks.quotient(loss, without), largest=None)
+    intervals = [
+        None if ends is None else [round(1 - end, 6) for end in ends[::-1]] for ends in excess["interval"]
+    ]
+    values = [None if of is None else round(1 - of, 6) for of in excess["value"]]
+    return {"cost_loss": PROBABILITIES.tolist(), "value": values, "interval": intervals}

@@ -84,6 +84,8 @@ def matched(
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     if truth.mean_of > 1:
         leads = f"; means of {truth.mean_of} days up to{leads[1:]}, which are of days"
+        if not truth.weekly:
+            leads += "; thirds are not scored, because they need all whole weeks: days 1-7, 8-14 and so on"
         if asked.points is not None:
             asked = replace(asked, observations=None)
             leads += "; observations at points are not scored, because they are of days"

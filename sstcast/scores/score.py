@@ -10,6 +10,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError
+from sstcast.extremes.terciles import WEEK
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
@@ -29,9 +30,9 @@ from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
-from sstcast.scores.means import MeansOfDays
+from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
-from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
+from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
@@ -112,6 +113,7 @@ def score(
         "record": prepared.record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
         **({"remove_bias": True} if remove_bias else {}),
+        **({"thirds": True} if forecasts.mean_of == WEEK else {}),  # earlier versions scored them without
         **asked.recipe,
     }
     with locked(scored.folder):
@@ -142,14 +144,19 @@ def _systems(
         of_run = Prepared.of(data.model_copy(update={"horizon": run.config.data.horizon}))
         references[name] = ScoredSystem(system_of(run, of_run), calibrated(run, of_run), len(run.members))
         names[str(run.folder)] = name
-    if not truth.daily:
-        issued = issued._replace(spread=None)
-        references = {name: system._replace(spread=None) for name, system in references.items()}
     if truth.mean_of > 1:
         references = {
             name: scored._replace(system=MeansOfDays(scored.system, truth), as_issued=True)
             for name, scored in references.items()
         }
+    if truth.weekly:
+        references = {
+            name: scored._replace(spread=scored.spread and SpreadOfWeeks.of(scored.spread))
+            for name, scored in references.items()
+        }
+    elif not truth.daily:
+        issued = issued._replace(spread=None)
+        references = {name: system._replace(spread=None) for name, system in references.items()}
     return {MODEL: issued, **references}, names
 
 
@@ -196,8 +203,8 @@ def _score(
     asked.describe(metrics)
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
-        of_model = metrics["ratios"]["mse"][f"{MODEL}{BIAS_REMOVED}"]
-        notes.append(of_model[f"{DEFAULT_REFERENCE}{BIAS_REMOVED}"]["sentence"])
+        corrected_names = (f"{name}{BIAS_REMOVED}" for name in (MODEL, DEFAULT_REFERENCE))
+        notes.append(comparison(metrics, "mse", *corrected_names)["sentence"])
         LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)

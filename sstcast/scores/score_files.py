@@ -10,7 +10,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, CLIMATOLOGIES, MODEL
+from sstcast.names import BASELINES, CLIMATOLOGIES, DEGREES, MODEL
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
 from sstcast.storage.artefacts import (
@@ -138,6 +138,19 @@ class ScoreFiles:
         return "run the same `sstcast score` or `sstcast hindcast` again"
 
 
+def errors_of(metrics: Mapping[str, Any], system: str) -> dict[str, Any]:
+    """Return the errors in degC of a `system` in the contents `metrics` of `metrics.json`, overall and by part."""
+    return metrics["scores"][system][DEGREES]
+
+
+def comparison(metrics: Mapping[str, Any], loss: str, system: str, reference: str) -> dict[str, Any]:
+    """Return the comparison of a `system` with a `reference` in a `loss` such as `mse`, or {} if there is none.
+
+    `metrics` are the contents of `metrics.json`. `LossComparison.compare` describes the comparison.
+    """
+    return metrics["ratios"].get(loss, {}).get(system, {}).get(reference, {})
+
+
 def part_of(scores: Mapping[str, Any], split: str, part: Any) -> dict[str, Any]:
     """Return the scores of one lead, week, season or fold from those of a system, or from a comparison.
 
@@ -158,7 +171,7 @@ def climatologies(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def skill_of(compared: Mapping[str, Any]) -> float | None:
-    """Return the skill of a comparison, 1 minus its ratio."""
+    """Return the skill of a comparison, 1 minus its ratio, or None without one."""
     return None if compared.get("ratio") is None else round(1 - compared["ratio"], 6)
 
 

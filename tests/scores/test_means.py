@@ -1,18 +1,22 @@
 """Forecasts that are means of several days are scored by the means of the days that their bounds tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import norm
 from small_ocean import make_sst
 
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.extremes.terciles import BOUNDS, terciles_of
 from sstcast.figures.results import Results
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.score import score
 
 DAYS, DAY = 5, np.timedelta64(1, "D")
@@ -93,7 +97,9 @@ def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_
         metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
         rmse[name] = metrics["scores"]["model"]["degC"]["rmse"]
         assert any("means of 5 days" in note for note in metrics["notes"])
-        assert metrics["heatwaves"] == {}
+        assert any("thirds are not scored" in note for note in metrics["notes"])
+        assert metrics["heatwaves"] == metrics["probabilities"] == {}
+        assert "terciles" not in metrics
         forecast, observed = Results(files.folder).fields(4)
         np.testing.assert_allclose(
             (forecast["sst"] - observed["sst"]).mean(("lat", "lon")),
@@ -134,6 +140,62 @@ def test_references_are_averaged_over_the_same_days(truth: xr.DataArray, sst_fil
                 expected = float(squares.weighted(weights.fillna(0)).mean())
                 found = float(tables["mse_by_date"].sel(units="degC", system=name, lead=lead)[row])
                 assert found == pytest.approx(expected, rel=1e-3)
+
+
+def test_thirds_of_whole_weeks_are_those_of_daily_forecasts(
+    truth: xr.DataArray, sst_file: Path, tmp_path: Path
+) -> None:
+    """The same ensemble day by day, all systems; and the ensemble and a file with a spread by plain NumPy."""
+    random, dates = np.random.default_rng(0), truth["time"].values[-330:-30:30]
+    days = xr.DataArray(dates[:, None] + np.arange(1, 15) * DAY, dims=("init_time", "lead"))
+    noise = np.cumsum(random.normal(0, 0.2, (3, *days.shape, *truth.shape[1:])), 2)
+    daily = (truth.sel(time=days).drop_vars("time").expand_dims(member=3) + noise).astype(np.float32)
+    daily = daily.assign_coords(init_time=dates, lead=("lead", np.arange(1.0, 15), {"units": "days"}))
+    daily = daily.drop_encoding().assign_attrs(units="degC").to_dataset(name="sst")
+    weeks = daily.coarsen(lead=7).mean().assign(lead_bnds=(("lead", "bnds"), [[24.0, 192], [192, 360]]))
+    weeks = weeks.assign_coords(lead=("lead", [108.0, 276], {"units": "hours", "bounds": "lead_bnds"}))
+    spread = weeks.mean("member", keep_attrs=True)
+    spread["sst_spread"] = xr.full_like(spread["sst"], 0.4)
+    found, tables = {}, {}
+    for name, file in (("daily", daily), ("weeks", weeks), ("spread", spread)):
+        file.to_netcdf(tmp_path / f"{name}.nc")
+        found[name], files, _ = score(tmp_path / f"{name}.nc", FieldSource(source=str(sst_file)))
+        with files.open() as opened:
+            tables[name] = opened[[of for of in opened if "tercile" in of and "by_date" in of]].load()
+    xr.testing.assert_allclose(tables["weeks"], tables["daily"], rtol=1e-5, atol=1e-6)
+    for name, row in found["daily"]["terciles"]["scores"].items():
+        assert found["weeks"]["terciles"]["scores"][name]["rps"] == pytest.approx(row["rps"], abs=2e-6), name
+    assert found["spread"]["probabilities"] == {}
+    prepared = Prepared.of(DataConfig.model_validate(found["weeks"]["recipe"]["data"]))
+    cube, anomalies = prepared.open()
+    weights = (np.cos(np.deg2rad(cube["lat"])) * cube["ocean_mask"]).values
+    normal, bounds = anomalies["climatology"].load(), terciles_of(prepared)
+    for row, week in ((0, 0), (3, 1), (9, 0)):
+        of_week = days[row, 7 * week : 7 * week + 7]
+        of_day = normal.sel(dayofyear=of_week.dt.dayofyear).values.mean(0)
+        limits = [bounds[of].sel(day_of_leap_year=of_week[3].dt.dayofyear).values for of in BOUNDS]  # of 2004
+        came = cube["sst"].sel(time=of_week).values.mean(0) - of_day
+        forecast = weeks["sst"].values[:, row, week] - of_day
+        chances = {
+            "weeks": [(forecast > limit).mean(0) for limit in limits],
+            "spread": [norm.sf((limit - forecast.mean(0)) / 0.4) for limit in limits],
+        }
+        for name, above in chances.items():
+            squares = sum((chance - (came > limit)) ** 2 for chance, limit in zip(above, limits, strict=True))
+            known = np.isfinite(squares) & np.isfinite(limits[0]) & (weights > 0)
+            expected = (weights * squares)[known].sum() / weights[weights > 0].sum()
+            score_of_row = tables[name]["tercile_rps_by_date"].sel(system="model")[row, week]
+            assert float(score_of_row) == pytest.approx(expected, abs=1e-5), (name, row)
+
+
+@pytest.mark.parametrize(
+    ("leads", "count", "weekly"),
+    [([7, 14], 7, True), ([7], 7, False), ([7, 21], 7, False), ([8, 15], 7, False), ([14], 14, False)],
+)
+def test_weeks_are_whole_and_none_is_left_out(leads: list[int], count: int, weekly: bool, scored: Run) -> None:
+    truth = Analysis.of(scored)
+    windows = replace(truth.windows, horizon=max(leads[-1], 15))
+    assert replace(truth, windows=windows, leads=np.array(leads), mean_of=count).weekly is weekly
 
 
 def test_means_of_the_forecasts_of_a_run_have_its_scores(scored: Run, tmp_path: Path) -> None:

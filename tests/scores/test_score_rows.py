@@ -16,7 +16,7 @@ from sstcast.figures.results import Results
 from sstcast.names import BASELINES
 from sstcast.runs import Run
 from sstcast.scores.score import score
-from sstcast.scores.score_files import climatologies
+from sstcast.scores.score_files import climatologies, comparison, skill_of
 
 DATES = np.arange("2004-01-10", "2004-12-10", 7, "datetime64[D]").astype("datetime64[ns]")
 
@@ -66,7 +66,10 @@ def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     for row in rows.values():
         assert found["scores"][row] == found["scores"]["a climatology"] != found["scores"]["climatology"]
     assert climatologies(found["systems"]) == ["climatology", "trend climatology", "recent climatology"]
-    assert "a climatology" not in found["ratios"]["mse"]["ridge"]  # rows are compared with climatologies only
+    assert comparison(found, "mse", "ridge", "climatology") == found["ratios"]["mse"]["ridge"]["climatology"]
+    assert comparison(found, "mse", "ridge", "a climatology") == {}  # rows are compared with climatologies only
+    assert comparison(found, "mse", "no row", "ridge") == comparison(found, "no loss", "model", "ridge") == {}
+    assert skill_of({}) is None
     assert "a climatology" not in found["climate"]
 
 

@@ -6,6 +6,8 @@ from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
     Sheets,
+    first_name,
+    first_system,
     interval_text,
     marked,
     number,
@@ -13,7 +15,7 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_reliability,
     sheet_of_systems,
 )
-from sstcast.names import MODEL, REGION, SCORED_YEARS
+from sstcast.names import REGION, SCORED_YEARS
 
 
 def sheets(metrics: Scores, label: str) -> Sheets:
@@ -27,11 +29,11 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
     Those of the Brier scores of a share of the region are of all systems, the others of the first.
     """
     by_area = metrics.get("areas", {})
-    system = next(iter(metrics["systems"]))
-    if system not in next(iter(by_area.values()), {}):
+    system, name = first_system(metrics), first_name(metrics, label)
+    if not any(system in of for of in by_area.values()):
         return []
-    weeks = len(next(iter(by_area.values()))[system]["by_week"]["covered_80"])
-    shares = list(next(iter(by_area.values()))[system]["share"])
+    first = next(iter(by_area.values()))[system]
+    weeks, shares = len(first["by_week"]["covered_80"]), list(first["share"])
     header = ["CRPS", "RMSE", "spread / error", "in 80 %", *(f"week {week + 1}" for week in range(weeks))]
     header += [f"Brier, {share} %" for share in shares]
     rows = []
@@ -41,7 +43,6 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
         brier = [number(area_scores["share"][share]["brier"], 4) for share in shares]
         means = [number(area_scores["crps"], 4), number(area_scores["rmse"]), number(area_scores["spread_skill"])]
         rows.append((area, [*means, percent(area_scores["covered_80"]), *covered, *brier]))
-    name = label if system == MODEL else system
     title = (
         f"Means of areas by {name}, °C: share in the 80 % interval, also by lead week; Brier score of at least so "
         "much of the area in a heatwave"
@@ -49,16 +50,19 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
     found = [Sheet(title, header, rows, is_printed="places" in metrics)]
     if SCORED_YEARS not in by_area.get(REGION, {}):  # of an earlier version
         return found
-    own = by_area[REGION][system]["share"]
-    diagrams = {
-        f"at least {share} %": own[share]["reliability"] for share in shares if "reliability" in own[share]
-    }
+    by_heading = {f"at least {share} %": diagram for share, diagram in diagrams(metrics).items()}
     return [
         *found,
         _skills(by_area, system, name, shares, is_printed="places" in metrics),
         *(_share(metrics, by_area[REGION], share, label) for share in shares),
-        *sheet_of_reliability(f"Share of the region in a heatwave by {name}", diagrams),
+        *sheet_of_reliability(f"Share of the region in a heatwave by {name}", by_heading),
     ]
+
+
+def diagrams(metrics: Scores) -> Scores:
+    """Return the reliability diagram of the first system for each share of the region, if areas were verified."""
+    found = metrics.get("areas", {}).get(REGION, {}).get(first_system(metrics), {}).get("share", {})
+    return {share: scores["reliability"] for share, scores in found.items() if "reliability" in scores}
 
 
 def _skills(by_area: Scores, system: str, name: str, shares: list[str], is_printed: bool) -> Sheet:

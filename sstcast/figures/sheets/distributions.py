@@ -4,6 +4,7 @@ from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
     Sheets,
+    first_system,
     number,
     parts_of,
     percent,
@@ -12,6 +13,7 @@ from sstcast.figures.sheets.sheet import (
     skill_text,
 )
 from sstcast.names import COVERED, LEVELS
+from sstcast.scores.score_files import comparison
 
 
 def sheets(metrics: Scores, label: str) -> Sheets:
@@ -27,7 +29,7 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
     parts = {split: parts_of(metrics, split) for split in ("by_lead", "by_season", "by_fold")}
 
     def cells(name: str, score: Scores) -> list[str]:
-        skill = skill_text(metrics["ratios"]["crps"][name].get(climate))
+        skill = skill_text(comparison(metrics, "crps", name, climate))
         covered = [percent(score[key]) for key in COVERED]
         width = [number(score["spread"]), number(score["spread_skill"])]
         return [number(score["crps"], 4), *ratio_cells(metrics, "crps", name)[:2], skill, *covered, *width]
@@ -47,6 +49,19 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
         sheet_of_systems(title, header, metrics, scores, label, cells),
         sheet_of_systems(f"Coverage of 80 % intervals by {by}", headings, metrics, scores, label, covered),
     ]
+
+
+def about_coverage(metrics: Scores) -> str:
+    """Describe in a sentence in which seasons most and fewest values are in the first system's intervals."""
+    covered = metrics["probabilities"].get(first_system(metrics), {}).get("by_season", {}).get("covered_80", {})
+    known_shares = {season: share for season, share in covered.items() if share is not None}
+    if not known_shares:
+        return ""
+    lowest, highest = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
+    return (
+        f"The 80 % intervals contain {known_shares[lowest]:.0%} of the observed values in {lowest} and "
+        f"{known_shares[highest]:.0%} in {highest}."
+    )
 
 
 def ensembles(metrics: Scores, label: str) -> list[Sheet]:

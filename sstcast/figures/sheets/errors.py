@@ -7,6 +7,8 @@ from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
     Sheets,
+    first_name,
+    first_system,
     marked,
     number,
     parts_of,
@@ -15,7 +17,7 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import DEGREES, REGION, THIRDS
 from sstcast.scores.metrics import columns
-from sstcast.scores.score_files import part_of
+from sstcast.scores.score_files import comparison, errors_of, part_of
 
 BOXES = {
     REGION: "Mean of the region",
@@ -62,9 +64,9 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
     base = metrics["reference"]
 
     def cells(name: str, score: Scores) -> list[str]:
-        compared = metrics["ratios"]["mse"].get(name, {}).get(base)
+        compared = comparison(metrics, "mse", name, base)
         rmse = [number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
-        parts = [part_of(compared, "by_index", third) if compared else None for third in THIRDS]
+        parts = [part_of(compared, "by_index", third) for third in THIRDS]
         return [*rmse, *(marked(part) if part and name != base else "" for part in parts)]
 
     title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE / MSE of {base}"
@@ -72,13 +74,24 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
     return [sheet_of_systems(title, header, metrics, metrics["scores"], label, cells)]
 
 
+def about_small_scales(metrics: Scores) -> str:
+    """Describe the small scales of the first system in a sentence. Empty if they are unknown."""
+    name = first_name(metrics, "the model")
+    detail = errors_of(metrics, first_system(metrics))["by_lead"].get("small_scales", [None])
+    if None in detail:
+        return ""
+    return (
+        f"At scales of a few cells, {name} has {detail[0]:.0%} of the observed variance on day 1 and "
+        f"{detail[-1]:.0%} on day {metrics['horizon']}."
+    )
+
+
 def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
     """Return a table for each box mean: RMSE and correlation over all leads and at the last lead."""
 
     def cells(_name: str, score: Scores) -> list[str]:
-        last = score["by_lead"]
-        values = (score["rmse"], score["correlation"], last["rmse"][-1], last["correlation"][-1])
-        return [number(value) for value in values]
+        parts = score, part_of(score, "by_lead", -1)
+        return [number(part[metric]) for part in parts for metric in ("rmse", "correlation")]
 
     header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
     boxes = metrics["indices"].items()

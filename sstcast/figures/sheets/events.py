@@ -1,8 +1,8 @@
 """The table of warnings of heatwaves: hits, false alarms and errors of days."""
 
-from sstcast.figures.sheets.heatwaves import WITHIN_HORIZON
-from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets, estimate_text, sheet_of_warnings
+from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets, estimate_text, first_system, sheet_of_warnings
 
+WITHIN_HORIZON = "A heatwave within the horizon"  # the event of the probabilities
 SCORE_COLUMNS = {
     "hit_rate": "hit rate",
     "false_alarm_ratio": "false alarms",
@@ -38,3 +38,9 @@ def events(metrics: Scores, label: str) -> list[Sheet]:
     )
     warnings = Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)
     return [warnings, *sheet_of_warnings(WITHIN_HORIZON, metrics, found, label)]
+
+
+def diagrams(metrics: Scores) -> Scores:
+    """Return the reliability diagram of the first system, if its probabilities of events were verified."""
+    found = metrics.get("events", {}).get(first_system(metrics), {})
+    return {WITHIN_HORIZON: found["reliability"]} if "reliability" in found else {}

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+from sstcast.figures.sheets import events
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
     Sheets,
+    first_name,
+    first_system,
     number,
     parts_of,
     percent,
@@ -13,16 +16,15 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_reliability,
     sheet_of_systems,
     sheet_of_warnings,
-    skill_text,
+    skill_cells,
 )
-from sstcast.names import BASE_RATE, MODEL
-from sstcast.scores.score_files import part_of
+from sstcast.names import BASE_RATE
+from sstcast.scores.score_files import comparison
 
 HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
     "event": "Days in a marine heatwave",
 }
-WITHIN_HORIZON = "A heatwave within the horizon"  # the event of the probabilities in `events`
 
 
 def sheets(metrics: Scores, label: str) -> Sheets:
@@ -39,9 +41,8 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
     for kind, scores in metrics["heatwaves"].items():
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
-            base = metrics["ratios"][kind][name].get(BASE_RATE, {})
+            skills = skill_cells(comparison(metrics, kind, name, BASE_RATE), "by_lead", leads.values())
             brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
-            skills = [skill_text(base), *(skill_text(part_of(base, "by_lead", day)) for day in leads.values())]
             numbers = [number(score["roc_area"]), number(score["sedi"])]
             return [*brier, *ratio_cells(metrics, kind, name)[:2], *numbers, *skills]
 
@@ -58,9 +59,13 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
         sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
         worth = sheet_of_warnings(HEATWAVES[kind], metrics, scores, label)
         sheets += [replace(sheet, is_printed=False) for sheet in worth]
-    system = next(iter(metrics["systems"]))
-    own = {kind: scores[system] for kind, scores in metrics["heatwaves"].items() if system in scores}
-    diagrams = {HEATWAVES[kind]: of["reliability"] for kind, of in own.items()}
-    if "reliability" in (event := metrics.get("events", {}).get(system, {})):
-        diagrams[WITHIN_HORIZON] = event["reliability"]
-    return sheets + sheet_of_reliability(f"Heatwaves by {label if system == MODEL else system}", diagrams)
+    by_heading = {HEATWAVES[kind]: diagram for kind, diagram in diagrams(metrics).items()}
+    by_heading |= events.diagrams(metrics)
+    return sheets + sheet_of_reliability(f"Heatwaves by {first_name(metrics, label)}", by_heading)
+
+
+def diagrams(metrics: Scores) -> Scores:
+    """Return the reliability diagram of the first system for each kind of heatwave that it was scored for."""
+    system = first_system(metrics)
+    of_system = {kind: scores[system] for kind, scores in metrics["heatwaves"].items() if system in scores}
+    return {kind: scores["reliability"] for kind, scores in of_system.items()}

@@ -1,11 +1,11 @@
 """A table of scores as text, and what the tables of several kinds of scores share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sstcast.names import DEGREES, MODEL, SEASONS
-from sstcast.scores.score_files import skill_of
+from sstcast.names import MODEL, SEASONS
+from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import decimals, p_text
 
 Scores = dict[str, Any]
@@ -69,7 +69,18 @@ def number(value: float | None, decimals: int = 3, unit: str = "") -> str:
 
 def folds_of(metrics: Scores) -> list[str]:
     """Return the first years of the folds."""
-    return list(next(iter(metrics["scores"].values()))[DEGREES]["by_fold"]["mse"])
+    return list(errors_of(metrics, first_system(metrics))["by_fold"]["mse"])
+
+
+def first_system(metrics: Scores) -> str:
+    """Return the system that is described in detail: the model, or the best system of a hindcast."""
+    return str(next(iter(metrics["systems"])))
+
+
+def first_name(metrics: Scores, label: str) -> str:
+    """Return what titles call this system. The model is called `label`."""
+    system = first_system(metrics)
+    return label if system == MODEL else system
 
 
 def sheet_of_systems(
@@ -92,8 +103,8 @@ def sheet_of_systems(
 
 def ratio_cells(metrics: Scores, loss: str, name: str) -> list[str]:
     """Return ratio, interval and p-value of a system against the reference."""
-    compared = metrics["ratios"][loss].get(name, {}).get(metrics["reference"])
-    if compared is None or name == metrics["reference"]:
+    compared = comparison(metrics, loss, name, metrics["reference"])
+    if not compared or name == metrics["reference"]:
         return ["1.000 " if compared else "-", "", ""]
     return [marked(compared), interval_text(compared["interval"]), p_text(compared["p_value"])]
 
@@ -117,9 +128,14 @@ def interval_text(ends: Sequence[float | None]) -> str:
     return f"{low:.{digits}f}..{high:.{digits}f}"
 
 
-def skill_text(compared: Scores | None) -> str:
+def skill_text(compared: Scores) -> str:
     """Format the skill of a comparison."""
-    return percent(skill_of(compared or {}))
+    return percent(skill_of(compared))
+
+
+def skill_cells(compared: Scores, split: str, parts: Iterable[Any]) -> list[str]:
+    """Return the skill of a comparison over all leads, and in `parts` of `split` (see `part_of`)."""
+    return [skill_text(compared), *(skill_text(part_of(compared, split, part)) for part in parts)]
 
 
 def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str) -> list[Sheet]:
@@ -156,7 +172,7 @@ def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]
     if not diagrams:
         return []
     by_bin = [
-        zip(of["probability"], of["observed"], _intervals(of), of["share"], strict=True)
+        zip(of["probability"], of["observed"], intervals_of(of), of["share"], strict=True)
         for of in diagrams.values()
     ]
     bins = zip(*by_bin, strict=True)
@@ -171,7 +187,8 @@ def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]
     return [Sheet(text, list(diagrams), rows, is_printed=False)]
 
 
-def _intervals(diagram: Scores) -> list[Any]:
+def intervals_of(diagram: Scores) -> list[Any]:
+    """Return the interval of the observed frequency in each bin of a reliability diagram, or None."""
     return diagram.get("interval") or [None] * len(diagram["share"])  # earlier versions have none
 
 

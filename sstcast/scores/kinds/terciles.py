@@ -115,8 +115,9 @@ class Terciles(Kind):
 
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
-        """Return empty tables if every day up to the horizon is verified, and it has a whole week."""
-        return cls(scene) if scene.truth.daily and whole_weeks(scene.horizon) else None
+        """Return empty tables if there is a whole week, and all days or all whole weeks are verified."""
+        truth = scene.truth
+        return cls(scene) if whole_weeks(scene.horizon) and (truth.daily or truth.weekly) else None
 
     @classmethod
     def tables(cls) -> Mapping[str, Joined]:
@@ -138,11 +139,11 @@ class Terciles(Kind):
         time = xr.DataArray(days, dims=("init_time", "lead"))
         bounds = [truth.on_tiles(on_days(self.bounds[name], time)) for name in BOUNDS]
         if self.moved is not None:
-            moved = weekly_means(truth.ahead(self.moved, dates), 1)
+            moved = self._weekly(truth.ahead(self.moved, dates), 1)
             bounds = [(bound + moved).astype(np.float32) for bound in bounds]
         weights = np.where(np.isfinite(bounds[0]), truth.area, 0)
         self.first, self.limits, self.weights = dates.start, [np.nan_to_num(bound) for bound in bounds], weights
-        weekly = weekly_means(anomaly, 1)
+        weekly = self._weekly(anomaly, 1)
         self.came = [weekly > bound for bound in self.limits]
         self.defined[dates] = weights.sum((-2, -1))
         for number, came in enumerate(_thirds(self.came)):
@@ -158,11 +159,12 @@ class Terciles(Kind):
         came = [above[part] for above in self.came]
         above: list[Array]
         if spread is None:
-            weekly = weekly_means(block.members, 2)
+            weekly = self._weekly(block.members, 2)
             above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
         else:
-            mean, width = weekly_means(block.mean, 1), weekly_spread(spread, self.scene.correlations[system])
-            above = [probability(mean - limit, width) for limit in limits]
+            if not self.truth.weekly:
+                spread = weekly_spread(spread, self.scene.correlations[system])
+            above = [probability(self._weekly(block.mean, 1) - limit, spread) for limit in limits]
         above = [np.where(weights > 0, chance, 0) for chance in above]
         self.rps[place, dates] = (weights * rps(above, came)).sum((-2, -1))
         if spread is None and (size := len(block.members)) > 1:
@@ -179,6 +181,10 @@ class Terciles(Kind):
             case = ((year * STEPS + step) * 2 + occurred).ravel()
             counts = np.bincount(case, weights.ravel(), len(self.years) * STEPS * 2)
             self.by_year[place, :, third] += counts.reshape(-1, STEPS, 2)
+
+    def _weekly(self, values: Array, axis: int) -> Array:
+        """Return the means of whole weeks, given values by lead along `axis`, which may be these means."""
+        return values if self.truth.weekly else weekly_means(values, axis)
 
     def dataset(self) -> xr.Dataset:
         """Return scores by date and week, and histograms of the probabilities over all dates.
