@@ -20,8 +20,8 @@ class FieldPredictor(StoredPredictor):
 
     CHUNK = 128  # values on the first axis in a chunk
 
-    def open(self) -> xr.Dataset:
-        return rounded(super().open())
+    def _open(self) -> xr.Dataset:
+        return rounded(super()._open())
 
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return {"cells": digest_of(cube[["ocean_mask"]])}

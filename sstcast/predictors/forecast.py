@@ -38,8 +38,8 @@ class ForecastPredictor(GridPredictor):
 
     AXIS, CHUNK = "init_time", 8
 
-    def open(self) -> xr.Dataset:
-        store = super().open()
+    def _open(self) -> xr.Dataset:
+        store = super()._open()
         known = np.flatnonzero(store["cells"].values.any(1))  # a store may have axes for issues to come
         return store.isel(init_time=slice(0, known[-1] + 1)) if known.size else store
 

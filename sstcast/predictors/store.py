@@ -5,6 +5,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,17 @@ class StoredPredictor(ABC):
         return str(self.open().attrs["units"])
 
     def open(self) -> xr.Dataset:
-        """Open the store. Raises SSTCastError if it is absent, damaged or not what was written."""
+        """Open the store, once until it is written.
+
+        Raises SSTCastError if it is absent, damaged or not what was written.
+        """
+        return self._opened
+
+    @cached_property
+    def _opened(self) -> xr.Dataset:
+        return self._open()
+
+    def _open(self) -> xr.Dataset:
         return open_intact(self.path, REMEDY)
 
     def prepare(self, cube: xr.Dataset) -> bool:
@@ -213,6 +224,7 @@ class StoredPredictor(ABC):
             write_zarr(dataset, temporary, chunks)
             if check is not None:
                 check(temporary)
+        vars(self).pop("_opened", None)
 
     def check_units(self, units: str) -> None:
         """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""
