@@ -125,6 +125,10 @@ class Prepared:
 
     def record(self) -> "Record":
         """Return a record that identifies the data in the stores. Raises SSTCastError like `open`."""
+        return self._record
+
+    @cached_property
+    def _record(self) -> "Record":
         cube, statistics = self.open_cube(), self.open_statistics()
         splits = self.data.splits
         return Record(
