@@ -40,6 +40,7 @@ table = sstcast.table5(
         "data.source=sample",
         "data.directory=../data/prepared",
         "training.epochs=1",
+        "data.splits.train=[2000, 2013]",
         "data.splits.validation=[2014-10-01, 2014-12-31]",
         "data.splits.test=[2015-01-01, 2015-08-31]",
         "training.windows_per_epoch=100",

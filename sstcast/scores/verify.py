@@ -1,7 +1,4 @@
-"""The one loop in which forecasts are verified: `evaluate`, `score` and the folds of a hindcast all take it.
-
-Combinations, whose errors are needed of all systems at once, take only its inner half, `pairs`.
-"""
+"""The one loop in which forecasts are verified: `evaluate`, `score` and the folds of a hindcast all take it."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

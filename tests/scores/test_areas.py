@@ -208,11 +208,16 @@ def test_places_stay_with_a_run(made: Run, tmp_path: Path) -> None:
         sstcast.evaluate(copy, places=other)
 
 
-def test_without_enough_training_days_nothing_is_said_of_areas(tmp_path: Path, sst_file: Path) -> None:
+def test_without_enough_training_days_areas_are_not_scored_and_a_line_says_so(
+    tmp_path: Path, sst_file: Path
+) -> None:
     splits = {"train": ["2001-01-01", "2001-12-31"], "validation": [2002, 2003], "test": [2004, 2004]}
     run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits, horizon=28))
     calibrated(run)
-    metrics, _ = evaluate(run)
+    with logged() as lines:
+        metrics, _ = evaluate(run)
     assert "areas" not in metrics
+    told = "not scored as areas: 2001-01-01..2001-12-31 has too few days for"
+    assert sum(told in line for line in lines) == 1
     path, _ = forecast(run.folder, "2004-03-10")
     assert "heatwave_area" in xr.load_dataset(path)

@@ -15,7 +15,7 @@ from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
-from sstcast.log import silent
+from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.comparisons import dates_by_fold, lengths
@@ -65,18 +65,23 @@ STATISTICS = {statistic.name: statistic for metric in MEANS.values() for statist
 BRIER: dict[str, Metric] = {"brier": Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))}
 
 
-def verifies_areas(truth: Analysis) -> bool:
-    """Return whether the areas of a forecast can be verified.
+def unverified(truth: Analysis) -> str:
+    """Return why the areas of forecasts cannot be verified, as the end of a sentence, or "" if they can.
 
     They need every day up to the horizon, enough training days for samples, and a region that is not too large.
     """
-    cells = int(truth.ocean.sum())
-    if not truth.daily or cells > MOST_CELLS:
-        return False
+    cells, days = int(truth.ocean.sum()), truth.anomalies["time"].values
+    if not truth.daily:
+        return "they need every day up to the horizon"
+    if cells > MOST_CELLS:
+        return (
+            f"the region has {cells:,} cells, and joint samples of more than {MOST_CELLS:,} take too much memory"
+        )
     train = truth.data.splits.train
-    days = truth.anomalies["time"].values
     paths = ErrorPaths(days, None, truth.ocean, train, truth.windows.horizon, truth.data.source)
-    return all(paths.enough(date, SAMPLES) for date in truth.windows.init_times[:: max(1, len(days) // 50)])
+    dates = truth.windows.init_times[:: max(1, len(days) // 50)]
+    enough = all(paths.enough(date, SAMPLES) for date in dates)
+    return "" if enough else f"{train[0]}..{train[1]} has too few days for {SAMPLES} joint samples of a season"
 
 
 class Areas(Kind):
@@ -112,8 +117,14 @@ class Areas(Kind):
 
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
-        """Return empty tables if a system has a spread model and `verifies_areas` allows them."""
-        return cls(scene) if scene.heatwaves and scene.correlations and verifies_areas(scene.truth) else None
+        """Return empty tables if a system has a spread model. Tell why areas are `unverified`, if they are."""
+        if not (scene.heatwaves and scene.correlations):
+            return None
+        if reason := unverified(scene.truth):
+            tell = LOG.info if scene.asked.places is None else LOG.warning
+            tell(f"the region and places are not scored as areas: {reason}")
+            return None
+        return cls(scene)
 
     @classmethod
     def tables(cls) -> Mapping[str, Joined]:
