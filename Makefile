@@ -8,6 +8,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CONSTRAINTS ?= constraints.txt
+# One more than cores, because tests wait for servers and for other processes.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 
 .PHONY: demo test docs notebooks images clean bench-data bench-train bench-vn bench-zoo bench-models bench-parity
@@ -24,7 +26,7 @@ demo: .venv/installed
 test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(SLOW) --nbmake notebooks tests
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLOW) --nbmake notebooks tests
 
 docs: .venv/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -62,7 +62,7 @@ for name, forecast in forecasts.items():
 # ## What the network added
 #
 # The network's own linear base is in its checkpoint. It differs a little from the linear system above, which chooses one
-# penalty more, so what the network added is its forecast minus that of its own base: less than a tenth of a degree almost
+# penalty more, so what the network added is its forecast minus that of its own base: less than two tenths of a degree almost
 # everywhere.
 
 # %%
