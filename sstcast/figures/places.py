@@ -18,6 +18,7 @@ from sstcast.ocean.places import OUTLINES, Places
 WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
 CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing
 SPACE = 2
+SHOWN = ("sst", "sst_quantile", "threshold", "heatwave_probability", "heatwave_share", "heatwave_share_quantile")
 STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
 
 
@@ -41,35 +42,38 @@ def rows_of(forecast: xr.Dataset, chance: Callable[[float], str]) -> tuple[list[
     `chance` formats a probability or a share.
     """
     leads = [lead for lead in WEEKS if lead in forecast["lead"]] or [int(forecast["lead"][-1])]
+    columns, fields = forecast.indexes["lead"].get_indexer(leads), {}
+    for name in SHOWN:
+        field = forecast[f"place_{name}"]
+        if "quantile" in field.dims:
+            field = field.sel(quantile=[0.1, 0.9], method="nearest")
+        fields[name] = field.transpose("place", ..., "lead").values
     rows = []
-    for name in forecast["place"].values.tolist():
-        fields = forecast.sel(place=name)
-        if np.isfinite(fields["place_sst"]).all():
-            rows.append(Row(name, _curve(fields), [_in_words(fields.sel(lead=lead), chance) for lead in leads]))
+    for number, name in enumerate(forecast["place"].values.tolist()):
+        place = {field: values[number] for field, values in fields.items()}
+        if np.isfinite(place["sst"]).all():
+            at_leads = [{field: values[..., column] for field, values in place.items()} for column in columns]
+            rows.append(Row(name, _curve(place), [_in_words(values, chance) for values in at_leads]))
         else:
             rows.append(Row(name, "", ["no forecast"] * len(leads)))
     return [f"in {WEEKS.get(lead, f'{lead} days')}" for lead in leads], rows
 
 
-def _in_words(fields: xr.Dataset, chance: Callable[[float], str]) -> str:
-    low, high = fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
-    temperature = f"{float(fields['place_sst']):.1f} °C ({low:.1f} to {high:.1f})"
-    probability = float(fields["place_heatwave_probability"])
+def _in_words(fields: dict[str, NDArray[Any]], chance: Callable[[float], str]) -> str:
+    low, high = fields["sst_quantile"]
+    temperature = f"{float(fields['sst']):.1f} °C ({low:.1f} to {high:.1f})"
+    probability = float(fields["heatwave_probability"])
     if np.isfinite(probability):
         return f"{temperature}; heatwave {chance(probability)}"
-    share = float(fields["place_heatwave_share"])
-    ends = fields["place_heatwave_share_quantile"].sel(quantile=[0.1, 0.9], method="nearest").values
+    share, ends = float(fields["heatwave_share"]), fields["heatwave_share_quantile"]
     if not np.isfinite(share):
         return temperature
     return f"{temperature}; {chance(share)} in heatwave ({chance(ends[0])} to {chance(ends[1])})"
 
 
-def _curve(fields: xr.Dataset) -> str:
+def _curve(fields: dict[str, NDArray[Any]]) -> str:
     """Draw the mean, the 80 % interval and the threshold of a place by lead."""
-    low, high = (
-        fields["place_sst_quantile"].sel(quantile=[0.1, 0.9], method="nearest").transpose("quantile", ...).values
-    )
-    mean, threshold = fields["place_sst"].values, fields["place_threshold"].values
+    mean, threshold, (low, high) = fields["sst"], fields["threshold"], fields["sst_quantile"]
     shown = np.concatenate([low, high, threshold[np.isfinite(threshold)]])
     bottom, top = float(shown.min()), float(shown.max())
 

@@ -40,7 +40,7 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None) -> None:
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
         futures = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
         finished = _as_completed(futures, stop)
-        for number, future in enumerate(tracked(finished, f"tasks, {jobs} at a time", len(tasks)), 1):
+        for number, future in enumerate(tracked(finished, "tasks", len(tasks)), 1):
             LOG.info(f"[{number}/{len(tasks)}] {_result(future)}")
         if stop.signal:
             raise Interrupted(stop.signal)

@@ -285,6 +285,11 @@ async function main() {
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   });
+  byId("find")?.addEventListener("input", (event) => {
+    const rows = [...document.querySelectorAll(".places tbody tr")], wanted = event.target.value.trim().toLowerCase();
+    for (const row of rows) row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
+    byId("found").textContent = wanted && `${rows.filter((row) => !row.hidden).length} of ${rows.length} places`;
+  });
   addEventListener("resize", fit);
   DARK.addEventListener("change", paint);
   byId("coast").textContent = `Squares are cells of the data, ${+((box.north - box.south) / lat.length).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;

@@ -16,12 +16,12 @@ from bokeh.resources import Resources
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
-from sstcast.figures.places import places_of, rows_of
+from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.geo import Box, area_weights
 from sstcast.reading.fields import PLAUSIBLE
@@ -190,12 +190,16 @@ def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
     return asdict(layer) | {"palette": palette, "low": levels[0], "high": levels[-1], "ticks": ticks}
 
 
-def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict[str, Any]:
+def _packed(
+    fields: dict[str, xr.DataArray], file: Path, largest: float, places: tuple[list[str], list[Row]] | None
+) -> dict[str, Any]:
     """Pack the ocean mask and the fields of ocean cells for the page's script.
 
-    The fields are loaded one by one. Raises SSTCastError if they exceed `largest` MB, or if temperatures are not
-    in degC.
+    The fields are loaded one by one. Raises SSTCastError if they and the rows of `places` exceed `largest` MB, or
+    if temperatures are not in degC.
     """
+    rows = [] if places is None else places[1]
+    size_of_places = sum(len("".join([row.name, row.curve, *row.cells])) for row in rows)
     sst = fields["sst"]
     ocean = sst.notnull().any("lead").values
     arrays: dict[str, Any] = {}
@@ -207,12 +211,13 @@ def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict
                 f"{file}: sst holds {implausible[0]:g}, which is not a temperature in degC; {REMEDY}"
             )
         arrays[name] = pack(values, STORED[name])
-        if sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
+        if size_of_places + sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
-            raise SSTCastError(
-                f"{file}: a page of {size} has more than {largest:g} MB; show a part with --region, or increase "
-                "--max-size"
-            )
+            size += f" with {counted(len(rows), 'place')}" if rows else ""
+            remedy = "show a part with --region, or increase --max-size"
+            if size_of_places > largest * 1e6:
+                remedy = "forecast fewer places, or increase --max-size"
+            raise SSTCastError(f"{file}: a page of {size} has more than {largest:g} MB; {remedy}")
     return {"ocean": pack(ocean.astype(float), 1), "arrays": arrays}
 
 
@@ -255,7 +260,9 @@ def write_contents(
     if earliest is not None:
         forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
     fields = fields_of(forecast)
-    packed = _packed(fields, file, largest)
+    places = places_of(forecast)
+    rows = None if places is None else rows_of(forecast, chance)
+    packed = _packed(fields, file, largest, rows)
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
     if short := attributes.get("heatwave_base_period", ""):
@@ -264,7 +271,6 @@ def write_contents(
                 layer["label"] += f", base period of {short.partition(',')[0]}"
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
-    places = places_of(forecast)
     facts = {
         "name": file.stem,
         "lat": grid["lat"].values.tolist(),
@@ -294,7 +300,7 @@ def write_contents(
         title=f"Sea surface temperature, {begin} to {end}",
         summary=attributes.get("title", file.stem),
         area=_area(forecast, region is None),
-        places=None if places is None else rows_of(forecast, chance),
+        places=rows,
         notes=[
             str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)
         ],

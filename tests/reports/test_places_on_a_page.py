@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from chrome import PHONE, Chrome
 
+from sstcast.errors import SSTCastError
 from sstcast.figures.places import outlines
 from sstcast.forecasting.forecast import forecast as make_forecast
 from sstcast.ocean.places import Places
@@ -85,3 +86,23 @@ def test_a_phone_shows_it(chrome: Chrome, file: Path) -> None:
     assert not chrome.complaints()
     assert chrome.run("document.documentElement.scrollWidth <= innerWidth")
     assert chrome.run("document.querySelectorAll('.places svg').length") == 2
+
+
+def test_many_places_are_found_by_name_and_count_towards_the_size(
+    chrome: Chrome, file: Path, tmp_path: Path
+) -> None:
+    forecast = xr.load_dataset(file)
+    many = forecast.isel(place=[0] * 30).assign_coords(place=[f"farm {number}" for number in range(30)])
+    many.to_netcdf(tmp_path / "many.nc")
+    page = write_forecast_page(tmp_path / "many.nc")[0]
+    chrome.open(page)
+    chrome.wait_until("'ready' in document.documentElement.dataset")
+    chrome.run("byId('find').value = ' FARM 2'; byId('find').dispatchEvent(new Event('input'))")
+    rows = "[...document.querySelectorAll('.places tbody tr')].filter(row => row.offsetHeight)"
+    shown = f"{rows}.map(row => row.cells[0].textContent)"
+    assert chrome.run(shown) == ["farm 2", *(f"farm {number}" for number in range(20, 30))]
+    assert chrome.run("byId('found').textContent") == "11 of 30 places"
+    assert chrome.run("document.querySelector('.places').offsetHeight") < 600
+    assert not chrome.complaints()
+    with pytest.raises(SSTCastError, match=r"with 30 places has more than 0\.01 MB; forecast fewer places"):
+        write_forecast_page(tmp_path / "many.nc", tmp_path / "other.html", largest=0.01)
