@@ -135,7 +135,8 @@ def _end_while_saving(folder: Path, data: DataConfig) -> None:
 
 def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_path: Path) -> None:
     years, files = [newest(run, 2007), newest(run)], [tmp_path / "2007.pt", tmp_path / "2008.pt"]
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sstcast.forecasting.system", "pytest"])  # PyTorch is imported once for all
     killed = context.Process(target=_end_while_saving, args=(run.folder, years[1]))
     killed.start()
     killed.join()
