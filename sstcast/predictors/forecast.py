@@ -40,8 +40,11 @@ class ForecastPredictor(GridPredictor):
 
     def _open(self) -> xr.Dataset:
         store = super()._open()
-        known = np.flatnonzero(store["cells"].values.any(1))  # a store may have axes for issues to come
-        return store.isel(init_time=slice(0, known[-1] + 1)) if known.size else store
+        for first in reversed(range(0, store.sizes["init_time"], self.CHUNK)):
+            known = np.flatnonzero(store["cells"][first : first + self.CHUNK].values.any(1))
+            if known.size:  # a store may have axes for issues to come
+                return store.isel(init_time=slice(0, first + known[-1] + 1))
+        return store
 
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return super().recipe(cube) | {"perfect": self.config.perfect}

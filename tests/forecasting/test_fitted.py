@@ -29,7 +29,7 @@ from sstcast.reports.update import NOTHING_NEW, update
 from sstcast.runs import Run
 from sstcast.storage.dataset_files import cached
 
-YEARS = 8
+YEARS = 7
 MODEL = {"name": "multiscale-ridge", "stencil": True}
 
 
@@ -70,7 +70,7 @@ def is_read(run: Run, data: DataConfig) -> bool:
 def test_a_fit_is_read_until_the_days_the_year_or_the_version_change(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = newest(run, 2007)
+    data = newest(run, 1999 + YEARS)
     assert not is_read(run, data)
     assert is_read(run, data)
     later = newest(run)  # the turn of a year
@@ -134,8 +134,9 @@ def _end_while_saving(folder: Path, data: DataConfig) -> None:
 
 
 def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_path: Path) -> None:
-    years, files = [newest(run, 2007), newest(run)], [tmp_path / "2007.pt", tmp_path / "2008.pt"]
-    context = multiprocessing.get_context("spawn")
+    years, files = [newest(run, 1999 + YEARS), newest(run)], [tmp_path / "earlier.pt", tmp_path / "later.pt"]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sstcast.forecasting.system", "pytest"])  # PyTorch is imported once for all
     killed = context.Process(target=_end_while_saving, args=(run.folder, years[1]))
     killed.start()
     killed.join()

@@ -169,7 +169,8 @@ def test_one_constant_cell_leaves_the_probabilities_of_all_others(tmp_path: Path
         if value is not None:
             ocean["sst"][:, 5, 7] = value
         ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
-        config = configure(folder, folder / "small.nc", model={"name": "ridge"})
+        splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-04-01", "2004-06-30"]}
+        config = configure(folder, folder / "small.nc", model={"name": "ridge"}, splits=splits)
         prepare(config.data)
         run, _ = train(config, training_windows(config))
         made, _ = forecast(run.folder, "2004-05-05")

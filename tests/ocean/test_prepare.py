@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -174,9 +175,13 @@ def test_on_a_cluster_of_two_workers(
 ) -> None:
     prepare(config(tmp_path / "threads", store, "paper").data)
     save_config(config(tmp_path / "cluster", store, "paper"), tmp_path / "run.yaml")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
+    once = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})  # what workers import
+    with (
+        once,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+    ):
         assert command("prepare", tmp_path / "run.yaml", "--scheduler", cluster.scheduler_address)[0] == 0
         with distributed.Client(cluster) as client:
             # A worker that computed something has been seen by the scheduler's accounting of task durations.

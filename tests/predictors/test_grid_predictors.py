@@ -22,7 +22,7 @@ from sstcast.reading.raw import Day, pack
 from sstcast.runs import Run
 from sstcast.sources.raw_store import RawStore
 
-SPLITS = {"train": [2001, 2004], "validation": [2005, 2005], "test": [2006, 2006]}
+SPLITS = {"train": [2001, 2003], "validation": [2004, 2004], "test": [2005, 2005]}
 RIDGE = {"name": "multiscale-ridge"}
 MEMORY = {"name": "local-ridge", "memory": True, "stencil": True}
 DELAY = 2
@@ -30,9 +30,9 @@ DELAY = 2
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an ocean of seven years, and a wind that has warmed it each day since it is known."""
+    """A folder with an ocean of six years, and a wind that has warmed it each day since it is known."""
     folder = tmp_path_factory.mktemp("grids")
-    ocean = make_sst(years=7)
+    ocean = make_sst(years=6)
     days, random = ocean["time"].values, np.random.default_rng(0)
     wind = random.standard_normal((len(days), 1, ocean.sizes["lon"])) * np.ones((1, ocean.sizes["lat"], 1))
     change = np.zeros_like(wind)
@@ -109,8 +109,8 @@ def test_ice_in_a_fetched_store_is_a_field(place: Path) -> None:
 )
 def test_unknown_days_change_no_bit_and_the_newest_known_day_does(place: Path, model: dict[str, Any]) -> None:
     run = sstcast.train(config(place, f"bits-{model['name']}", model))
-    loaded, day, wind = sstcast.load(run), "2006-08-04", read(place)
-    unknown, newest = (wind["time"] > np.datetime64("2006-08-02")), wind["time"] == np.datetime64("2006-08-02")
+    loaded, day, wind = sstcast.load(run), "2005-08-04", read(place)
+    unknown, newest = (wind["time"] > np.datetime64("2005-08-02")), wind["time"] == np.datetime64("2005-08-02")
     first, same, other = (
         loaded.forecast(history(place, day), predictors={"wind": field["u10"]})
         for field in (wind, wind.where(~unknown, 9), wind.where(~newest, 9))
@@ -120,7 +120,7 @@ def test_unknown_days_change_no_bit_and_the_newest_known_day_does(place: Path, m
         assert first[name].values.tobytes() == same[name].values.tobytes() == own[name].values.tobytes()
     assert not np.array_equal(first["sst"], other["sst"], equal_nan=True)
     if model is MEMORY:  # the days before the history are read too
-        earlier = wind["time"] == np.datetime64("2006-05-02")
+        earlier = wind["time"] == np.datetime64("2005-05-02")
         older = loaded.forecast(history(place, day), predictors={"wind": wind["u10"].where(~earlier, 9)})
         assert not np.array_equal(first["sst"], older["sst"], equal_nan=True)
 
@@ -141,12 +141,12 @@ def test_a_network_reads_the_distance_to_the_coast_of_each_region(place: Path) -
 
 def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path) -> None:
     """A run whose splits end on a day is the same, whatever the field holds on days that are not known then."""
-    splits = {"train": [2001, 2003], "validation": [2004, 2004], "test": ["2005-01-01", "2005-08-04"]}
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-08-04"]}
     wind, states = read(place), []
     for number, fill in enumerate((None, 9.0)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        late = wind["time"] > np.datetime64("2005-08-02")
+        late = wind["time"] > np.datetime64("2004-08-02")
         (wind if fill is None else wind.where(~late, fill)).to_netcdf(folder / "wind.nc")
         made = config(place, "until", source=folder / "wind.nc").model_copy(update={"runs": folder / "runs"})
         data = made.data.model_copy(update={"splits": made.data.splits.model_validate(splits)})
@@ -161,60 +161,60 @@ def test_training_and_scores_know_only_what_is_known(place: Path, tmp_path: Path
 def test_a_hindcast_and_combinations_read_a_field(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     systems = config(place, "with"), config(place, "sst", source=None)
-    metrics, _ = hindcast(plan(*systems, first=2005, last=2006, fold=1))
+    metrics, _ = hindcast(plan(*systems, first=2004, last=2005, fold=1))
     mse = {name: of["degC"]["mse"] for name, of in metrics["scores"].items()}
     assert mse["with"] < 0.9 * mse["sst"]
     local = sstcast.train(config(place, "local", {"name": "local-ridge"}))
     both = sstcast.combine([run, local], "both")
-    assert "wind" in sstcast.forecast(both, "2006-12-01").value.attrs["predictors"]
+    assert "wind" in sstcast.forecast(both, "2005-12-01").value.attrs["predictors"]
 
 
 def test_a_hindcast_tells_the_first_fold_that_a_late_record_serves(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
-    read(place).sel(time=slice("2004-06-01", None)).to_netcdf(place / "late.nc")
+    read(place).sel(time=slice("2003-06-01", None)).to_netcdf(place / "late.nc")
     late = config(place, "late", source="late.nc")
-    with refused("data.predictors.wind", "begins on 2004-06-01", "2005-06-02 or later", "serves begins in 2006"):
-        hindcast(plan(late, first=2005, last=2006, fold=1, validation=1, out="late"))
+    with refused("data.predictors.wind", "begins on 2003-06-01", "2004-06-01 or later", "serves begins in 2005"):
+        hindcast(plan(late, first=2004, last=2005, fold=1, validation=1, out="late"))
 
 
 def test_a_forecast_needs_the_newest_day(place: Path) -> None:
     wind = read(place)
     unknown = wind["time"].isin(
-        np.arange("2006-05-04", "2006-05-07", dtype="datetime64[D]").astype("datetime64[ns]")
+        np.arange("2005-05-04", "2005-05-07", dtype="datetime64[D]").astype("datetime64[ns]")
     )
-    wind.where(~unknown).sel(time=slice(None, "2007-03-10")).to_netcdf(place / "short.nc")
+    wind.where(~unknown).sel(time=slice(None, "2006-03-10")).to_netcdf(place / "short.nc")
     run = sstcast.train(config(place, "short", source="short.nc"))
     with logged() as lines:
         metrics = sstcast.evaluate(run).value
     assert metrics["predictors_lacking"] == {"wind": 12}  # one of the ten days that are read
     assert any("wind: less is known than on nine in ten training days on 12 of 34" in line for line in lines)
-    assert sstcast.update(run, "2007-03-12").code == 0
-    with refused("data.predictors.wind", "short.nc", "2007-03-11..2007-03-12", "missing: climatology"):
-        sstcast.forecast(run, "2007-03-14")
-    given = sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": wind})
+    assert sstcast.update(run, "2006-03-12").code == 0
+    with refused("data.predictors.wind", "short.nc", "2006-03-11..2006-03-12", "missing: climatology"):
+        sstcast.forecast(run, "2006-03-14")
+    given = sstcast.load(run.folder).forecast(history(place, "2006-03-14"), predictors={"wind": wind})
     assert "missing" not in given.attrs["predictors"]
     wind["u10"].attrs["units"] = "knots"
     with refused("wind is in 'knots'", "m s-1"):
-        sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": wind})
+        sstcast.load(run.folder).forecast(history(place, "2006-03-14"), predictors={"wind": wind})
     with refused("predictors: wind is a float"):
-        sstcast.load(run.folder).forecast(history(place, "2007-03-14"), predictors={"wind": 1.0})
+        sstcast.load(run.folder).forecast(history(place, "2006-03-14"), predictors={"wind": 1.0})
     run.config_file.write_text(
         run.config_file.read_text().replace("delay: 2", "delay: 2\n      missing: climatology")
     )
-    late = sstcast.forecast(run, "2007-03-14").value
-    assert "wind has no values for 2007-03-11..2007-03-12, its climatology is read" in late.attrs["predictors"]
+    late = sstcast.forecast(run, "2006-03-14").value
+    assert "wind has no values for 2006-03-11..2006-03-12, its climatology is read" in late.attrs["predictors"]
 
 
 def test_a_forecast_from_a_wind_that_nobody_has_felt_is_refused(place: Path, run: Run) -> None:
     """It lies within a hundred times the usual range, so the wind itself is not refused."""
-    day, wind = "2006-08-04", read(place)["u10"]
-    storm = wind.where(wind["time"] != np.datetime64("2006-08-02"), 200)
+    day, wind = "2005-08-04", read(place)["u10"]
+    storm = wind.where(wind["time"] != np.datetime64("2005-08-02"), 200)
     loaded = sstcast.load(run)
-    with refused("runs/wind: forecasts", "degC on 2006-08-05", "the predictor wind is 2"):
+    with refused("runs/wind: forecasts", "degC on 2005-08-05", "the predictor wind is 2"):
         loaded.forecast(history(place, day), predictors={"wind": storm})
-    kept = loaded.forecast(history(place, day), predictors={"wind": wind.sel(time=slice("2006-08-01", day))})
+    kept = loaded.forecast(history(place, day), predictors={"wind": wind.sel(time=slice("2005-08-01", day))})
     assert kept["sst"].values.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()
     assert kept.attrs["predictors_known"].startswith("wind: 100.0% of the sea on the newest day; wind: 100.0% of")
 
@@ -226,20 +226,20 @@ def test_an_object_is_a_source(place: Path, run: Run) -> None:
     assert trained.config.data.predictors["wind"].source.startswith("object:")
     first, second = (torch.load(each.best, weights_only=True)["model"] for each in (run, trained))
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
-    assert sstcast.forecast(trained, "2006-12-01").value["sst"].notnull().any()
+    assert sstcast.forecast(trained, "2005-12-01").value["sst"].notnull().any()
 
 
 def test_a_field_may_grow_but_not_change(place: Path, tmp_path: Path) -> None:
     wind, path = read(place), tmp_path / "growing.nc"
-    wind.sel(time=slice(None, "2007-01-31")).to_netcdf(path)
+    wind.sel(time=slice(None, "2006-01-31")).to_netcdf(path)
     made = config(place, "growing", source=path)
     run = sstcast.train(made)
     wind.to_netcdf(path)
-    assert sstcast.update(run, "2007-06-20").code == 0
+    assert sstcast.update(run, "2006-06-20").code == 0
     changed = wind.copy(deep=True)
     changed["u10"][700] = 3
     changed.to_netcdf(path)
-    for verb in (lambda: sstcast.forecast(run, "2007-06-21"), lambda: sstcast.evaluate(run)):
+    for verb in (lambda: sstcast.forecast(run, "2006-06-21"), lambda: sstcast.evaluate(run)):
         with refused("growing.nc", "wind"):
             verb()
     assert Prepared.of(made.data).exist
@@ -260,7 +260,7 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
     ahead["lead"].attrs["units"] = "days"
     ahead.to_dataset().to_netcdf(folder / "gefs.nc")
     run = sstcast.train(config(place, folder.name, model, folder / "gefs.nc", kind="forecast", delay=0))
-    day = "2006-08-04"
+    day = "2005-08-04"
     newest = max(issue for issue in issues if issue <= np.datetime64(day))
     loaded = sstcast.load(run)
     first, same, other = (
@@ -279,9 +279,9 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
         assert code == 0
         assert "Predictor wind: MSE" in out
         assert scores["model"]["degC"]["mse"] < 0.6 * scores["without wind"]["degC"]["mse"]
-        sstcast.update(run, "2006-12-01")
-        with refused("data.predictors.wind", "no issue with days after 2007-12-31"):
-            sstcast.forecast(run, "2007-12-31")
+        sstcast.update(run, "2005-12-01")
+        with refused("data.predictors.wind", "no issue with days after 2006-12-31"):
+            sstcast.forecast(run, "2006-12-31")
 
 
 @pytest.mark.slow
