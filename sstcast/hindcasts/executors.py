@@ -16,6 +16,7 @@ from sstcast.errors import Interrupted, SSTCastError
 from sstcast.log import LOG
 from sstcast.progress import tracked
 from sstcast.stopping import StopRequest
+from sstcast.storage.memory import keep_memory
 from sstcast.workers import cores, most_processes, processes
 
 POLL_INTERVAL = 0.2  # seconds between checks for a stop request
@@ -71,6 +72,7 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
 
 def _call(folder: str, task: Task) -> str:
     """Run a task in another process, with `folder` as the working directory."""
+    keep_memory()
     with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:
             return task()
