@@ -309,7 +309,7 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
                 "spread": "standard deviation of the predictive distribution",
                 "season": "season of the day forecast",
             },
-            title="Spread of a run's forecasts",
+            title="Spread of forecasts",
             summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
             source=str(validation.cube.attrs["source"]),
             history=f"sstcast {__version__}",

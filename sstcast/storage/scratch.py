@@ -20,7 +20,7 @@ from sstcast.storage.memory import trim
 
 KEPT = 2**22  # values; smaller arrays stay in memory
 VALUES_AT_ONCE = 2**21  # minimum number of values to read from a store at once, in whole chunks
-SPARE = 2**29  # bytes of free memory that the next block takes again, for which the kernel need not clear pages
+FREE_KEPT = 2**29  # bytes of free memory; the next block takes them again, and the kernel need not clear them
 _FILES: WeakSet[mmap] = WeakSet()
 
 
@@ -55,11 +55,11 @@ class GrowingArray:
 
 
 def release() -> None:
-    """Free the memory of pages that arrays in files have touched, and what glibc keeps beyond `SPARE` bytes."""
+    """Free the memory of pages that arrays in files have touched, and what glibc keeps beyond `FREE_KEPT`."""
     for file in _FILES:
         file.madvise(MADV_DONTNEED)
     if _FILES:
-        trim(SPARE)
+        trim(FREE_KEPT)
 
 
 def in_scratch(field: xr.DataArray) -> xr.DataArray:
