@@ -252,7 +252,7 @@ class MultiscaleRidge(Ridge):
             penalty[:count] = pooled_penalty
         if validation is None or not refit:
             # The same for all who ask, such as a correction before and after its penalty is chosen.
-            key = ("cross-validated", self.STRIDE, self.inputs)
+            key = ("cross-validated", self.STRIDE, self.inputs, self.BY_GROUP)
             weight, best = once(train, key, lambda: cross_validate(self._by_year(train), penalties))
         else:
             weight, best = cross_validate(self._by_year(train, validation), penalties)
