@@ -40,7 +40,7 @@ from sstcast.models.attention import SoftmaxAttention
 from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
-from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
+from sstcast.storage.yaml_files import JsonRecord, read_config, save_config
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
@@ -50,31 +50,21 @@ from sstcast.training.initial_weights import InitialWeights
 class DataDigest(JsonRecord):
     """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
 
-    `grouped` is the number of graphs that the drawn split keeps together with an equal one, and `weighted` tells
-    whether the model reads weights of edges.
+    `weighted` tells whether the model reads weights of edges.
     """
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    initial_weights: str | None = added()
-    grouped: int = added(0)
-    weighted: bool = added(False)
+    weighted: bool
+    initial_weights: str | None = None
 
-    def check(self, run: Run, resumed: bool = False) -> None:
-        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
-
-        A run that is `resumed` must also have divided them as now.
-        """
+    def check(self, run: Run) -> None:
+        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
         trained = DataDigest.load(run.data, "delete the run's folder to train again")
         if trained.weighted != self.weighted:
             how = "with" if trained.weighted else "without"
             raise SSTCastError(
                 f"{run.folder}: trained {how} weights of the edges; delete the folder, or train again with "
                 "another runs=FOLDER"
-            )
-        if resumed and trained.grouped != self.grouped:
-            raise SSTCastError(
-                f"{run.folder}: an earlier version of sstcast divided these graphs otherwise; delete the folder, "
-                "or train again with another runs=FOLDER"
             )
         if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
@@ -88,7 +78,7 @@ class SplitScore(JsonRecord):
     """The content of `metrics.json`.
 
     `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage. `peak_memory` is in
-    bytes (see `training.devices.peak_memory`), None in runs of earlier versions.
+    bytes (see `training.devices.peak_memory`), None if no epoch was trained.
     """
 
     dataset: str
@@ -125,7 +115,7 @@ def run_benchmark(
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, weights = loaded.dataset, edge_weights(config, loaded.dataset, loaded.graphs)
-    data = DataDigest(graphs=loaded.digest, grouped=loaded.grouped, weighted=weights is not None)
+    data = DataDigest(graphs=loaded.digest, weighted=weights is not None)
     if seeds is None:
         kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
@@ -146,8 +136,6 @@ def run_benchmark(
             continue
         if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
-        if saved_config is not None:
-            data.check(run, resumed=True)
         if fabric is None and len(loaded.graphs) > 1:
             groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
             if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
