@@ -55,7 +55,7 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.objects import check_by_name
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import as_text, check_own, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import as_text, check_own, followed, is_up_to_date, locked, read_recipe
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -95,7 +95,7 @@ def forecast(
     day = read_date(date)
     asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
-        _check_out(out, asked)
+        out = _checked_out(out, asked)
     run = Run.open(folder)
     days = continued(run, days)
     options = days.given
@@ -125,8 +125,8 @@ def forecast(
             name_suffix = "".join(
                 f"-{part}" for part in (source and Path(source).stem, options.get("region")) if part
             )
-            out = run.folder / f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-            _check_out(out, asked)
+            file = f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
+            out = _checked_out(run.folder / file, asked)
         if short_period := short_base_period(*data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
         if is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
@@ -198,17 +198,19 @@ def read_date(text: str) -> dt.date | None:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
 
 
-def _check_out(path: Path, asked: Asked | None) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`, and its table of places beside it.
+def _checked_out(path: Path, asked: Asked | None) -> Path:
+    """Return where a forecast is written to, at the end of a link, and its table of places beside it.
 
-    Only forecasts and their tables may be overwritten.
+    Raises SSTCastError unless they may be: only forecasts and their tables may be overwritten.
     """
+    path = followed(path)
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
     if asked is not None:
         check_own(asked.table(path), "rename it, or name another --out", HEADER)
+    return path
 
 
 class LoadedRun:

@@ -49,14 +49,15 @@ def cached(
 ) -> xr.Dataset:
     """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
 
-    In a read-only folder, or if another process replaces the file before it is opened, the new dataset is returned
-    and not written. `compress` is that of `write`, and `chunked` that of `open_netcdf`.
+    Its note must say so: a file without one, a link or a pipe is replaced. In a read-only folder, or if another
+    process replaces the file before it is opened, the new dataset is returned and not written. `compress` is that
+    of `write`, and `chunked` that of `open_netcdf`.
     """
-    if not is_up_to_date(path, recipe):
+    if not is_up_to_date(path, recipe, strictly=True):
         if path.parent.exists() and not os.access(path.parent, os.W_OK):
             return make()
         with locked(path):
-            if not is_up_to_date(path, recipe):
+            if not is_up_to_date(path, recipe, strictly=True):
                 write(make().assign_attrs(recipe=as_text(recipe)), path, compress=compress)
     opened = open_netcdf(path, "delete it", chunked)
     if json.loads(opened.attrs[RECIPE]) != json.loads(as_text(recipe)):
