@@ -174,6 +174,39 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
     assert below(tmp_path / "runs", "config.yaml") == [tmp_path / "runs/here/config.yaml"]
 
 
+SLOW = """
+import sys, time
+from pathlib import Path
+from unittest.mock import patch
+from sstcast import cli
+from sstcast.storage.artefacts import atomic
+
+def write():
+    with atomic(path) as part:
+        part.touch()
+        print("begun", flush=True)
+        time.sleep(60)
+
+path, sys.argv[1:] = Path(sys.argv[1]), ["runs"]
+with patch("sstcast.training.run_list.list_runs", lambda *_: write()):
+    cli.main()
+"""
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does(tmp_path: Path) -> None:
+    for number, code in (2, 130), (15, 143):
+        command = [sys.executable, "-c", SLOW, tmp_path / "a.nc"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert list(tmp_path.iterdir()) == [tmp_path / ".a.nc.partial"]
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert err == "sstcast: interrupted; re-run the command to finish\n"
+        assert not list(tmp_path.iterdir())
+
+
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     """A real Ctrl-C on a real process."""
     command = [sys.executable, "-m", "sstcast.cli"]
