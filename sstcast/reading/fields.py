@@ -157,8 +157,8 @@ def _judged(
         if is_constant and layouts.setdefault(rule.described, rule) is rule:  # of the first of many similar files
             check_some_left(rule, field, dataset, space, path)
     if rules and not field.chunks:
-        along = axes["time" if dims == OBSERVED else "init_time"]
-        along = dataset[along].dims[0] if along in dataset.coords and dataset[along].ndim else along
+        days = axes["time" if dims == OBSERVED else "init_time"]
+        along = next(iter(dataset[days].dims if days in dataset.coords else ()), days)
         field = _blocks(field, along, along, field)
     for rule in rules:
         field = rule(field, dataset)
@@ -306,7 +306,7 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     return values
 
 
-def _blocks(field: xr.DataArray, along: Hashable, name: str, stored: xr.DataArray) -> xr.DataArray:
+def _blocks(field: xr.DataArray, along: Hashable, name: Hashable, stored: xr.DataArray) -> xr.DataArray:
     """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file.
 
     The days lie on the dimension `along`, which is called `name` in the file that has the field `stored`.
