@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat
+from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
@@ -26,6 +27,7 @@ from sstcast.benchmarks.graph_model import (
 )
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
+from sstcast.benchmarks.packed import standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
@@ -189,9 +191,8 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
     split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
     torch.manual_seed(seed)
-    rows = split.train
-    if graphs.level == "node" and not graphs.transductive:
-        rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
+    of_many = not graphs.transductive
+    rows = _of_graphs(graphs.nodes, split.train) if graphs.level == "node" and of_many else split.train
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
     objective = objective_of(dataset)(graphs.y, training, dataset)
     if not objective.known(training).any():
@@ -202,15 +203,24 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
+    if dataset.options.get("standardise"):
+        for name, counts in (("x", graphs.nodes), ("edge_attr", graphs.edges)):
+            if (table := getattr(graphs, name)) is not None:
+                graphs = replace(graphs, **{name: standardise(table, _of_graphs(counts, split.train))})
     graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
-    if config.part and not graphs.transductive:
+    if config.part and of_many:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     if config.part and config.training.accumulate * fabric.world_size > 1:  # both would divide each part again
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
-    kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
+    kind = BenchmarkTask if of_many else OneGraph if config.part is None else PartsOfOneGraph
     return kind(*common), model
+
+
+def _of_graphs(counts: Tensor, numbers: Tensor) -> Tensor:
+    """Return a mask of the packed rows, `counts [graphs]` of each graph, that belong to the graphs `numbers`."""
+    return torch.isin(torch.arange(len(counts)).repeat_interleave(counts), numbers)
 
 
 def _begin(
