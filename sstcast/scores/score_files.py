@@ -29,7 +29,7 @@ from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 12  # version of the layout of metrics.json and scores.nc
+LAYOUT = 13  # version of the layout of metrics.json and scores.nc
 SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),

@@ -12,9 +12,7 @@ from sstcast.forecasting.fields import axes
 from sstcast.log import silent
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
-from sstcast.scores.joining import declared
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.kind import FOLD
 from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.systems import ScoredSystem, Write, forecast_block
 from sstcast.types import Array
@@ -43,9 +41,8 @@ def verify(
 ) -> xr.Dataset:
     """Return the statistics behind every score of the systems of a scene, by `system`.
 
-    Variables that are joined by `dates` (see `Joined`) have the dimension `init_time`, with the coordinates
-    `fold(init_time)`, `valid_time` and `season`. Those that are means or sums over all dates have the dimension
-    `test_fold`. docs/runs.md lists the variables.
+    Their initial dates have the coordinates `fold(init_time)`, `valid_time` and `season`. docs/runs.md lists the
+    variables.
 
     Args:
         scene: the systems, the initial dates and the observations.
@@ -108,10 +105,8 @@ def _equal_members(members: Array, ocean: NDArray[np.bool_]) -> Iterator[tuple[s
 
 
 def _labelled(truth: Analysis, tables: xr.Dataset) -> xr.Dataset:
-    """Add the coordinates of the initial dates, and the dimension `test_fold` of what covers all of them."""
+    """Add the coordinates of the initial dates."""
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-    over_dates = [name for name, joined in declared().items() if joined.over in ("mean", "sum") and name in tables]
-    tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
     if not truth.daily:
         weeks = 1 + np.unique(lead_weeks(grid["lead"].values))

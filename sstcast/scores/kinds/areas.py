@@ -5,7 +5,7 @@ ensemble, and the probability that at least a share of it is in a heatwave by th
 than the scores of cells, so only initial dates about 30 days apart are used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.comparisons import dates_by_fold, lengths
 from sstcast.scores.decisions import by_year, diagram
 from sstcast.scores.distributions import Mean, SpreadSkill, crps
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, by_date, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
@@ -125,12 +125,6 @@ class Areas(Kind):
             tell(f"the region and places are not scored as areas: {reason}")
             return None
         return cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        own = {f"area_{name}_by_date": Joined("dates") for name in (*STATISTICS, "brier", "chance")}
-        return own | {"area_came_by_date": Joined("dates", systems="")}
 
     def begin(self, observed: Observed) -> None:
         """Make the standardised errors of the initial dates, which all systems share."""

@@ -1,6 +1,6 @@
 """Scores of distributions: of Gaussians about the mean, and of the members of ensembles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import xarray as xr
 from sstcast.names import DEGREES
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
-from sstcast.scores.kinds.kind import DATE, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import DATE, Kind, Loss
 from sstcast.scores.metrics import statistics
 from sstcast.scores.parts import Scores, by_date, by_system, known_systems
 from sstcast.scores.scene import Block, Scene
@@ -29,14 +29,6 @@ class Distributions(Kind):
         self.members = {name: system.members for name, system in scene.systems.items()}
         self.pit = {name: np.zeros(PIT_BINS) for name in scene.systems}
         self.ranks = {name: np.zeros(members + 1) for name, members in self.members.items()}
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        kinds = {"gaussian": GAUSSIAN, "ensemble": ENSEMBLE}
-        by_date = [f"{kind}_{name}_by_date" for kind, metrics in kinds.items() for name in statistics(metrics)]
-        histograms = dict.fromkeys(("pit", "rank_histogram"), Joined("sum"))
-        return dict.fromkeys([*by_date, "member_mse_by_date"], Joined("dates")) | histograms
 
     def add(self, block: Block) -> None:
         """Add the Gaussian, if there is one, and the members, if there are several."""

@@ -13,7 +13,7 @@ from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.comparisons import tests_by_cell
 from sstcast.scores.indices import covers
-from sstcast.scores.kinds.kind import CELL, DATE, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import CELL, DATE, Kind, Loss
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
 from sstcast.scores.scene import Block, Scene, ensemble_mean
@@ -41,18 +41,6 @@ class Errors(Kind):
                 DEGREES: RunningMeans(*shape, truth.area, mapped=mapped, keep=SQUARED_ERROR.name),
             }
             for name in scene.systems
-        }
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        by_date, by_cell = Joined("dates"), Joined("mean")
-        return {
-            **{f"{name}_by_date": by_date for name in statistics()},
-            **{f"{name}_by_cell": by_cell for name in _mapped()},
-            "index": by_date,
-            "observed_index": Joined("dates", systems=""),
-            LAZY: Joined("dates", lazy=True),
         }
 
     def begin(self, observed: Observed) -> None:

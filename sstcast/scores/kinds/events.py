@@ -6,7 +6,7 @@ neighbouring cells and dates are the same, so intervals come from a bootstrap ov
 cells of a date stay together. Cases by probability tell what warnings from another probability on would be worth.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import dates_by_fold
 from sstcast.scores.decisions import FEWEST_BLOCKS, by_year, diagram, warnings_by_system
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import STEPS, Block, Scene
 from sstcast.scores.significance import Bootstrap, spacing
@@ -62,11 +62,6 @@ class Events(Kind):
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if events were asked for and a system has a spread model."""
         return cls(scene) if scene.asked.events and scene.heatwaves and scene.correlations else None
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return dict.fromkeys((*BY_DATE, *BY_SEVERITY, CASES), Joined("dates", systems="warning"))
 
     def begin(self, observed: Observed) -> None:
         """Find the first event observed after each initial date, and verify the persistence of state."""

@@ -6,7 +6,6 @@ the event occurred and days on which it did not. Cells and days on which no even
 `sstcast.extremes.heatwaves.where_defined`) have no weight.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year
 from sstcast.scores.analysis import Observed
 from sstcast.scores.decisions import diagram, in_bins, warnings_by_system
 from sstcast.scores.distributions import Mean, sampling_error
-from sstcast.scores.kinds.kind import FOLD, INIT_YEAR, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import INIT_YEAR, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import STEPS, Block, Scene
@@ -29,7 +28,7 @@ from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
-CASES_BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
+CASES_BY_YEAR = "heatwave_cases_by_year"
 
 
 _BRIER = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
@@ -94,18 +93,6 @@ class Heatwaves(Kind):
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if every day up to the horizon is verified."""
         return None if scene.heatwaves is None else cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return {
-            "heatwave_brier_by_date": Joined("dates", systems="warning"),
-            "heatwave_brier_fair_by_date": Joined("dates", systems="warning"),
-            "heatwave_defined_by_date": Joined("dates", systems=""),
-            "heatwave_cases_by_lead": Joined("sum", systems="warning", by_fold=True),
-            "heatwave_cases_by_season": Joined("sum", systems="warning"),
-            CASES_BY_YEAR: Joined("years", systems="warning"),
-        }
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
@@ -208,14 +195,6 @@ class Heatwaves(Kind):
         )
 
     @staticmethod
-    def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
-        """Keep the cases of each fold at all leads."""
-        name = "heatwave_cases_by_lead_by_fold"
-        if name not in tables:
-            return tables
-        return tables.assign(heatwave_cases_by_fold=tables[name].sum("lead")).drop_vars(name)
-
-    @staticmethod
     def losses(tables: xr.Dataset) -> dict[str, Loss]:
         """Return the Brier score of each kind of heatwave, of shares of members the fair one."""
         if "kind" not in tables.dims:
@@ -248,21 +227,22 @@ def _warnings(tables: xr.Dataset, reference: str) -> Scores:
     found.pop("by_week")
     cases = tables["heatwave_cases_by_lead"].transpose("warning", "lead", ...)
     found["by_lead"] |= arrays(scores(cases))
-    for part, label in (("season", "season_of_day"), ("fold", FOLD)):
-        counts = tables[f"heatwave_cases_by_{part}"].transpose("warning", label, ...)
+    by_year = tables[CASES_BY_YEAR].astype(float).transpose("warning", INIT_YEAR, ...)
+    _, first = np.unique(tables[INIT_TIME].dt.year, return_index=True)
+    fold = xr.DataArray(tables["fold"].values[first], dims=INIT_YEAR, name="fold")
+    cases_of = {"season": tables["heatwave_cases_by_season"], "fold": by_year.groupby(fold).sum()}
+    for part, counts in cases_of.items():
+        label = "season_of_day" if part == "season" else "fold"
         labels = [str(value) for value in counts[label].values]
-        for name, values in arrays(scores(counts)).items():
+        for name, values in arrays(scores(counts.transpose("warning", label, ...))).items():
             found[f"by_{part}"][name] = dict(zip(labels, values.T, strict=True))
     cases = cases.sum("lead")
     found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
     by_system = {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
-    if CASES_BY_YEAR in tables:
-        by_year = tables[CASES_BY_YEAR].astype(float).transpose("warning", INIT_YEAR, ...)
-        of_years = {name: by_year.sel(warning=name).values for name in by_system}
-        of_years = {name: of for name, of in of_years.items() if not np.isnan(of).any()}
-        for name, worth in warnings_by_system(of_years, reference).items():
-            by_system[name]["reliability"]["interval"] = diagram(of_years[name])["interval"]
-            by_system[name]["warnings"] = worth
+    of_years = {name: by_year.sel(warning=name).values for name in by_system}
+    for name, worth in warnings_by_system(of_years, reference).items():
+        by_system[name]["reliability"]["interval"] = diagram(of_years[name])["interval"]
+        by_system[name]["warnings"] = worth
     return by_system
 
 

@@ -22,7 +22,7 @@ from sstcast.ocean.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
-from sstcast.scores.kinds.kind import BLOCK, Joined, Kind
+from sstcast.scores.kinds.kind import BLOCK, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
@@ -67,18 +67,6 @@ class Points(Kind):
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if observations were given."""
         return None if scene.asked.points is None else cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return {
-            **{f"point_{name}_by_date": Joined("dates") for name in SUMS},
-            "point_count_by_date": Joined("dates", systems=""),
-            "point_count_by_platform": Joined("blocks", systems=""),
-            "point_squared_error_by_platform": Joined("blocks"),
-            "point_left_out": Joined("sum", systems=""),
-            **{f"point_{name}_of_analysis": Joined("sum", systems="") for name in ("count", *SUMS[:3])},
-        }
 
     def _matched(self, observations: PointObservations) -> pd.DataFrame:
         """Return the mean of each platform, cell and day: `day`, `node`, `platform`, `anomaly` and `analysis`."""

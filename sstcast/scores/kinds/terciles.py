@@ -4,7 +4,7 @@ Weeks and thirds are those of `sstcast.extremes.terciles`. Cells and weeks whose
 ROC area is computed from a histogram of probabilities in steps of 1/100, reliability from sums over ten of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.decisions import RELIABILITY_BINS, interval_of_bins
 from sstcast.scores.distributions import sampling_error
 from sstcast.scores.kinds.heatwaves import roc_area
-from sstcast.scores.kinds.kind import INIT_YEAR, Joined, Kind, Loss
+from sstcast.scores.kinds.kind import INIT_YEAR, Kind, Loss
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, arrays, in_parts, numbers
 from sstcast.scores.scene import Block, Scene
@@ -118,18 +118,6 @@ class Terciles(Kind):
         """Return empty tables if there is a whole week, and all days or all whole weeks are verified."""
         truth = scene.truth
         return cls(scene) if whole_weeks(scene.horizon) and (truth.daily or truth.weekly) else None
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return {
-            **dict.fromkeys(("tercile_rps_by_date", "tercile_rps_fair_by_date"), Joined("dates")),
-            "tercile_defined_by_date": Joined("dates", systems=""),
-            "tercile_observed_by_date": Joined("dates", systems=""),
-            "tercile_cases": Joined("sum"),
-            "tercile_probability": Joined("sum"),
-            CASES_BY_YEAR: Joined("years"),
-        }
 
     def begin(self, observed: Observed) -> None:
         """Compute what all systems share on the initial dates: bounds, weights and the thirds that came."""
