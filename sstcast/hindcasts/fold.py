@@ -85,11 +85,11 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     of `thresholds` defines the heatwave thresholds.
     """
     run, name = Run.open(config.folder), config.runs.name
-    with locked(statistics_file(run)):
+    with locked(tables_file(run)):
         prepared = Prepared.of(config.data)
         recipe = _recipe_of(run, every, prepared)
         score_recipe = recipe | _base(thresholds) | asked.recipe_of_fold
-        if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
+        if is_up_to_date(tables_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run, [prepared])
         truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
@@ -103,7 +103,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
         with forecast_file(part_file(run), run, truth, **attributes) as keep:
             tables = verify(Scene(truth, systems, asked, references=False), name, keep, tells=False)
         tables = described_tables(tables, truth).assign_attrs({RECIPE: as_text(score_recipe)})
-        write(tables, statistics_file(run))
+        write(tables, tables_file(run))
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
@@ -119,7 +119,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
-def statistics_file(run: Run) -> Path:
+def tables_file(run: Run) -> Path:
     """Return the path of a fold's statistics."""
     return run.folder / "hindcast.nc"
 
@@ -170,7 +170,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
         remove(part_file(run))
 
 
-def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
+def open_tables(plan: Plan, fold: Fold) -> xr.Dataset:
     """Open the statistics of all systems and baselines in a fold lazily.
 
     Raises SSTCastError if systems were verified on different values, because the source changed in between.
@@ -178,7 +178,7 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     tables, days = [], {}
     runs = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
     for run in runs.values():
-        tables.append(_open(path := statistics_file(run)))
+        tables.append(_open(path := tables_file(run)))
         days[path] = read_recipe(path)["data"]["test"]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))

@@ -48,7 +48,7 @@ class LossComparison:
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
         self.parts = groups(losses)
 
-    def loss(self, values: Array) -> "Loss":
+    def loss(self, values: Array) -> "PreparedLoss":
         """Prepare a loss `[dates, leads]`, which is not negative, for all its comparisons."""
         scored = np.asarray(np.isfinite(values).any(0))  # a file may omit some leads
         masked = np.ma.masked_invalid(values)
@@ -58,13 +58,13 @@ class LossComparison:
             if part != "by_fold":
                 columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
         of_folds = (columns["all"][mask[:, 0], 0] for mask in self.parts["by_fold"].values())
-        return Loss(
+        return PreparedLoss(
             columns,
             Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.folds),
             [Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds],
         )
 
-    def compare(self, loss: "Loss", reference: "Loss", names: tuple[str, str, str]) -> Scores:
+    def compare(self, loss: "PreparedLoss", reference: "PreparedLoss", names: tuple[str, str, str]) -> Scores:
         """Compare two losses.
 
         Args:
@@ -103,7 +103,7 @@ class LossComparison:
         return estimates | {"sentence": sentence(estimates, *names)}
 
 
-class Loss(NamedTuple):
+class PreparedLoss(NamedTuple):
     """The loss of a system, prepared for comparisons.
 
     Attributes:

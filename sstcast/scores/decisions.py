@@ -130,7 +130,7 @@ class Blocks(NamedTuple):
     Attributes:
         length: the number of dates in a block.
         parts: the number of dates in each fold, or none if there is only one.
-        held: the number of blocks with an event, which limits the degrees of freedom of intervals.
+        held: the number of blocks with cases, such as events, which limits the degrees of freedom of intervals.
     """
 
     length: int
@@ -138,9 +138,9 @@ class Blocks(NamedTuple):
     held: float
 
     @classmethod
-    def of(cls, came: Array, length: int = 1, parts: tuple[int, ...] = ()) -> "Blocks":
-        """Return the blocks of `length` dates, given the events by date."""
-        return cls(length, parts, len(np.unique(np.flatnonzero(came) // length)))
+    def of(cls, cases: Array, length: int = 1, parts: tuple[int, ...] = ()) -> "Blocks":
+        """Return the blocks of `length` dates, given the cases by date of which any is enough."""
+        return cls(length, parts, len(np.unique(np.flatnonzero(cases) // length)))
 
     def quotient(self, part: Array, whole: Array) -> Bootstrap:
         """Return the ratio of two sums over dates, and how it varies among replicates, to first order."""
@@ -154,11 +154,19 @@ class Blocks(NamedTuple):
 
 
 def estimate(quotient: Bootstrap, other: Bootstrap | None = None, largest: float | None = 1) -> Scores:
-    """Return `value` and `interval` of a quotient, or of its ratio to another, for JSON."""
+    """Return `value` and `interval` of a quotient, or of its ratio to another, for JSON.
+
+    That of a share ends at 1, the `largest`. If all or none came in each of n blocks, it ends at the share that
+    would have left this a chance of 5 %, .05^(1/n) from the other end.
+    """
     one = Bootstrap(quotient.blocks, np.ones_like(quotient.total), np.zeros(1))
     value, ends = quotient.ratio(other or one)
     if largest is not None:
         ends = np.minimum(ends, largest)
+    if largest == 1 and quotient.blocks >= FEWEST_BLOCKS:
+        rest = (1 - CONFIDENCE) ** (1 / quotient.blocks)
+        ends = np.where((value == 0)[..., None], [0, 1 - rest], ends)
+        ends = np.where((value == 1)[..., None], [rest, 1], ends)
     return {"value": json_numbers(value), "interval": _interval(ends)}
 
 

@@ -4,6 +4,7 @@ All values are plain numbers, or None if undefined.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,6 +14,7 @@ from sstcast.extremes.heatwaves import short_base_period
 from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, INIT_TIME, MODEL, TERCILE_REFERENCES
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
+from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import LossComparison, json_numbers, lengths, shares, tests_by_cell
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
@@ -40,6 +42,34 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
+
+
+def assemble(
+    tables: xr.Dataset,
+    pairs: tuple[Sequence[str], Sequence[str]],
+    reference: str,
+    systems: Mapping[str, Scores],
+    config: DataConfig,
+    asked: Asked,
+    **own: Any,
+) -> tuple[xr.Dataset, Scores]:
+    """Return the contents of `scores.nc` and of `metrics.json`.
+
+    Args:
+        tables: the joined tables of all folds.
+        pairs: the systems whose squared errors are tested cell by cell, and those that they are tested against.
+        reference: the system with which all others are compared.
+        systems: what the systems are, as in `metrics.json`.
+        config: the data that were verified.
+        asked: what was also verified.
+        own: entries of the command, in place of those of `metadata` of their names. Its `notes` come first.
+    """
+    tables = finish(tables, *pairs)
+    heading = metadata(config, tables)
+    own["notes"] = [*own.get("notes", []), *heading["notes"]]
+    metrics = {**own, **heading, **own, "systems": dict(systems), **summarise(tables, reference, systems)}
+    asked.describe(metrics)
+    return tables, metrics
 
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:

@@ -11,10 +11,10 @@ from sstcast.names import DEGREES
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
 from sstcast.scores.kinds.kind import DATE, Kind, Loss
-from sstcast.scores.metrics import statistics
+from sstcast.scores.metrics import statistics_of
 from sstcast.scores.parts import Scores, by_date, by_system, known_systems
+from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.statistics import RunningMeans
 
 
 class Distributions(Kind):
@@ -39,12 +39,12 @@ class Distributions(Kind):
             state = False if self.scene.heatwaves is None else self.scene.heatwaves.state(dates)
             gaussian = Gaussian(block.mean, width, state, block.observed.lowest)
             self.gaussian[name].add(
-                dates, ((s.name, s.function(gaussian, truth)) for s in statistics(GAUSSIAN).values())
+                dates, ((s.name, s.function(gaussian, truth)) for s in statistics_of(GAUSSIAN).values())
             )
             self.pit[name] += gaussian.pit(truth, area)
         if len(members) > 1:
             self.ensemble[name].add(
-                dates, ((s.name, s.function(members, truth)) for s in statistics(ENSEMBLE).values())
+                dates, ((s.name, s.function(members, truth)) for s in statistics_of(ENSEMBLE).values())
             )
             numbers = np.arange(size)[block.present]
             squares = ((f"{i}", np.square(member - truth)) for i, member in zip(numbers, members, strict=True))

@@ -6,7 +6,6 @@ neighbouring cells and dates are the same, so intervals come from a bootstrap ov
 cells of a date stay together. Cases by probability tell what warnings from another probability on would be worth.
 """
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +17,11 @@ from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import dates_by_fold
-from sstcast.scores.decisions import FEWEST_BLOCKS, by_year, diagram, warnings_by_system
+from sstcast.scores.decisions import Blocks, by_year, diagram, estimate, warnings_by_system
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import STEPS, Block, Scene
-from sstcast.scores.significance import Bootstrap, spacing
+from sstcast.scores.significance import spacing
 from sstcast.types import Array, Mask
 
 WARNING = 0.5  # probability from which on a system warns
@@ -176,6 +175,10 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     tables = tables[names].load().dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
     parts = dates_by_fold(tables)
+
+    def quotient(part: Array, whole: Array, largest: float | None = 1) -> Scores:
+        return estimate(Blocks.of(whole, block, parts).quotient(part, whole), largest=largest)
+
     found: Scores = {}
     for name in map(str, tables["warning"].values):
         own = tables.sel(warning=name)
@@ -191,11 +194,9 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
             "onset_error": (onset_error, onsets),
             "end_error": (end_error, ends),
         }
-        found[name] = {
-            key: _number(*pair, block, parts, is_share=key not in ERRORS) for key, pair in pairs.items()
-        }
+        found[name] = {key: quotient(*pair, largest=None if key in ERRORS else 1) for key, pair in pairs.items()}
         found[name]["by_category"] = {
-            str(severity): _number(hits[:, number], hits[:, number] + misses[:, number], block, parts)
+            str(severity): quotient(hits[:, number], hits[:, number] + misses[:, number])
             for number, severity in enumerate(tables["severity"].values)
         }
     if CASES in tables:
@@ -210,21 +211,3 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
                 "warnings": worth,
             }
     return found
-
-
-def _number(part: Array, whole: Array, block: int, parts: Sequence[int], is_share: bool = True) -> dict[str, Any]:
-    """Return the ratio of two sums over dates, and its interval from the blocks in which `whole` is not 0.
-
-    Fewer than three give none. If all or none came in each of n blocks, the interval ends at the share that would
-    have left this a chance of 5 %, .05^(1/n) from the other end.
-    """
-    n = len(np.unique(np.flatnonzero(whole) // block))
-    errors, cases = (Bootstrap.of(of, block, tuple(parts)) for of in (part, whole))
-    value, ends = errors._replace(blocks=min(float(n), errors.blocks)).ratio(cases)
-    if n < FEWEST_BLOCKS:
-        ends = np.full(2, np.nan)
-    elif is_share and value in (0, 1):
-        ends = np.array([0, 1 - 0.05 ** (1 / n)] if value == 0 else [0.05 ** (1 / n), 1])
-    ends = np.minimum(ends, 1) if is_share else ends
-    interval = [round(float(end), 6) for end in ends] if np.isfinite(ends).all() else None
-    return {"value": round(float(value), 6) if np.isfinite(value) else None, "interval": interval}

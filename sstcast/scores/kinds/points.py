@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtrit
@@ -22,6 +21,7 @@ from sstcast.ocean.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.distributions import Gaussian
 from sstcast.scores.kinds.kind import BLOCK, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
@@ -167,12 +167,10 @@ class Points(Kind):
         self.by_platform[place] += totals.reshape(self.platform_count.shape)
         if spread is not None:
             width = np.sqrt(spread.reshape(-1)[at] ** 2 + self.error**2)
-            z = torch.from_numpy(error / width)
-            within = torch.erf(z * np.sqrt(0.5))
-            density = torch.exp(-0.5 * z.square()) * np.sqrt(2 / np.pi)
-            put("crps", (z * within + density - np.sqrt(1 / np.pi)).numpy() * width)
+            gaussian, truth = Gaussian(error, width), np.zeros_like(error)
+            put("crps", gaussian.crps(truth))
             for name, level in zip(COVERED, LEVELS, strict=True):
-                put(name, (within.abs() <= level / 100).numpy().astype(float))
+                put(name, gaussian.covers(truth, level))
 
     def _analysis_sums(self) -> dict[str, float]:
         """Return the sums of the errors of the analysis on all days that are forecast."""
