@@ -186,8 +186,8 @@ def open_tables(plan: Plan, fold: Fold) -> xr.Dataset:
         references = [] if len(tables) > len(runs) else list(REFERENCES)
         labels_by_baseline = plan.baseline_names[name]
         baselines, labels = list(labels_by_baseline), list(labels_by_baseline.values())
-        opened = _open(path).sel(system=baselines, warning=[*baselines, *references])
-        tables.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
+        opened = _open(path).sel(system=baselines, forecaster=[*baselines, *references])
+        tables.append(opened.assign_coords(system=labels, forecaster=[*labels, *references]))
         days[path] = read_recipe(path)["data"]["test"]
     (first_path, first_days), *other_days = days.items()
     for path, path_days in other_days:

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sstcast.names import INIT_TIME
-from sstcast.scores.kinds.kind import BLOCK, INIT_YEAR
-from sstcast.scores.kinds.terciles import WHOLE_WEEK
+from sstcast.names import INIT_TIME, INIT_YEAR
+from sstcast.scores.kinds.kind import BLOCK
 
 CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
-OF_SYSTEMS = ("system", "warning")  # dimensions along which the tables of systems are concatenated
+OF_SYSTEMS = ("system", "forecaster")  # dimensions along which the tables of systems are concatenated
 OF_FOLDS = (INIT_TIME, BLOCK, INIT_YEAR)  # and those of folds
 
 
@@ -25,8 +24,6 @@ def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
             table.assign(observed_index=means.expand_dims(system=table["system"]))
             for table, means in zip(tables, box_means, strict=True)
         ]
-    if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
-        tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
     options = CONCAT_OPTIONS | {"join": "outer"}
     parts = [
         xr.concat([_with(table, dim) for table in tables], dim, data_vars="minimal", **options)

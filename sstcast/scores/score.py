@@ -16,7 +16,7 @@ from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, transferred_data
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
+from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
@@ -211,7 +211,7 @@ def _score(
 
 def _name(folder: Path, taken: Collection[str]) -> str:
     """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
-    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, *TERCILE_REFERENCES}
+    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, SCORED_YEARS}
     names = [name for name in (folder.name, str(folder)) if name not in taken and not name.endswith(BIAS_REMOVED)]
     return [*names, str(folder.resolve())][0]
 

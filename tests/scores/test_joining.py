@@ -6,12 +6,12 @@ import pytest
 import xarray as xr
 
 from sstcast.forecasting.spread import SpreadCalibrator
-from sstcast.names import INIT_TIME
+from sstcast.names import INIT_TIME, INIT_YEAR
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.joining import OF_FOLDS, OF_SYSTEMS, join_folds, join_systems
-from sstcast.scores.kinds.kind import BLOCK, INIT_YEAR
+from sstcast.scores.kinds.kind import BLOCK
 from sstcast.scores.scene import Scene
 from sstcast.scores.systems import baselines
 from sstcast.scores.verify import verify

@@ -8,11 +8,11 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.names import DEGREES
-from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.comparisons import Loss, json_numbers, known_systems
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
-from sstcast.scores.kinds.kind import DATE, Kind, Loss
+from sstcast.scores.kinds.kind import DATE, Kind
 from sstcast.scores.metrics import statistics_of
-from sstcast.scores.parts import Scores, by_date, by_system, known_systems
+from sstcast.scores.parts import Scores, by_date, by_system
 from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene
 

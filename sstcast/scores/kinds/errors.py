@@ -11,9 +11,9 @@ from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
-from sstcast.scores.comparisons import tests_by_cell
+from sstcast.scores.comparisons import Loss, tests_by_cell
 from sstcast.scores.indices import covers
-from sstcast.scores.kinds.kind import CELL, DATE, Kind, Loss
+from sstcast.scores.kinds.kind import CELL, DATE, Kind
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics_of
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
 from sstcast.scores.running_means import RunningMeans

@@ -16,11 +16,13 @@ from sstcast.extremes.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
+from sstcast.scores.cases import cases_by_year, diagram
 from sstcast.scores.comparisons import dates_by_fold
-from sstcast.scores.decisions import Blocks, by_year, diagram, estimate, warnings_by_system
+from sstcast.scores.decisions import Blocks, estimate, warnings_by_system
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import Scores
-from sstcast.scores.scene import STEPS, Block, Scene
+from sstcast.scores.probabilities import Probabilities, cases_by
+from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import spacing
 from sstcast.types import Array, Mask
 
@@ -35,7 +37,7 @@ BY_DATE = (  # sums of areas and, of errors, of area times days
     "event_end_error_by_date",
     "event_ends_by_date",
 )
-CASES = "event_cases_by_date"  # areas by probability and by whether an event came; absent from earlier versions
+PREFIX = "event"
 
 Days = NDArray[np.intp]
 
@@ -45,7 +47,7 @@ class Events(Kind):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        heatwaves, limits, self.names = scene.heatwaves, self.truth.limits, scene.warnings
+        heatwaves, limits, self.names = scene.heatwaves, self.truth.limits, scene.forecasters
         assert heatwaves is not None
         self.heatwaves, names = heatwaves, self.names
         self.departure = limits["heatwave_threshold"] - limits["climatology"]
@@ -54,7 +56,8 @@ class Events(Kind):
             name: np.full((len(names), len(CATEGORIES) - 1, dates), np.nan, np.float32) for name in BY_SEVERITY
         }
         self.by_date = {name: np.full((len(names), dates), np.nan, np.float32) for name in BY_DATE}
-        self.cases = np.full((len(names), dates, STEPS + 1, 2), np.nan, np.float32)
+        end = np.array([scene.horizon])
+        self.probabilities = Probabilities(PREFIX, {}, names, heatwaves.init_times, end, {}, (INIT_TIME,))
         self.observed: dict[int, tuple[Mask, Days, Days, NDArray[np.int8], Array]] = {}
 
     @classmethod
@@ -85,9 +88,11 @@ class Events(Kind):
             weights = self.truth.area * np.isfinite(limit[row]).any(0)
             end = _end(ended)
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
-            if STATE in self.names:
-                never = np.full(end.shape, horizon + 1)
-                self._count(STATE, date, state[row, 0].astype(float), np.zeros_like(onset), never)
+        came, weights = (np.stack([of[at] for of in self.observed.values()])[:, None] for at in (0, -1))
+        self.probabilities.observe((), np.array(positions), came, weights)
+        for date, (_, onset, end, *_) in self.observed.items() if STATE in self.names else ():
+            never, now = np.full(end.shape, horizon + 1), state[date - dates.start, 0].astype(np.float32)
+            self._count(STATE, date, now, np.zeros_like(onset), never)
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system that has a spread model."""
@@ -119,8 +124,7 @@ class Events(Kind):
         place, horizon = self.names.index(name), self.heatwaves.horizon
         came, own_onset, own_end, severity, weights = self.observed[date]
         warned = (chance >= WARNING) & (chance > 0)
-        case = 2 * np.rint(chance * STEPS).astype(np.intp) + came
-        self.cases[place, date] = np.bincount(case.ravel(), weights.ravel(), 2 * (STEPS + 1)).reshape(-1, 2)
+        self.probabilities.add(name, (), np.array([date]), chance[None, None])
         hit = warned & came
         for table, mask in zip(BY_SEVERITY, (hit, came & ~warned), strict=True):
             counts = np.bincount(severity[mask], weights[mask], len(CATEGORIES))
@@ -139,19 +143,15 @@ class Events(Kind):
 
     def dataset(self) -> xr.Dataset:
         """Return the sums by date, NaN on dates that are not scored and for systems without a spread model."""
-        dims = ("warning", INIT_TIME)
-        return xr.Dataset(
-            {name: (dims, values) for name, values in self.by_date.items()}
-            | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()}
-            | {CASES: ((*dims, "event_step", "event_came"), self.cases)},
-            {"warning": self.names, "severity": list(CATEGORIES[1:])}
-            | {"event_step": np.arange(STEPS + 1) / STEPS, "event_came": [0, 1]},
-        )
+        tables = {name: (("forecaster", INIT_TIME), values) for name, values in self.by_date.items()}
+        by_severity = ("forecaster", "severity", INIT_TIME)
+        tables |= {name: (by_severity, values) for name, values in self.by_severity.items()}
+        return self.probabilities.dataset().assign(tables).assign_coords(severity=list(CATEGORIES[1:]))
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
         """Return `events`, the scores of warnings."""
-        return {"events": scores(tables, reference)} if "severity" in tables.dims else {}
+        return {"events": warning_scores(tables, reference)} if "severity" in tables.dims else {}
 
 
 def _end(ended: Mask) -> Days:
@@ -159,7 +159,7 @@ def _end(ended: Mask) -> Days:
     return np.where(ended[-1], ended.argmax(0) + 1, len(ended) + 1)
 
 
-def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
+def warning_scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     """Compute the scores of warnings of each system from the sums of `Events.dataset`.
 
     Returns, by system, numbers with their 95 % intervals, None where undefined:
@@ -171,8 +171,8 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
         reliability: of ten bins of the probability, see `diagram`.
         warnings: see `sstcast.scores.decisions.warnings_by_system`, compared with the `reference`.
     """
-    names = [*BY_DATE, *BY_SEVERITY, *({CASES} & set(tables.data_vars))]
-    tables = tables[names].load().dropna(INIT_TIME, how="all").astype(float)
+    tables = tables[[name for name in tables.data_vars if str(name).startswith("event_")]].load()
+    tables = tables.dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
     parts = dates_by_fold(tables)
 
@@ -180,8 +180,8 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
         return estimate(Blocks.of(whole, block, parts).quotient(part, whole), largest=largest)
 
     found: Scores = {}
-    for name in map(str, tables["warning"].values):
-        own = tables.sel(warning=name)
+    for name in map(str, tables["forecaster"].values):
+        own = tables.sel(forecaster=name)
         if own["event_false_alarms_by_date"].isnull().any():
             continue
         false, onset_error, onsets, end_error, ends = (own[table].values for table in BY_DATE)
@@ -199,15 +199,9 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
             str(severity): quotient(hits[:, number], hits[:, number] + misses[:, number])
             for number, severity in enumerate(tables["severity"].values)
         }
-    if CASES in tables:
-        of_systems = tables[CASES].transpose("warning", INIT_TIME, "event_step", "event_came")
-        cases = {name: of_systems.sel(warning=name).values for name in found}
-        cases = {
-            name: of for name, of in cases.items() if not np.isnan(of).any()
-        }  # some are of an earlier version
-        for name, worth in warnings_by_system(cases, reference, block, parts).items():
-            found[name] |= {
-                "reliability": diagram(by_year(cases[name], tables[INIT_TIME].values)),
-                "warnings": worth,
-            }
+    cases, _ = cases_by(tables.sel(forecaster=list(found)), PREFIX, "date")
+    years = cases_by_year(cases, tables[INIT_TIME].values)
+    by_name = {name: cases.at(index) for index, name in enumerate(found)}
+    for index, (name, worth) in enumerate(warnings_by_system(by_name, reference, block, parts).items()):
+        found[name] |= {"reliability": diagram(years.at(index)), "warnings": worth}
     return found

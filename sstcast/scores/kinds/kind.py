@@ -1,42 +1,17 @@
 """The interface of a kind of score. docs/own-score.md builds one."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 import xarray as xr
 
 from sstcast.scores.analysis import Observed
-from sstcast.scores.parts import Scores, known_systems
+from sstcast.scores.comparisons import Loss
+from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 
 BLOCK = "date_block"  # dimension of blocks of initial dates
-INIT_YEAR = "init_year"  # dimension of sums over the initial dates of a year
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
-
-
-class Loss(NamedTuple):
-    """A loss by which systems are compared.
-
-    Attributes:
-        values: the loss of each system, `(system, init_time, lead)`, not negative.
-        words: its name in a sentence.
-        fair: the systems whose values are those of a fair score.
-    """
-
-    values: xr.DataArray
-    words: str
-    fair: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, words: str, scores: xr.DataArray, fair: xr.DataArray | None = None) -> "Loss":
-        """Replace scores by the `fair` scores of the systems that have them."""
-        names = known_systems(fair)
-        values = scores if fair is None else scores.where(~scores["system"].isin(names), fair)
-        return cls(values, words, names)
-
-    def words_of(self, system: str) -> str:
-        """Return the name of the loss of a system."""
-        return f"fair {self.words}" if system in self.fair else self.words
 
 
 class Kind:
