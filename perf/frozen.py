@@ -1,18 +1,23 @@
 """The scores that a change of the code must not move: run it before and after, and compare.
 
     python perf/frozen.py --keep /tmp/frozen.json    # before: writes the scores
+    python perf/frozen.py --keep /tmp/frozen.json --code ../before    # the same, of the code in another folder
     python perf/frozen.py /tmp/frozen.json           # after: prints what differs by more than 1e-6
     python perf/frozen.py /tmp/frozen.json --exact   # after: prints what differs by a bit, in any table
 
 Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of two
 folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a file;
 and three graph benchmarks, whose raw files are read from `--root`. The parts `sea`, `sea-hindcasts` and
-`sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it. All
-parts take about ten minutes, and these three two and a half. The last digits depend on the processor and on the
-version of PyTorch, so both runs must be on one machine.
+`sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it.
+`fields`, `curved` and `ice` read the predictors, grids and stores of `frozen_fields.py`. All parts take about
+eleven minutes, those of the small ocean two and a half, and the last three one and a half. The last digits
+depend on the processor and on the version of PyTorch, so both runs must be on one machine.
+
+Of prepared stores, the mean, deviation, share of known values and a sum with fixed random weights are compared.
 
 `--exact` also compares the bits of every variable of `scores.nc`, of the folds' `hindcast.nc` and of the
-baselines' files, their recipes, and the text of `metrics.json`.
+baselines' files, their recipes, the text of `metrics.json`, and the values of prepared stores, not their digests.
+In recipes, numbers of layouts and keys that are unset do not count.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,14 +34,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
+from frozen_fields import write_curved, write_fields, write_ice
 from frozen_sea import ASKED, write_inputs, write_weeks
 
 HERE = Path(__file__).resolve().parents[1]
+UNCOUNTED = ("layout", "linear_base", "thirds")  # keys of recipes that may change, or go
+RECIPES = ("recipe", "data")  # in JSON files
 TOLERANCE = 1e-6
 NOT_SCORES = ("seconds", "peak", "version", "date", "digest", "layout")  # keys whose values may differ
 DEMO = HERE / "perf/frozen-demo.yaml"
 BITS = "bits of "
+HASH = re.compile(r"-(box)?[0-9a-f]{8}(?=\.|-box|[:/])")  # in a name, of what a file or folder was made from
 SEA_YEARS = "--years 2006:2009 --fold 2 --validation 1 --every 6"
 TINY = "--set training.windows_per_epoch=1600"
 GRAPHS = {"mutag": "gin", "cora": "gcn-kipf", "minesweeper": "sage"}
@@ -88,6 +99,32 @@ OCEAN: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "sea/daily/metrics.json sea/weekly/metrics.json sea/with-members/metrics.json sea/*/scores.nc",
     ),
+    "fields": (
+        [
+            write_fields,
+            *(f"train fields/{name}.yaml" for name in ("ridge", "network")),
+            *(f"evaluate fields/runs/{name}" for name in ("ridge", "network")),
+        ],
+        "fields/runs/*/metrics.json fields/prepared/*/*.zarr",
+    ),
+    "curved": (
+        [
+            write_curved,
+            *(f"train curved/{name}.yaml" for name in ("means", "between")),
+            *(f"evaluate curved/runs/{name}" for name in ("means", "between")),
+        ],
+        "curved/runs/*/metrics.json curved/prepared-*/*/*.zarr",
+    ),
+    "ice": (
+        [
+            write_ice,
+            "fetch --source ice/files --start 2001-01-01 --end 2005-12-31 --region 170,173,-12,-10"
+            " --variables sst,ice --out ice/days.zarr",
+            "train ice/iced.yaml",
+            "evaluate ice/runs/iced",
+        ],
+        "ice/runs/*/metrics.json ice/days.zarr ice/prepared-*/*/*.zarr",
+    ),
 }
 
 
@@ -117,6 +154,16 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> None:
         sys.exit(f"{done.stdout[-1000:]}\n{done.stderr[-2000:]}")
 
 
+def counted(recipe: Any) -> Any:
+    """Return a recipe without the keys that are `UNCOUNTED` or unset."""
+    if isinstance(recipe, list):
+        return [counted(item) for item in recipe]
+    if not isinstance(recipe, dict):
+        return recipe
+    kept = {key: counted(value) for key, value in recipe.items() if key not in UNCOUNTED}
+    return {key: value for key, value in kept.items() if value is not None and value is not False and value != {}}
+
+
 def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield digests of the variables and the recipe of a NetCDF file, or of the text of a JSON file, by name."""
 
@@ -129,32 +176,57 @@ def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
 
     if file.suffix == ".json":
         contents = json.loads(file.read_text())
+        contents |= {key: counted(contents[key]) for key in RECIPES if key in contents}
         yield from ((key, digest(text({key: value}))) for key, value in contents.items())
         return
     with xr.open_dataset(file, decode_cf=False) as tables:
-        yield "recipe", digest(text(json.loads(tables.attrs["recipe"])))
+        yield "recipe", digest(text(counted(json.loads(tables.attrs["recipe"]))))
         for name, field in tables.variables.items():
             yield f"{name}{field.dims}", digest(f"{field.dtype}".encode() + field.values.tobytes())
 
 
+def of_store(store: Path) -> Iterator[tuple[str, float | str]]:
+    """Yield numbers that tell the values of the variables of a Zarr store, and digests of their bits, by name."""
+    with xr.open_zarr(store) as dataset:
+        for name, field in dataset.data_vars.items():
+            if field.ndim < 2 or name == "digest":
+                continue
+            values = np.ascontiguousarray(field.values)
+            known = np.isfinite(values)
+            filled, weights = np.where(known, values, 0.0), np.random.default_rng(0).random(values.shape)
+            yield f"{name}/known", float(known.mean())
+            yield f"{name}/mean", float(filled.mean())
+            yield f"{name}/deviation", float(filled.std())
+            yield f"{name}/weighted", float((filled * weights).mean())
+            yield f"{BITS}{name}", hashlib.sha256(values.tobytes()).hexdigest()[:16]
+
+
 def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | str]]:
     """Yield the scores and the bits of the files of a part."""
-    files = [file for pattern in patterns.split() for file in sorted(folder.glob(pattern))]
+
+    def age(file: Path) -> tuple[str, int]:
+        return HASH.sub("", str(file)), file.stat().st_mtime_ns
+
+    files = [file for pattern in patterns.split() for file in sorted(folder.glob(pattern), key=age)]
+    names = [HASH.sub("", str(file.relative_to(folder)).replace("/", ":")) for file in files]
     for number, file in enumerate(files):
-        name = str(file.relative_to(folder)).replace("/", ":")
+        name = f"{names[number]}{names[:number].count(names[number]) or ''}"
+        if file.suffix == ".zarr":
+            yield from ((f"{part}/{name}/{key}", value) for key, value in of_store(file))
+            continue
         if file.suffix == ".json":
             yield from numbers(json.loads(file.read_text()), f"{part}/{name}" if number else part)
         yield from ((f"{part}/{name}/{BITS}{key}", value) for key, value in bits(file, folder))
 
 
-def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float | str]:
-    """Return the scores and the bits of all chosen parts, by their paths."""
+def measure(folder: Path, root: Path, parts: list[str], code: Path) -> dict[str, float | str]:
+    """Return the scores and the bits of all chosen parts, by their paths, from the code in a folder."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "PYTHONPATH": f"{code}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     found: dict[str, float | str] = {}
     for part, (commands, files) in OCEAN.items():
@@ -193,11 +265,12 @@ def main() -> None:
     parser.add_argument("before", type=Path, nargs="?", help="scores of an earlier run, to compare with")
     parser.add_argument("--keep", type=Path, help="write the scores to this file")
     parser.add_argument("--root", type=Path, default=HERE / "data/graphs", help="raw files of graph data sets")
+    parser.add_argument("--code", type=Path, default=HERE, help="the checkout whose code is run")
     parser.add_argument("--parts", nargs="+", default=[*OCEAN, "graphs"], choices=[*OCEAN, "graphs"])
     parser.add_argument("--exact", action="store_true", help="compare the bits of all tables too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        after = measure(Path(folder), options.root.resolve(), options.parts)
+        after = measure(Path(folder), options.root.resolve(), options.parts, options.code.resolve())
     if options.keep is not None:
         options.keep.write_text(json.dumps(after, indent=0) + "\n")
     print(f"{len(after)} scores")

@@ -47,8 +47,6 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
-    if _has_linear_base(run):
-        recipe |= {"linear_base": True}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -68,21 +66,14 @@ def kept(run: Run) -> Asked:
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
-    metrics = ScoreFiles(run.folder).known(recipe, added=["configuration"])
-    if metrics is None or not is_up_to_date(run.forecasts, recipe, added=recipe):
+    metrics = ScoreFiles(run.folder).known(recipe)
+    if metrics is None or not is_up_to_date(run.forecasts, recipe):
         return None
     try:
         open_forecasts(run).close()
     except SSTCastError:
         return None
     return metrics
-
-
-def _has_linear_base(run: Run) -> bool:
-    from sstcast.models import LINEAR, LINEAR_BASES, base_of
-
-    model = run.trained.config.model
-    return model.name not in LINEAR and base_of(model.options)[0] in LINEAR_BASES
 
 
 def tell_weights(places: Places, prepared: Prepared) -> None:

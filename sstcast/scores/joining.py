@@ -52,8 +52,7 @@ def join_folds(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Tables by initial date, block of dates or year are concatenated. Of the others, maps are averaged, with the
     numbers of dates as weights, and the rest is added. Maps by date may be larger than memory, so they are lazy.
 
-    A fold with too few training days for joint samples has no areas, for instance, and files of earlier versions
-    have no whole weeks.
+    A fold with too few training days for joint samples has no areas, for instance.
     """
     common = set.intersection(*({*fold.dims} for fold in folds))
     folds = [fold.drop_dims({*fold.dims} - common) for fold in folds]
