@@ -1,11 +1,11 @@
-"""How good the probability of an event is, whatever the event: tables of a kind of score, and what follows from
-them.
+"""How good the probability of an event is, whatever the event: tables of scores, and what follows from them.
 
 The forecasters of these tables are systems and references. Brier scores are kept by date, and cases by the step of
 their probability (see `cases`), from which ROC area, SEDI, reliability and the worth of warnings follow.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,11 +45,13 @@ class Probabilities:
         """Prepare empty tables.
 
         Args:
-            prefix: begins the names of the tables. labels: the dimensions that tell the events apart, with their
-            labels. forecasters: the systems and references. init_times: the initial dates. days: the days from an
-            initial date to the day or the middle of the days of each lead. lead: the dimension of leads with its
-            labels. If empty, the single lead is no dimension. parts: the dimensions by which cases are kept, of
-            the lead, the season, the year of the initial date or,
+            prefix: begins the names of the tables.
+            labels: the dimensions that tell the events apart, with their labels.
+            forecasters: the systems and references.
+            init_times: the initial dates.
+            days: the days from an initial date to the day, or the middle of the days, of each lead.
+            lead: the dimension of leads with its labels. If empty, the single lead is no dimension.
+            parts: the dimensions by which cases are kept: the lead, the season, the year of the initial date or,
                 in single precision, the initial date.
         """
         self.prefix, self.labels, self.forecasters, self.lead = prefix, labels, list(forecasters), lead
@@ -81,7 +83,7 @@ class Probabilities:
         self.observed: dict[Label, tuple[Mask, Array]] = {}
         self.positions: Positions = np.arange(0)
 
-    def _at(self, label: Label) -> tuple[int, ...]:
+    def _at(self, label: Label) -> tuple[Any, ...]:
         return tuple(list(of).index(name) for of, name in zip(self.labels.values(), label, strict=True))
 
     def observe(self, label: Label, positions: Positions, came: Mask, weights: Array) -> None:
@@ -106,8 +108,8 @@ class Probabilities:
 
         `chance` broadcasts against what was observed. With several `members`, it is a share of them.
         """
-        rows = np.searchsorted(self.positions, positions)
-        rows = slice(rows[0], rows[-1] + 1)
+        first, last = np.searchsorted(self.positions, positions[[0, -1]])
+        rows = slice(first, last + 1)
         came, weights = (of[rows] for of in self.observed[label])
         chance = np.where(weights > 0, chance, np.float32(0))
         shape, at = (*chance.shape[:2], -1), (*self._at(label), self.forecasters.index(forecaster))
@@ -148,7 +150,9 @@ class Probabilities:
                 sums[np.isnan(self.brier).all(-1)] = np.nan
             found[f"cases_by_{part}"] = (*dims, dim, "probability", "occurred"), sums[..., :2]
             found[f"probability_by_{part}"] = (*dims, dim, "probability"), sums[..., 2]
-        coordinates = {name: list(of) for name, of in self.labels.items()} | {"forecaster": self.forecasters}
+        coordinates: dict[str, Any] = {name: list(of) for name, of in self.labels.items()} | {
+            "forecaster": self.forecasters
+        }
         coordinates |= {dim: list(of) for dim, (of, _) in self.parts.items() if dim not in (INIT_TIME, "lead")}
         if self.parts:
             coordinates |= {"probability": np.arange(STEPS + 1) / STEPS, "occurred": [0, 1]}
@@ -156,10 +160,9 @@ class Probabilities:
 
 
 def brier_of(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
-    """Return `brier`, with members `brier_fair`, and the weights of cases `defined`, NaN where nothing is
-    forecast.
+    """Return `brier`, with members `brier_fair`, and `defined`, the weights of the cases of each forecaster.
 
-    All are `(..., forecaster, init_time, lead)`.
+    All are `(..., forecaster, init_time, lead)`, NaN where nothing is forecast.
     """
     names = [name for name in BRIER if f"{prefix}_{name}_by_date" in tables]
     fields = {name: tables[f"{prefix}_{name}_by_date"].astype(float) for name in names}
@@ -170,11 +173,9 @@ def brier_of(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
 def with_scored_years(
     fields: Mapping[str, xr.DataArray], came: xr.DataArray, defined: xr.DataArray, dims: Sequence[str]
 ) -> dict[str, xr.DataArray]:
-    """Return the `fields` of `brier_of` with another forecaster, which nobody could be: the frequency of the
-    event.
+    """Return the `fields` of `brier_of` with another forecaster, which nobody could be: how often the event came.
 
-    It is how often the event `came` on all scored dates, and leads if they are in `dims`, of the weights
-    `defined`.
+    It is the sum of `came` divided by that of `defined`, over all scored dates, and leads if they are in `dims`.
     """
     rate = came.sum(dims) / defined.sum(dims)
     # Of observations that are 0 or 1, the mean square of p - o is p^2 - 2 p mean(o) + mean(o).
@@ -216,9 +217,12 @@ def scores(tables: xr.Dataset, prefix: str, reference: str) -> Scores:
     names = forecasters_of(tables, prefix)
     own = [name for name in tables.data_vars if str(name).startswith(f"{prefix}_")]
     tables = tables[own].sel(forecaster=names)
-    fields = {name: of.dropna(INIT_TIME, how="all") for name, of in brier_of(tables, prefix).items()}
+    fields = brier_of(tables, prefix)
+    scored = fields["brier"].dropna(INIT_TIME, how="all")[INIT_TIME]
     metrics = {name: BRIER[name] for name in fields if name in BRIER} | {"defined": Quotient("defined")}
-    found = in_parts({name: of.transpose("forecaster", ...) for name, of in fields.items()}, metrics)
+    found = in_parts(
+        {name: of.sel(init_time=scored).transpose("forecaster", ...) for name, of in fields.items()}, metrics
+    )
     found.pop("by_week")
     by_lead, _ = cases_by(tables, prefix, "lead")
     by_season, seasons = cases_by(tables, prefix, "season")

@@ -179,7 +179,7 @@ def _on_common_dates(field: xr.DataArray) -> xr.DataArray:
     """Return a loss on the dates that all systems have which are compared, on the leads that any has."""
     field = field.sel(system=known_systems(field)).transpose("system", INIT_TIME, "lead")
     scored = field.notnull().any(("system", INIT_TIME))
-    return field.sel({INIT_TIME: field.sel(lead=scored).notnull().all(("system", "lead"))})
+    return field[:, field[:, :, scored.values].notnull().all(("system", "lead")).values]
 
 
 def _over_seeds(tables: xr.Dataset, name: str, reference_error: xr.DataArray) -> list[float] | None:

@@ -222,7 +222,7 @@ class Areas(Kind):
             for share in tables["share"].values
         }
         scores_by_area: Scores = {str(area): {} for area in tables["area"].values}
-        for index in np.flatnonzero(is_scored):
+        for index in np.flatnonzero(is_scored).tolist():
             name = forecasters[index]
             for area_index, (area, by_system) in enumerate(scores_by_area.items()):
                 by_share = {

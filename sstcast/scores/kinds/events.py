@@ -88,7 +88,8 @@ class Events(Kind):
             weights = self.truth.area * np.isfinite(limit[row]).any(0)
             end = _end(ended)
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
-        came, weights = (np.stack([of[at] for of in self.observed.values()])[:, None] for at in (0, -1))
+        came = np.stack([of[0] for of in self.observed.values()])[:, None]
+        weights = np.stack([of[-1] for of in self.observed.values()])[:, None]
         self.probabilities.observe((), np.array(positions), came, weights)
         for date, (_, onset, end, *_) in self.observed.items() if STATE in self.names else ():
             never, now = np.full(end.shape, horizon + 1), state[date - dates.start, 0].astype(np.float32)
@@ -143,7 +144,9 @@ class Events(Kind):
 
     def dataset(self) -> xr.Dataset:
         """Return the sums by date, NaN on dates that are not scored and for systems without a spread model."""
-        tables = {name: (("forecaster", INIT_TIME), values) for name, values in self.by_date.items()}
+        tables: dict[str, Any] = {
+            name: (("forecaster", INIT_TIME), values) for name, values in self.by_date.items()
+        }
         by_severity = ("forecaster", "severity", INIT_TIME)
         tables |= {name: (by_severity, values) for name, values in self.by_severity.items()}
         return self.probabilities.dataset().assign(tables).assign_coords(severity=list(CATEGORIES[1:]))

@@ -26,7 +26,7 @@ from sstcast.scores.kinds.kind import BLOCK, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
-from sstcast.types import Array
+from sstcast.types import Array, Mask
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
@@ -157,7 +157,7 @@ class Points(Kind):
         at = pair * self.truth.ocean.size + self.node[row]
         error = mean.reshape(-1)[at] - self.value[row]
 
-        def put(name: str, values: Array) -> None:
+        def put(name: str, values: Array | Mask) -> None:
             self.sums[name][place, dates] = np.bincount(pair, values, shape[0] * shape[1]).reshape(shape)
 
         squared = error**2

@@ -87,7 +87,7 @@ class Terciles(Kind):
         for third, came in zip(THIRDS, _thirds([weekly > bound for bound in self.limits]), strict=True):
             self.probabilities.observe((third,), positions, came, weights)
             if self.scene.references:
-                self.probabilities.add(EQUAL_THIRDS, (third,), positions, np.float32(1 / 3))
+                self.probabilities.add(EQUAL_THIRDS, (third,), positions, np.array(1 / 3, np.float32))
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
@@ -95,6 +95,7 @@ class Terciles(Kind):
         if not self.scene.has_probabilities(block):
             return
         limits = [limit[dates.start - self.first : dates.stop - self.first] for limit in self.limits]
+        above: list[Array]
         if spread is None:
             weekly = self._weekly(block.members, 2)
             above = [np.mean(weekly > limit, 0, np.float32) for limit in limits]
