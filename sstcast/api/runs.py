@@ -106,7 +106,7 @@ def train(
     """
     from sstcast.hindcasts.executors import run_tasks
     from sstcast.hindcasts.fold import train_run
-    from sstcast.ocean.prepare import prepare_all
+    from sstcast.ocean.prepare import prepare
     from sstcast.ocean.prepared import Prepared
     from sstcast.runs import Run
     from sstcast.training.train import plan, train, training_windows
@@ -121,8 +121,8 @@ def train(
     run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
-    if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
-        prepare_all(configs[0].oceans)
+    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
+        prepare(configs[0].data)
     windows = training_windows(configs[0])
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30

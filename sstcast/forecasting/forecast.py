@@ -115,7 +115,7 @@ def forecast(
             check_source(prepared)
             update_predictors(prepared)
         if options and data == run.config.data:
-            check_data(run, [prepared])
+            check_data(run, prepared)
         if (count := days_read(run, data)) > len(history):
             history = last_days(data, last, today, count, PAST)
         history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
@@ -181,7 +181,7 @@ def own_data(run: Run, last: dt.date) -> Prepared:
         check_source(prepared)
     update_predictors(prepared)
     if (trained := prepared if is_trained else Prepared.of(trained_data)).exist:
-        check_data(run, [trained])  # stores extended with newer days must be of the same ocean
+        check_data(run, trained)  # stores extended with newer days must be of the same ocean
     return prepared
 
 
@@ -225,7 +225,7 @@ class LoadedRun:
         self.prepared = prepared or Prepared.of(self.config.data)
         self.data = self.prepared.data
         if prepared is None:
-            check_data(self.run, [self.prepared])
+            check_data(self.run, self.prepared)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
@@ -295,8 +295,8 @@ class LoadedRun:
             "history": state.hexdigest(),
             "members": members,
             "samples": samples,
-            **({} if asked is None else asked.recipe),
-            **({"predictors": self._known_of(history, given)} if self.data.predictors else {}),
+            "asked": None if asked is None else asked.recipe,
+            "predictors": self._known_of(history, given) if self.data.predictors else None,
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:

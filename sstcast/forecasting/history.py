@@ -222,7 +222,7 @@ def days_read(run: Run, data: DataConfig | None = None) -> int:
         return max(days_read(part, data) for part in run.open_parts())
     history = run.config.data.history
     before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (data is None or data in run.config.oceans):
+    if before and (data is None or data == run.config.data):
         from sstcast.forecasting.system import remembers  # imported late: PyTorch takes a second
 
         return history + before * remembers(run)

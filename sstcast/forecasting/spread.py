@@ -353,7 +353,7 @@ def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
     config = run.config
     if config.model.name == COMBINATION:
         return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
-    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and days.data not in config.oceans
+    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and days.data != config.data
     return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
 
 
@@ -364,7 +364,7 @@ def _held_out_fit(run: Run, data: DataConfig) -> LinearFit | None:
     if name == COMBINATION:
         return None
     if name not in LINEAR:
-        is_own_ocean = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
+        is_own_ocean = _overlap(config.data.box, data.box)
         if not (is_own_ocean and config.training.include_validation):
             return None
         base, options = base_of(options)

@@ -24,7 +24,6 @@ from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
     EARLIER,
     WEEK,
-    SeveralWindows,
     Windows,
     cut_windows,
     lead_weeks,
@@ -220,10 +219,10 @@ class TrainedRun(Models):
     BLOCKS = 3
 
     def __init__(self, run: Run, prepared: Prepared | None = None, refit: bool = True) -> None:
-        oceans, config = run.config.oceans, run.config.model
-        prepared = prepared or Prepared.of(oceans[0])
+        own, config = run.config.data, run.config.model
+        prepared = prepared or Prepared.of(own)
         data = prepared.data
-        is_other = data not in oceans
+        is_other = data != own
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
@@ -249,8 +248,8 @@ class TrainedRun(Models):
                 wraps = wraps and bool(state.get("wraps"))
             models.append(model)
         if is_other:
-            ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-            _adapt(models, run, prepared, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
+            is_own_ocean = (data.path, data.box) == (own.path, own.box)
+            _adapt(models, run, prepared, 0 if is_own_ocean else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
@@ -299,7 +298,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
     if years == 1:
         return torch.zeros(system.horizon)
 
-    def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+    def leave_one_block_out() -> Iterator[tuple[ForecastModel, Windows]]:
         for other_years, block in blocks_of_years(train, min(blocks, years)):
             fit(system, other_years, None)
             yield network, block

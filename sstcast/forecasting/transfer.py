@@ -2,7 +2,6 @@
 
 import datetime as dt
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunConfig, parse_box
@@ -50,7 +49,7 @@ def transferred_data(
     models = [system.config.model for system in run.systems]
     transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     if source is not None:
-        new_data = _of_source(new_data, days, run.config.also)
+        new_data = _of_source(new_data, days, data)
     elif options:
         raise SSTCastError(f"--{next(iter(options))}: applies to another source; name it with --source")
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
@@ -145,17 +144,16 @@ def _cut_as(region: Region, box: Box) -> Region:
     return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
 
 
-def _of_source(data: DataConfig, days: FieldSource, oceans: Sequence[DataConfig]) -> DataConfig:
+def _of_source(data: DataConfig, days: FieldSource, own: DataConfig) -> DataConfig:
     """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
     options: dict[str, Any] = {"variable": None, "units": None, "grid": None}
-    for ocean in oceans:  # a source that the run was trained on is read with the same options
-        if ocean.path == days.path:
-            options = {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps, "grid": ocean.grid}
+    if own.path == days.path:  # a source that the run was trained on is read with the same options
+        options = {"variable": own.variable, "units": own.units, "gaps": own.gaps, "grid": own.grid}
     source = source_of(days.source)
     if not days.source or not (source.needs_python or source.exists()):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
     if days.grid is None and options["grid"] is None and source_grid(days) is not None:  # to cells like the run's
-        options["grid"] = round(step(Prepared.of(oceans[0]).open_cube()["lat"].values), 6)
+        options["grid"] = round(step(Prepared.of(own).open_cube()["lat"].values), 6)
     return data.model_copy(update=options | days.given | {"region": data.region})
 
 

@@ -140,7 +140,7 @@ class Plan:
         `SELECTED` is a combination of a single system in each fold.
         """
         model, selected = ModelConfig(name=COMBINATION), SELECTED if self.select else None
-        common = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
+        common = {key: getattr(self.systems[0], key) for key in ("runs", "data")}
         names_by_option = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
         return [
             validate(RunConfig, common | {"name": name, "model": model}, f"{option} {name}")
@@ -194,8 +194,7 @@ class Plan:
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run or ensemble for a fold."""
         runs = self.hindcast.folder / system.name
-        data, *also = map(fold.split, system.oceans)
-        return system.model_copy(update={"name": fold.name, "runs": runs, "data": data, "also": tuple(also)})
+        return system.model_copy(update={"name": fold.name, "runs": runs, "data": fold.split(system.data)})
 
     def baselines(self, data: DataConfig) -> Path:
         """Return the path of the baselines' statistics, given the data of a fold."""
@@ -328,7 +327,7 @@ class Plan:
     def check_days(self) -> None:
         """Raise SSTCastError if a source lacks days that the hindcast trains on or forecasts."""
         last_fold = self.protocol.folds[-1]
-        for ocean in (ocean for system in self.systems for ocean in system.oceans):
+        for ocean in (system.data for system in self.systems):
             first, last = days_of_source(ocean)
             begin, end = ocean.splits.train[0], last_fold.split(ocean).splits.test[1]
             if begin < first or end > last:

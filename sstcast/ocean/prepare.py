@@ -12,7 +12,7 @@ days. So new days after the base period do not change the statistics.
 """
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -75,18 +75,6 @@ def prepare(data: DataConfig) -> Prepared:
             return replace(prepared, written=work.run())
 
 
-def prepare_all(oceans: Sequence[DataConfig]) -> None:
-    """Prepare the data of all oceans of a run. With several oceans, errors name the source."""
-    for data in oceans:
-        try:
-            if not (prepared := prepare(data)).written:
-                LOG.info(f"{prepared.cube.parent}: nothing to do")
-        except SSTCastError as error:
-            if len(oceans) == 1 or data.source in str(error):
-                raise
-            raise SSTCastError(f"{data.source}: {error}") from None
-
-
 def update_predictors(prepared: Prepared) -> None:
     """Bring only the stores of the predictors up to date, so that a forecast reads the newest values."""
     if prepared.data.predictors:
@@ -113,9 +101,8 @@ class _Preparation:
             "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
+            "grid": self.data.grid,
         }
-        if self.data.grid is not None:
-            self.recipe["grid"] = self.data.grid
         self.changes = field.changes()  # before the source is read
         self.states = field.states(self.data)
         files = field.state() if self.states is None else fingerprint(self.states)
@@ -192,7 +179,7 @@ class _Preparation:
         axes = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return statistics.assign_attrs(
             title="Climatology and scale of daily sea surface temperature",
-            digest=digest_of(statistics.assign_coords(axes)),  # unrounded, as in runs of earlier versions
+            digest=digest_of(statistics.assign_coords(axes)),  # of the values before they are `rounded`
         )
 
     def _anomalies(self) -> xr.Dataset:
