@@ -247,7 +247,7 @@ def _of_wkb(blob: bytes, at: int, inside: bool = False) -> tuple[Any, int]:
         (length,) = unpack_from(f"{order}I", blob, at)
         rings.append(np.frombuffer(blob, f"{order}f8", length * size, at + 4).reshape(length, size)[:, :2])
         at += 4 + 8 * length * size
-    return shapely.Polygon(*(rings[:1] or [None]), rings[1:]), at
+    return (shapely.Polygon(rings[0], rings[1:]) if rings else shapely.Polygon()), at
 
 
 class _Tree(ElementTree.TreeBuilder):
