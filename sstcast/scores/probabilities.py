@@ -99,9 +99,8 @@ class Probabilities:
                 _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
                 self.group, self.first = inverse.reshape(pairs.shape), first
         self.observed[label] = came, weights
-        shape, at = (*came.shape[:2], -1), (*self._at(label), positions)
-        self.defined[at] = weights.reshape(shape).sum(-1, dtype=float)
-        self.came[at] = (weights * came).reshape(shape).sum(-1, dtype=float)
+        at = (*self._at(label), positions)
+        self.defined[at], self.came[at] = _over_cells(weights), _over_cells(weights * came)
 
     def add(self, forecaster: str, label: Label, positions: Positions, chance: Array, members: int = 1) -> None:
         """Add the probabilities of an event by a system or reference for some dates of the block.
@@ -112,15 +111,13 @@ class Probabilities:
         rows = slice(first, last + 1)
         came, weights = (of[rows] for of in self.observed[label])
         chance = np.where(weights > 0, chance, np.float32(0))
-        shape, at = (*chance.shape[:2], -1), (*self._at(label), self.forecasters.index(forecaster))
-        score = (np.square(chance - came) * weights).reshape(shape).sum(-1)
-        self.brier[at][positions] = score
+        at = (*self._at(label), self.forecasters.index(forecaster))
+        self.brier[at][positions] = score = _over_cells(np.square(chance - came) * weights)
         if members > 1:
-            excess = (sampling_error(chance, members) * weights).reshape(shape).sum(-1)
-            self.fair[at][positions] = score - excess
+            self.fair[at][positions] = score - _over_cells(sampling_error(chance, members) * weights)
         if not self.parts:
             return
-        group = self.group[rows].reshape(*shape[:2], *(1,) * (chance.ndim - 2))
+        group = self.group[rows].reshape(*chance.shape[:2], *(1,) * (chance.ndim - 2))
         sums = count(group, len(self.first), steps_of(chance, members), came, chance, weights)
         for dim, (_, number) in self.parts.items():
             np.add.at(self.cases[dim][at], number[self.positions].ravel()[self.first], sums)
@@ -157,6 +154,13 @@ class Probabilities:
         if self.parts:
             coordinates |= {"probability": np.arange(STEPS + 1) / STEPS, "occurred": [0, 1]}
         return xr.Dataset({f"{self.prefix}_{name}": of for name, of in found.items()}, coordinates)
+
+
+def _over_cells(values: Array) -> Array:
+    """Return the sums `[starts, lead]` of values `[starts, lead, ...]`."""
+    for _ in values.shape[2:]:
+        values = values.sum(-1)
+    return values
 
 
 def brier_of(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:

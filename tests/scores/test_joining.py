@@ -25,13 +25,13 @@ def fold(first: str, dates: int, value: float, areas: bool = False) -> xr.Datase
             "by_date": (("system", INIT_TIME, "lead"), np.full((1, dates, 2), value)),
             "maps_by_date": (("system", INIT_TIME, "lat"), np.full((1, dates, 1), value)),
             "by_block": (("system", BLOCK), np.full((1, 2), value)),
-            "by_year": (("warning", INIT_YEAR), np.full((1, 1), value)),
+            "by_year": (("forecaster", INIT_YEAR), np.full((1, 1), value)),
             "by_cell": (("system", "lat"), np.full((1, 1), value, np.float32)),
-            "sum": (("warning", "lead"), np.array([[value, np.nan]])),
+            "sum": (("forecaster", "lead"), np.array([[value, np.nan]])),
             "number": ((), value),
             "observed_index": ((INIT_TIME,), np.arange(dates, dtype=float)),
         },
-        {"system": ["some"], "warning": ["some"], INIT_TIME: time, INIT_YEAR: [time.year[0]]},
+        {"system": ["some"], "forecaster": ["some"], INIT_TIME: time, INIT_YEAR: [time.year[0]]},
     )
     if areas:
         tables["of_areas"] = ("system", "area", INIT_TIME), np.zeros((1, 1, dates))
@@ -56,17 +56,17 @@ def test_folds_are_concatenated_averaged_or_added() -> None:
 
 def test_systems_are_joined_along_their_own_axis() -> None:
     tables = [fold("2001-01-01", 2, value) for value in (1, 2)]
-    tables[1] = tables[1].assign_coords(system=["other"], warning=["other"])
+    tables[1] = tables[1].assign_coords(system=["other"], forecaster=["other"])
     joined = join_systems(tables).load()
     assert joined["by_date"].sel(system="other").values.tolist() == [[2, 2], [2, 2]]
-    assert joined["sum"].sel(warning="some")[0].item() == 1
+    assert joined["sum"].sel(forecaster="some")[0].item() == 1
     assert joined["number"].item() == 1  # what no system has of its own
     assert joined["observed_index"].values.tolist() == [0, 1]
 
 
 def test_systems_of_other_climatologies_have_observed_means_of_their_own() -> None:
     tables = [fold("2001-01-01", 2, value) for value in (1, 2)]
-    tables[1] = tables[1].assign_coords(system=["other"], warning=["other"])
+    tables[1] = tables[1].assign_coords(system=["other"], forecaster=["other"])
     tables[1]["observed_index"] = tables[1]["observed_index"] + 1
     assert join_systems(tables)["observed_index"].sel(system="other").values.tolist() == [1, 2]
 

@@ -87,7 +87,7 @@ class Terciles(Kind):
         for third, came in zip(THIRDS, _thirds([weekly > bound for bound in self.limits]), strict=True):
             self.probabilities.observe((third,), positions, came, weights)
             if self.scene.references:
-                self.probabilities.add(EQUAL_THIRDS, (third,), positions, np.array(1 / 3, np.float32))
+                self.probabilities.add(EQUAL_THIRDS, (third,), positions, np.array(1 / 3))
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
