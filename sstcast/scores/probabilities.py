@@ -109,7 +109,8 @@ class Probabilities:
         """
         first, last = np.searchsorted(self.positions, positions[[0, -1]])
         rows = slice(first, last + 1)
-        came, weights = (of[rows] for of in self.observed[label])
+        of_block = self.observed[label]
+        came, weights = of_block[0][rows], of_block[1][rows]
         chance = np.where(weights > 0, chance, np.float32(0))
         at = (*self._at(label), self.forecasters.index(forecaster))
         self.brier[at][positions] = score = _over_cells(np.square(chance - came) * weights)
