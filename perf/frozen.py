@@ -7,12 +7,13 @@
 Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of two
 folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a file;
 and three graph benchmarks, whose raw files are read from `--root`. The parts `sea`, `sea-hindcasts` and
-`sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it. All
-parts take about ten minutes, and these three two and a half. The last digits depend on the processor and on the
+`sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it.
+`sea-forecasts` forecasts it with a network on a linear base, a combination and the run that ships, and needs
+`sea`. All parts take about ten minutes, and these four three. The last digits depend on the processor and on the
 version of PyTorch, so both runs must be on one machine.
 
-`--exact` also compares the bits of every variable of `scores.nc`, of the folds' `hindcast.nc` and of the
-baselines' files, their recipes, and the text of `metrics.json`.
+`--exact` also compares the bits of every variable of `scores.nc`, of forecasts, of the folds' `hindcast.nc` and of
+the baselines' files, their recipes, and the text of `metrics.json`.
 """
 
 import argparse
@@ -87,6 +88,16 @@ OCEAN: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
             "score sea/members.nc --truth sea/sea.nc --out sea/with-members",
         ],
         "sea/daily/metrics.json sea/weekly/metrics.json sea/with-members/metrics.json sea/*/scores.nc",
+    ),
+    "sea-forecasts": (
+        [
+            "train sea/local.yaml",
+            "combine sea/runs/net sea/runs/local --name both",
+            "forecast sea/runs/net --out sea/net.nc",
+            "forecast sea/runs/both --date 2008-02-01 --out sea/both.nc",
+            "forecast pretrained --source sea/sea.nc --out sea/elsewhere.nc",
+        ],
+        "sea/net.nc sea/both.nc sea/elsewhere.nc",
     ),
 }
 
