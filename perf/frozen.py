@@ -1,6 +1,7 @@
 """The scores that a change of the code must not move: run it before and after, and compare.
 
     python perf/frozen.py --keep /tmp/frozen.json    # before: writes the scores
+    python perf/frozen.py --keep /tmp/frozen.json --code ../before    # the same, of the code in another folder
     python perf/frozen.py /tmp/frozen.json           # after: prints what differs by more than 1e-6
     python perf/frozen.py /tmp/frozen.json --exact   # after: prints what differs by a bit, in any table
 
@@ -13,7 +14,8 @@ and three graph benchmarks, whose raw files are read from `--root`. The parts `s
 version of PyTorch, so both runs must be on one machine.
 
 `--exact` also compares the bits of every variable of `scores.nc`, of forecasts, of the folds' `hindcast.nc` and of
-the baselines' files, their recipes, and the text of `metrics.json`.
+the baselines' files, their recipes, and the text of `metrics.json`. In recipes, numbers of layouts and keys that
+are unset do not count.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,10 +36,13 @@ import xarray as xr
 from frozen_sea import ASKED, write_inputs, write_weeks
 
 HERE = Path(__file__).resolve().parents[1]
+UNCOUNTED = ("layout", "linear_base", "thirds")  # keys of recipes that may change, or go
+RECIPES = ("recipe", "data")  # in JSON files
 TOLERANCE = 1e-6
 NOT_SCORES = ("seconds", "peak", "version", "date", "digest", "layout")  # keys whose values may differ
 DEMO = HERE / "perf/frozen-demo.yaml"
 BITS = "bits of "
+HASH = re.compile(r"-[0-9a-f]{8}(?=\.nc$)")  # of what a file was made from, in its name
 SEA_YEARS = "--years 2006:2009 --fold 2 --validation 1 --every 6"
 TINY = "--set training.windows_per_epoch=1600"
 GRAPHS = {"mutag": "gin", "cora": "gcn-kipf", "minesweeper": "sage"}
@@ -128,6 +134,16 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> None:
         sys.exit(f"{done.stdout[-1000:]}\n{done.stderr[-2000:]}")
 
 
+def counted(recipe: Any) -> Any:
+    """Return a recipe without the keys that are `UNCOUNTED` or unset."""
+    if isinstance(recipe, list):
+        return [counted(item) for item in recipe]
+    if not isinstance(recipe, dict):
+        return recipe
+    kept = {key: counted(value) for key, value in recipe.items() if key not in UNCOUNTED}
+    return {key: value for key, value in kept.items() if value is not None and value is not False and value != {}}
+
+
 def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield digests of the variables and the recipe of a NetCDF file, or of the text of a JSON file, by name."""
 
@@ -140,32 +156,38 @@ def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
 
     if file.suffix == ".json":
         contents = json.loads(file.read_text())
+        contents |= {key: counted(contents[key]) for key in RECIPES if key in contents}
         yield from ((key, digest(text({key: value}))) for key, value in contents.items())
         return
     with xr.open_dataset(file, decode_cf=False) as tables:
-        yield "recipe", digest(text(json.loads(tables.attrs["recipe"])))
+        yield "recipe", digest(text(counted(json.loads(tables.attrs["recipe"]))))
         for name, field in tables.variables.items():
             yield f"{name}{field.dims}", digest(f"{field.dtype}".encode() + field.values.tobytes())
 
 
 def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | str]]:
     """Yield the scores and the bits of the files of a part."""
-    files = [file for pattern in patterns.split() for file in sorted(folder.glob(pattern))]
+
+    def age(file: Path) -> tuple[str, int]:
+        return HASH.sub("", str(file)), file.stat().st_mtime_ns
+
+    files = [file for pattern in patterns.split() for file in sorted(folder.glob(pattern), key=age)]
+    names = [HASH.sub("", str(file.relative_to(folder)).replace("/", ":")) for file in files]
     for number, file in enumerate(files):
-        name = str(file.relative_to(folder)).replace("/", ":")
+        name = f"{names[number]}{names[:number].count(names[number]) or ''}"
         if file.suffix == ".json":
             yield from numbers(json.loads(file.read_text()), f"{part}/{name}" if number else part)
         yield from ((f"{part}/{name}/{BITS}{key}", value) for key, value in bits(file, folder))
 
 
-def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float | str]:
-    """Return the scores and the bits of all chosen parts, by their paths."""
+def measure(folder: Path, root: Path, parts: list[str], code: Path) -> dict[str, float | str]:
+    """Return the scores and the bits of all chosen parts, by their paths, from the code in a folder."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "PYTHONPATH": f"{code}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
     }
     found: dict[str, float | str] = {}
     for part, (commands, files) in OCEAN.items():
@@ -204,11 +226,12 @@ def main() -> None:
     parser.add_argument("before", type=Path, nargs="?", help="scores of an earlier run, to compare with")
     parser.add_argument("--keep", type=Path, help="write the scores to this file")
     parser.add_argument("--root", type=Path, default=HERE / "data/graphs", help="raw files of graph data sets")
+    parser.add_argument("--code", type=Path, default=HERE, help="the checkout whose code is run")
     parser.add_argument("--parts", nargs="+", default=[*OCEAN, "graphs"], choices=[*OCEAN, "graphs"])
     parser.add_argument("--exact", action="store_true", help="compare the bits of all tables too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        after = measure(Path(folder), options.root.resolve(), options.parts)
+        after = measure(Path(folder), options.root.resolve(), options.parts, options.code.resolve())
     if options.keep is not None:
         options.keep.write_text(json.dumps(after, indent=0) + "\n")
     print(f"{len(after)} scores")
