@@ -37,6 +37,7 @@ from sstcast.progress import tracked, waiting
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
+from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit, samples
 from sstcast.types import Array
@@ -220,10 +221,8 @@ class TrainedRun(Models):
     BLOCKS = 3
 
     def __init__(self, run: Run, prepared: Prepared | None = None, refit: bool = True) -> None:
-        oceans, config = run.config.oceans, run.config.model
-        prepared = prepared or Prepared.of(oceans[0])
-        data = prepared.data
-        is_other = data not in oceans
+        config, prepared = run.config.model, prepared or Prepared.of(run.config.data)
+        data, is_other = prepared.data, not is_own(run, prepared)
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
@@ -249,8 +248,7 @@ class TrainedRun(Models):
                 wraps = wraps and bool(state.get("wraps"))
             models.append(model)
         if is_other:
-            ocean_keys = [(ocean.path, ocean.box) for ocean in (data, *oceans)]
-            _adapt(models, run, prepared, 0 if ocean_keys[0] in ocean_keys[1:] else self.BLOCKS, refit)
+            _adapt(models, run, prepared, 0 if is_own_ocean(run, prepared) else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 

@@ -105,7 +105,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     from sstcast.scores.verify import verify
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
-    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, prepared.cube.parent)
+    lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}

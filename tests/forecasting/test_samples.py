@@ -21,7 +21,7 @@ from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.stores import stores_for
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
