@@ -10,12 +10,15 @@ folds of linear systems, a TF-Net and their mean, with probabilities and heatwav
 and three graph benchmarks, whose raw files are read from `--root`. The parts `sea`, `sea-hindcasts` and
 `sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it.
 `sea-forecasts` forecasts it with a network on a linear base, a combination and the run that ships, and needs
-`sea`. All parts take about ten minutes, and these four three. The last digits depend on the processor and on the
-version of PyTorch, so both runs must be on one machine.
+`sea`. `fields`, `curved` and `ice` read the predictors, grids and stores of `frozen_fields.py`. All parts take
+about eleven minutes, those of the small ocean three, and the last three one and a half. The last digits depend on
+the processor and on the version of PyTorch, so both runs must be on one machine.
+
+Of prepared stores, the mean, deviation, share of known values and a sum with fixed random weights are compared.
 
 `--exact` also compares the bits of every variable of `scores.nc`, of forecasts, of the folds' `hindcast.nc` and of
-the baselines' files, their recipes, and the text of `metrics.json`. In recipes, numbers of layouts and keys that
-are unset do not count.
+the baselines' files, their recipes, the text of `metrics.json`, and the values of prepared stores, not their
+digests. In recipes, numbers of layouts and keys that are unset do not count.
 """
 
 import argparse
@@ -32,7 +35,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
+from frozen_fields import write_curved, write_fields, write_ice
 from frozen_sea import ASKED, write_inputs, write_weeks
 
 HERE = Path(__file__).resolve().parents[1]
@@ -42,7 +47,7 @@ TOLERANCE = 1e-6
 NOT_SCORES = ("seconds", "peak", "version", "date", "digest", "layout")  # keys whose values may differ
 DEMO = HERE / "perf/frozen-demo.yaml"
 BITS = "bits of "
-HASH = re.compile(r"-[0-9a-f]{8}(?=\.nc$)")  # of what a file was made from, in its name
+HASH = re.compile(r"-(box)?[0-9a-f]{8}(?=\.|-box|[:/])")  # in a name, of what a file or folder was made from
 SEA_YEARS = "--years 2006:2009 --fold 2 --validation 1 --every 6"
 TINY = "--set training.windows_per_epoch=1600"
 GRAPHS = {"mutag": "gin", "cora": "gcn-kipf", "minesweeper": "sage"}
@@ -105,6 +110,32 @@ OCEAN: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
         ],
         "sea/net.nc sea/both.nc sea/elsewhere.nc",
     ),
+    "fields": (
+        [
+            write_fields,
+            *(f"train fields/{name}.yaml" for name in ("ridge", "network")),
+            *(f"evaluate fields/runs/{name}" for name in ("ridge", "network")),
+        ],
+        "fields/runs/*/metrics.json fields/prepared/*/*.zarr",
+    ),
+    "curved": (
+        [
+            write_curved,
+            *(f"train curved/{name}.yaml" for name in ("means", "between")),
+            *(f"evaluate curved/runs/{name}" for name in ("means", "between")),
+        ],
+        "curved/runs/*/metrics.json curved/prepared-*/*/*.zarr",
+    ),
+    "ice": (
+        [
+            write_ice,
+            "fetch --source ice/files --start 2001-01-01 --end 2005-12-31 --region 170,173,-12,-10"
+            " --variables sst,ice --out ice/days.zarr",
+            "train ice/iced.yaml",
+            "evaluate ice/runs/iced",
+        ],
+        "ice/runs/*/metrics.json ice/days.zarr ice/prepared-*/*/*.zarr",
+    ),
 }
 
 
@@ -165,6 +196,22 @@ def bits(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
             yield f"{name}{field.dims}", digest(f"{field.dtype}".encode() + field.values.tobytes())
 
 
+def of_store(store: Path) -> Iterator[tuple[str, float | str]]:
+    """Yield numbers that tell the values of the variables of a Zarr store, and digests of their bits, by name."""
+    with xr.open_zarr(store) as dataset:
+        for name, field in dataset.data_vars.items():
+            if field.ndim < 2 or name == "digest":
+                continue
+            values = np.ascontiguousarray(field.values)
+            known = np.isfinite(values)
+            filled, weights = np.where(known, values, 0.0), np.random.default_rng(0).random(values.shape)
+            yield f"{name}/known", float(known.mean())
+            yield f"{name}/mean", float(filled.mean())
+            yield f"{name}/deviation", float(filled.std())
+            yield f"{name}/weighted", float((filled * weights).mean())
+            yield f"{BITS}{name}", hashlib.sha256(values.tobytes()).hexdigest()[:16]
+
+
 def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | str]]:
     """Yield the scores and the bits of the files of a part."""
 
@@ -175,6 +222,9 @@ def kept(part: str, folder: Path, patterns: str) -> Iterator[tuple[str, float | 
     names = [HASH.sub("", str(file.relative_to(folder)).replace("/", ":")) for file in files]
     for number, file in enumerate(files):
         name = f"{names[number]}{names[:number].count(names[number]) or ''}"
+        if file.suffix == ".zarr":
+            yield from ((f"{part}/{name}/{key}", value) for key, value in of_store(file))
+            continue
         if file.suffix == ".json":
             yield from numbers(json.loads(file.read_text()), f"{part}/{name}" if number else part)
         yield from ((f"{part}/{name}/{BITS}{key}", value) for key, value in bits(file, folder))

@@ -19,7 +19,8 @@ from sstcast.geo import Box
 from sstcast.reading.source_grid import structured
 from sstcast.reading.weights import TargetGrid, apply, interpolation, means
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/ocean"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/reading"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from test_regridding import tripolar
 
 

@@ -9,7 +9,8 @@ stencil), in the `SETTINGS` of weight decay and dropout. Every number of steps i
 training. Prints squared errors (degC^2, mean of 28 leads, every third date) over those of the linear system
 fitted to the same years, in the validation years 2005-2010, which choose setting and steps, and in the test
 years 2011-2016. 95 % intervals are from blocks of dates. A killed call resumes; the same call with everything
-done only prints.
+done only prints. The first row is the linear rival of the networks without a base: a multiscale ridge that reads
+the same 42 days as they do, without season, place or memory.
 
 With --simulated, a pointwise network learns the change of a linear ridge in an ocean of two weak states, for which
 the best forecast is known by simulation from the true state. TRIES of PULL and NOISE were looked at until the best
@@ -47,6 +48,10 @@ from sstcast.training.forecast_task import fit
 from sstcast.training.train import forecaster, train, training_windows
 
 RECOMMENDED = {"name": "local", "memory": True, "stencil": True}
+LINEAR: dict[str, tuple[str, dict[str, Any]]] = {  # the reference, and the rival that reads what networks read
+    "linear": ("local-ridge", {"memory": True, "stencil": True}),
+    "multiscale ridge": ("multiscale-ridge", {}),
+}
 NETWORKS: dict[str, dict[str, Any]] = {  # as in configs/linear-base
     "tfnet": {"width": 16},
     "mpnn-vn": {"width": 48, "layers": 3},
@@ -132,14 +137,17 @@ def curves(options: argparse.Namespace) -> None:
     file, kept = options.out / "curves.json", read(options.out / "curves.json")
     first = configuration("tfnet", "no base", "plain", 0, options)
     sstcast.prepare(first)
-    if "linear" not in kept:
+    for name, (kind, inputs) in LINEAR.items():
+        if name in kept:
+            continue
         windows = training_windows(configuration("tfnet", "on the linear system", "plain", 0, options))["train"]
         sizes = {"history": first.data.history, "horizon": first.data.horizon, "shape": windows.shape}
-        linear = build_forecaster("local-ridge", **sizes, memory=True, stencil=True)
+        linear = build_forecaster(kind, **sizes, **inputs)
         fit(linear, windows, None)
-        kept["linear"] = errors_of(as_predictor(first, linear), first)
+        kept[name] = errors_of(as_predictor(first, linear), first)
         keep(file, kept)
     print("| network | base | setting | seed | steps | validation | test, 95 % interval |\n" + "|---" * 7 + "|")
+    print(f"| multiscale ridge | the same inputs | | | | {cells(kept['multiscale ridge'], kept['linear'])} |")
     for network, seed, base, setting in product(options.only, options.seeds, BASES, SETTINGS):
         config = configuration(network, base, setting, seed, options)
         names = {steps: f"{config.name}-{steps}" for steps in options.steps}

@@ -204,16 +204,11 @@ def build_graph_model(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs,
 
 
 def edge_weights(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs) -> Tensor | None:
-    """Return the weights of the edges if the configured model reads them: `edge_weight`, or a user's only feature.
+    """Return the weights of the edges if the configured model reads them.
 
-    A feature is a weight if it is a real number that is never negative. Raises SSTCastError for a weight that is
-    negative or not finite.
+    Raises SSTCastError for a weight that is negative or not finite.
     """
-    if "gcn" not in model_names(config):
-        return None
-    attr, weights = graphs.edge_attr, graphs.edge_weight
-    if weights is None and attr is not None and dataset.own and dataset.edge == "linear":
-        weights = attr[:, 0] if attr.shape[1] == 1 and bool((attr >= 0).all()) else None
+    weights = graphs.edge_weight if "gcn" in model_names(config) else None
     if weights is not None and len(wrong := (~(weights >= 0) | weights.isinf()).nonzero()):
         number = int(wrong[0])
         raise SSTCastError(

@@ -18,6 +18,8 @@ from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name
 from sstcast.errors import SSTCastError, in_short
+from sstcast.graphs.sparse import weights_in
+from sstcast.log import LOG
 
 MANY_WORDS = 100  # columns
 MAX_WORD_SHARE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
@@ -75,10 +77,14 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
             if kind in ("none", "linear") and (table := tables[name]) is not None:
                 tables[name] = narrow(table, f"{where}: {name}") if kind == "linear" else None
-        weight = _table(joined.data.get("edge_weight") if dataset.own else None, "edge_weight")
+        weight = _table(weights_in(joined.data) if dataset.own else None, "edge_weight")
         if weight is not None and weight.shape[1] != 1:
             raise ValueError("edge_weight must be one number for each edge, [edges]")
         tables["edge_weight"] = None if weight is None else weight[:, 0].float()
+        if weight is not None and "edge_weight" not in joined.counts:
+            joined = joined._replace(counts={**joined.counts, "edge_weight": joined.counts["weight"]})
+        elif dataset.own and "weight" in joined.data and weight is None:
+            LOG.info(f"{where}: weight is not read, as it is not one number for each edge")
         graphs = pack(joined, objective.level, **tables, **objective.labels_of(joined))
     except SSTCastError:
         raise

@@ -22,7 +22,7 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.log import LOG
 
 FIELDS = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
-FIELDS |= {"edge_weight", "train_mask", "val_mask", "test_mask", "stopping_mask"}
+FIELDS |= {"edge_weight", "weight", "train_mask", "val_mask", "test_mask", "stopping_mask"}
 LOST_SHARE = 1e-3  # of the deviation of a column
 ROUNDING = 1e-12  # relative error of a mean in double precision
 
@@ -258,7 +258,7 @@ def _collate(data: Sequence[Data], noun: str) -> tuple[Data, Mapping[str, Any]]:
 
     Raises ValueError, calling each one a `noun`, if features are missing in some or differ in width.
     """
-    for name in ("x", "edge_attr", "edge_weight"):
+    for name in ("x", "edge_attr", "edge_weight", "weight"):
         columns = [(name in element, getattr(element.get(name), "shape", ())[1:]) for element in data]
         if unequal := [number for number, column in enumerate(columns) if column != columns[0]]:
             raise ValueError(f"{noun} {unequal[0]} and {noun} 0 do not have the same columns of {name}")

@@ -189,8 +189,8 @@ class GraphCSV(_Own):
 
     `target`, `id`, `features` and `split_column` are columns of the nodes. Without `id`, nodes are numbered from 0
     on. `features` are all other columns of numbers by default, and a column `feat` of quoted numbers, but not the
-    masks of a split. `source`, `to` and `edge_features` are columns of the edges. Edges go both ways unless the
-    graph is `directed`.
+    masks of a split. `source`, `to` and `edge_features` are columns of the edges. Those called weight or
+    edge_weight, in any case, are the weights of the edges, which go both ways unless the graph is `directed`.
     """
 
     known: ClassVar = {"single": True}

@@ -60,14 +60,19 @@ class DataDigest(JsonRecord):
     def check(self, run: Run, resumed: bool = False) -> None:
         """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
 
-        A run that is `resumed` must also have divided them and weighted their edges as now.
+        A run that is `resumed` must also have divided them as now.
         """
         trained = DataDigest.load(run.data, "delete the run's folder to train again")
-        if resumed and (trained.grouped, trained.weighted) != (self.grouped, self.weighted):
-            how = "divided" if trained.grouped != self.grouped else "weighted the edges of"
+        if trained.weighted != self.weighted:
+            how = "with" if trained.weighted else "without"
             raise SSTCastError(
-                f"{run.folder}: an earlier version of sstcast {how} these graphs otherwise; delete the folder, or "
-                "train again with another runs=FOLDER"
+                f"{run.folder}: trained {how} weights of the edges; delete the folder, or train again with "
+                "another runs=FOLDER"
+            )
+        if resumed and trained.grouped != self.grouped:
+            raise SSTCastError(
+                f"{run.folder}: an earlier version of sstcast divided these graphs otherwise; delete the folder, "
+                "or train again with another runs=FOLDER"
             )
         if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
@@ -330,9 +335,10 @@ def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
     ]
     name, weights = model_names(config)[0], edge_weights(config, dataset, graphs)
     if graphs.edge_attr is not None and not reads_edges(default_options(config.model.name) | config.model.options):
-        is_weight = graphs.edge_weight is None and weights is not None
-        used = f"the weights of {name}" if is_weight else f"not read by {name}"
-        features[1] = f"edge features: {graphs.edge_attr.shape[1]}, {used}"
+        columns = graphs.edge_attr.shape[1]
+        features[1] = f"edge features: {columns}, not read by {name}"
+        if name == "gcn" and columns == 1 and dataset.own and graphs.edge_weight is None:
+            features.append("if they are weights, call them edge_weight")
     if graphs.edge_weight is not None:
         features.append(f"edge weights, {'not ' * (weights is None)}read by {name}")
     return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])

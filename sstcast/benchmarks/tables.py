@@ -29,6 +29,7 @@ from sstcast.storage.artefacts import atomic
 from sstcast.storage.csv_files import check_csv
 
 QUOTED = "feat"  # a column of DGL's CSVDataset
+WEIGHTS = "weight", "edge_weight"  # columns of edges, in any case
 FIRST_ROW_LINE = 2  # line of the first row in the file
 VALIDATION_MOLECULES = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 LISTED = 5  # printed molecules that cannot be parsed
@@ -146,10 +147,11 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     numeric_names = [name for name in table.select_dtypes(["number", "bool"]).columns if name not in used]
     table, feature_names = _spread(table, options["features"] or [*numeric_names, *_quoted(table, used)], path)
     masks = {} if options["split_column"] else {name: _mask(table, name, path) for name in mask_names}
-    _tell_columns(path, table, feature_names, [*role_names, *masks])
+    _tell_columns(path, table, feature_names, role_names, split=[*masks])
     ends_names = [options["source"], options["to"]]
     links, edge_names = _spread(links, options["edge_features"] or _quoted(links, set(ends_names)), edges)
-    _tell_columns(edges, links, edge_names, ends_names)
+    weight_names = [n for n in links if str(n).lower() in WEIGHTS and n not in ends_names]
+    _tell_columns(edges, links, edge_names, ends_names, weights=weight_names)
     features = narrow(_numbers(table[feature_names], path), f"{path}: features")
     _check_filled(table[[options["id"]] if options["id"] else []], path)
     numbers = _number(table, options["id"], path)
@@ -162,15 +164,20 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
         raise SSTCastError(f"{edges}: line {links.index[unmatched[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
     attributes = narrow(_numbers(links[edge_names], edges), f"{edges}: features")
-    index, attributes = remove_self_loops(index, attributes)
+    weights = _numbers(links[weight_names], edges).float()
+    if not torch.equal(weights[:, :1].expand_as(weights).nan_to_num(-1), weights.nan_to_num(-1)):
+        raise SSTCastError(f"{edges}: {' and '.join(weight_names)} are not the same numbers; keep one column")
+    index, attributes = remove_self_loops(index, torch.cat([attributes, weights], dim=1))
     merge = coalesce if options["directed"] else to_undirected
     index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
+    attributes, weights = attributes.tensor_split([len(edge_names)], dim=1)
     y = _labels(table, [options["target"]], path)
     if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes
         y = y.nan_to_num(-1).long()
     data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table), **masks)
     data.x = features if features.shape[1] else None
     data.edge_attr = attributes if attributes.shape[1] else None
+    data.edge_weight = weights[:, 0] if weights.shape[1] else None
     return join(data), column_split(table, options["split_column"], path)
 
 
@@ -209,13 +216,14 @@ def _mask(table: pd.DataFrame, name: str, path: Path) -> Tensor:
     return values > 0
 
 
-def _tell_columns(path: Path, table: pd.DataFrame, features: Sequence[str], others: Sequence[str]) -> None:
-    unused_names = [str(name) for name in table.columns if name not in {*features, *others}]
-    masks = [name for name in others if name in MASKS.values()]
-    LOG.info(
-        f"{path}: features: {', '.join(features) or 'none'}; not used: {', '.join(unused_names) or 'none'}"
-        + f"; split: {', '.join(masks)}" * bool(masks)
-    )
+def _tell_columns(
+    path: Path, table: pd.DataFrame, features: Sequence[str], others: Sequence[str], **told: Sequence[str]
+) -> None:
+    """Print the columns that are features, those that are not used, and any that are `told` by what they are."""
+    used = {*features, *others, *(name for names in told.values() for name in names)}
+    columns = {"features": features, "not used": [str(name) for name in table.columns if name not in used]}
+    parts = [f"{what}: {', '.join(names) or 'none'}" for what, names in columns.items()]
+    LOG.info("; ".join([f"{path}: {parts[0]}", parts[1], *(f"{k}: {', '.join(v)}" for k, v in told.items() if v)]))
 
 
 def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Split]:

@@ -54,8 +54,8 @@ class SparseGraph:
         """Wrap a `Data` or `Batch` of PyTorch Geometric.
 
         Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
-        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` and `edge_weight`
-        likewise. Integer edge features are converted to floating point.
+        graph, and `random_walk` `[nodes, steps]`, where the data have them, `geography` likewise, and weights as
+        `weights_in` finds them. Integer edge features are converted to floating point.
         """
         edges = data.edge_attr
         if edges is not None:
@@ -64,8 +64,8 @@ class SparseGraph:
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
         graphs = getattr(data, "num_graphs", 1)
-        encodings = (getattr(data, name, None) for name in ("random_walk", "geography", "edge_weight"))
-        return cls(data.edge_index, batch, graphs, edges, basis, *encodings)
+        walk, geography = (getattr(data, name, None) for name in ("random_walk", "geography"))
+        return cls(data.edge_index, batch, graphs, edges, basis, walk, geography, weights_in(data))
 
     def with_edges(self, edge_attr: Tensor | None) -> "SparseGraph":
         """Return the same graphs with other edge features."""
@@ -154,6 +154,21 @@ class SparseGraph:
 
             self.walk = landing_probabilities(self.edge_index, len(self.batch), steps)
         return self.walk[:, :steps]
+
+
+def weights_in(data: "Data") -> Tensor | None:
+    """Return the weights of the edges of a `Data`: its `edge_weight`, or `weight`, as networkx calls them.
+
+    A `weight` that is not one number for each edge belongs to something else. Raises ValueError if both are
+    weights of edges and differ.
+    """
+    weight, other, index = data.get("edge_weight"), data.get("weight"), data.get("edge_index")
+    edges = index.shape[-1] if isinstance(index, Tensor) else 0
+    if not isinstance(other, Tensor) or other.shape not in ((edges,), (edges, 1)):
+        return weight
+    if weight is not None and not torch.equal(weight.flatten().double(), other.flatten().double()):
+        raise ValueError("edge_weight and weight are not the same numbers; delete one of them")
+    return other if weight is None else weight
 
 
 class Groups:

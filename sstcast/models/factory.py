@@ -140,7 +140,16 @@ def build_forecaster(
 
     cls, fixed = _class(name)
     rows, cols = shape
-    sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
+    sizes = {
+        "history": history,
+        "horizon": horizon,
+        "nodes": rows * cols,
+        "rows": rows,
+        "cols": cols,
+        "channels": 0,
+    }
+    if given := sizes.keys() & options:
+        raise SSTCastError(f"model.{min(given)}: follows from the data; leave it out")
     if issubclass(cls, LinearSystem):
         system = build_model(name, **options, **_asked_for(sizes, cls))
         return with_predictors(name, system, predictors, sizes["nodes"]) if predictors else system
@@ -152,7 +161,8 @@ def build_forecaster(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
     values = {predictor: values_of(kind, history, horizon) for predictor, kind in (predictors or {}).items()}
-    reads = sizes | {"history": history + sum(values.values()) + len(values)}
+    channels = sum(values.values()) + len(values)
+    reads = sizes | {"history": history + channels, "channels": channels}
     if issubclass(cls, Backbone):
         parameters = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
         checked = check_options(

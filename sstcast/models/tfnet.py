@@ -1,7 +1,6 @@
 """TF-Net: a U-net on a flow and its turbulence (Wang et al. 2020, arXiv:1911.08655)."""
 
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +22,8 @@ class TFNet(ForecastModel):
         width: channels of the first stage.
         filter_days: the length of the temporal filter, in days.
         dropout: the share of whole channels set to 0 after each stage of the encoders in training.
-        decoding: `direct` returns all days in one pass. `rollout` returns one day, appends it to the input in
-            place of the oldest day, and repeats.
+        channels: the first channels of `history`, which are of predictors besides SST. Only the encoder of the
+            mean flow reads them. The filters see the days that follow.
 
     Raises SSTCastError if the filter is longer than the history.
     """
@@ -40,41 +39,32 @@ class TFNet(ForecastModel):
         width: int = 64,
         filter_days: int = 6,
         dropout: float = 0.0,
-        decoding: Literal["direct", "rollout"] = "direct",
+        channels: int = 0,
     ) -> None:
         super().__init__()
-        if filter_days > history:
-            raise SSTCastError(f"filter_days: {filter_days} days do not fit into a history of {history}; lower it")
-        self.rows, self.cols = rows, cols
-        self.passes = 1 if decoding == "direct" else horizon
+        days = history - channels
+        if filter_days > days:
+            raise SSTCastError(f"filter_days: {filter_days} days do not fit into a history of {days}; lower it")
+        self.rows, self.cols, self.channels = rows, cols, channels
         self.split = FlowSplit(filter_days)
-        self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width, dropout)
+        self.net = FlowNet(days - filter_days + 1, horizon, width, dropout, channels)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        nodes, mask = graph.dense(history)
-        days = nodes.transpose(1, 2).unflatten(2, (self.rows, self.cols))
-        land = ~mask.unflatten(1, (1, self.rows, self.cols))
-        forecast = []
-        for _ in range(self.passes):
-            forecast.append(self._step(days))
-            days = torch.cat([days[:, 1:], forecast[-1][:, :1].masked_fill(land, 0)], dim=1)
-        return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
+        nodes, _ = graph.dense(history)
+        maps = nodes.transpose(1, 2).unflatten(2, (self.rows, self.cols))
+        top, bottom = halves(self.rows)
+        left, right = halves(self.cols)
+        padded = F.pad(maps, (left, right, top, bottom), mode="replicate")
+        forecast = self.net(self.split(padded[:, self.channels :]), padded[:, : self.channels])
+        inside = forecast[:, :, top : top + self.rows, left : left + self.cols]
+        return graph.sparse(inside.flatten(2).transpose(1, 2))
 
     def set_base(self, base: Base) -> None:
-        """Predict the change from another base, at first 0. Raises SSTCastError for a rollout."""
-        if self.passes > 1 and base != "none":
-            raise SSTCastError(f"model.base: a rollout of tfnet reads its own days and has no {base}; choose none")
+        """Predict the change from another base, at first 0."""
         super().set_base(base)
         if base != "none":  # an untrained network equals its base
             for parameter in self.net.out.parameters():
                 nn.init.zeros_(parameter)
-
-    def _step(self, days: Tensor) -> Tensor:
-        """Map `[B, history, rows, cols]` to `[B, days of one pass, rows, cols]`."""
-        top, bottom = halves(self.rows)
-        left, right = halves(self.cols)
-        padded = F.pad(days, (left, right, top, bottom), mode="replicate")
-        return self.net(self.split(padded))[:, :, top : top + self.rows, left : left + self.cols]
 
 
 class FlowSplit(nn.Module):
@@ -108,18 +98,26 @@ class FlowSplit(nn.Module):
 
 
 class FlowNet(nn.Module):
-    """An encoder for each part of the flow, and one decoder that reads the sum of the encoders at every stage."""
+    """An encoder for each part of the flow, and one decoder that reads the sum of the encoders at every stage.
 
-    def __init__(self, days: int, out: int, width: int, dropout: float) -> None:
+    The first encoder, of the mean flow, also reads `known` channels of predictors.
+    """
+
+    def __init__(self, days: int, out: int, width: int, dropout: float, known: int = 0) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(Encoder(days, width, dropout) for _ in range(3))
+        self.encoders = nn.ModuleList(Encoder(days + more, width, dropout) for more in (known, 0, 0))
         channels = [8 * width, 4 * width, 2 * width, width, width // 2]
         self.decoder = nn.ModuleList(up(*pair) for pair in pairwise(channels))
         self.out = nn.Conv2d(width // 2 + days, out, 3, padding=1)
 
-    def forward(self, parts: Tensor) -> Tensor:
-        """Map `[B, 3, days, rows, cols]`, rows and columns multiples of 16, to `[B, out, rows, cols]`."""
-        stages = [encoder(part) for encoder, part in zip(self.encoders, parts.unbind(1), strict=True)]
+    def forward(self, parts: Tensor, known: Tensor) -> Tensor:
+        """Map `parts [B, 3, days, rows, cols]` and `known [B, known, rows, cols]` to `[B, out, rows, cols]`.
+
+        Rows and columns are multiples of 16.
+        """
+        mean, *fluctuations = parts.unbind(1)
+        inputs = [torch.cat([mean, known], dim=1) if known.shape[1] else mean, *fluctuations]
+        stages = [encoder(part) for encoder, part in zip(self.encoders, inputs, strict=True)]
         *skips, x = [a + b + c for a, b, c in zip(*stages, strict=True)]
         for layer in self.decoder:
             x = layer(x)

@@ -7,9 +7,11 @@ import numpy as np
 import xarray as xr
 
 from sstcast.geo import step
+from sstcast.types import Array
 
 CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
+MOST_AT_A_PLACE = 4  # cells with one position, where a seam and a fold meet; more of them have none
 MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 
 
@@ -42,6 +44,32 @@ def located(dataset: xr.Dataset) -> xr.Dataset:
     )
 
 
+def degrees_of(lat: xr.DataArray, lon: xr.DataArray) -> tuple[Array, Array]:
+    """Return latitudes and longitudes `(..., row, column)` or `(cell)` in degrees, NaN where cells have none.
+
+    Some models write a number that is no position on land, others 0 or -1 for both. So a position that more than
+    four cells share is none.
+    """
+    places = in_degrees(lat), in_degrees(lon)
+    first_lat, first_lon = (values[(0,) * max(0, values.ndim - 2)] for values in places)  # of one time
+    known = np.isfinite(first_lat) & np.isfinite(first_lon)
+    steps = [np.round(values[known] * 1e6).astype(np.int64) for values in (first_lat, first_lon % 360)]
+    keys = steps[0] * 360_000_001 + steps[1]
+    ordered = np.sort(keys)
+    crowded = np.unique(ordered[MOST_AT_A_PLACE:][ordered[MOST_AT_A_PLACE:] == ordered[:-MOST_AT_A_PLACE]])
+    known[known] = ~np.isin(keys, crowded)
+    for values in places:
+        values[..., ~known] = np.nan
+    return places
+
+
+def in_degrees(positions: xr.DataArray) -> Array:
+    """Return latitudes or longitudes in degrees, NaN where a number stands for a missing one."""
+    values: Array = positions.values.astype(float)
+    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan
+    return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
+
+
 def straightened(dataset: xr.Dataset) -> xr.Dataset:
     """Make axes of positions with two dimensions that vary along one of them, to a tenth of a cell.
 
@@ -56,8 +84,12 @@ def straightened(dataset: xr.Dataset) -> xr.Dataset:
                 continue
             if any(dataset[name].dims == (dim,) for name in dataset.coords for dim in dims[-2:]):
                 continue
+            places = [
+                dataset[name].copy(data=values)
+                for name, values in zip((lat, lon), degrees_of(dataset[lat], dataset[lon]), strict=True)
+            ]
             for rows, cols in (dims[-2:], dims[:-3:-1]):
-                axes = _along(dataset[lat], rows, cols), _along(dataset[lon], cols, rows)
+                axes = _along(places[0], rows, cols), _along(places[1], cols, rows)
                 if axes[0] is not None and axes[1] is not None:
                     dataset = dataset.drop_vars([lat, lon]).assign_coords({lat: axes[0], lon: axes[1]})
                     break
@@ -66,8 +98,7 @@ def straightened(dataset: xr.Dataset) -> xr.Dataset:
 
 def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.DataArray | None:
     """Return positions `(..., dim, other_dim)` as an axis along `dim`, or None if they change along the others."""
-    values = positions.transpose(dim, ..., other_dim).values.astype(float).reshape(positions.sizes[dim], -1)
-    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan  # masked on land
+    values = positions.transpose(dim, ..., other_dim).values.reshape(positions.sizes[dim], -1)
     if len(values) < 2 or np.isnan(values).all(1).any():
         return None
     centres = np.nanmedian(values, axis=1)

@@ -148,7 +148,7 @@ def source_grid(days: FieldSource) -> SourceGrid | None:
     def look(path: Path, dataset: xr.Dataset) -> None:
         if not found:
             dataset, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
-            found.append(cells_of(dataset, dataset[name], axes, path) if is_apart(dataset, axes) else None)
+            found.append(cells_of(dataset, dataset[name], axes, path).grid() if is_apart(dataset, axes) else None)
         dataset.close()
 
     read_parts(days.path, look)

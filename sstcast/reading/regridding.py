@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.geo import Box, evenly_spaced, step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
-from sstcast.reading.source_grid import cells_of
+from sstcast.reading.source_grid import Cells, cells_of
 from sstcast.reading.weights import SourceGrid, TargetGrid, apply, interpolation, means
 from sstcast.storage.dataset_files import cached
 
@@ -33,7 +33,7 @@ COMMON = 0.05  # share of the cells with one number on a day from which it marks
 LISTED = 3  # numbers that mark land, named in a message
 VALUES_AT_ONCE = 2**23  # values to read at once
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
-LAYOUT = 1  # version of the weights' file, part of its recipe
+LAYOUT = 2  # version of the weights' file, part of its recipe
 
 
 @dataclass
@@ -77,19 +77,20 @@ class Regridder:
         They replace the dimensions that the positions of `dataset` share. Raises SSTCastError if the source is
         more than twice as coarse as the target, or does not reach it.
         """
-        lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
+        lat = dataset[axes["lat"]]
         space = lat.dims
         values = values.drop_vars([name for name in values.coords if set(values[name].dims) & {*space}])
         values = values.transpose(..., *space)
+        cells = cells_of(dataset, values, axes, path)
         if self.target is None:
-            spacing, region = proposed(cells_of(dataset, values, axes, path))
+            spacing, region = proposed(cells.grid())
             self.target = grid_of(region, spacing)
-        key = _digest(lat.values, lon.values)
-        if key not in self.made:  # the first file tells where the ocean is
-            make = partial(self._make, dataset, values, axes, path)
-            first_day = values[(0,) * (values.ndim - len(space))].notnull().values
-            self.made[key] = make() if self.folder is None else self._kept(_digest(key, first_day), make)
-        stored = self.made[key]
+        if cells.digest not in self.made:  # the first file tells where the ocean is
+            ocean = _ocean(values, len(space), path)
+            make = partial(self._make, cells, ocean, path)
+            kept = _digest(cells.digest, ocean)
+            self.made[cells.digest] = make() if self.folder is None else self._kept(kept, make)
+        stored = self.made[cells.digest]
         assert self.target is not None
         shape = self.target.rows, self.target.cols
         window, inside = _window(stored["cell"].values, dict(lat.sizes))
@@ -127,16 +128,16 @@ class Regridder:
         name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
         return cached(self.folder / f"{name}.nc", recipe, make).load()
 
-    def _make(self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path) -> xr.Dataset:
-        """Compute the weights of cells with values, and the least sum of weights that gives a target a value."""
+    def _make(self, cells: Cells, ocean: NDArray[np.bool_], path: Path) -> xr.Dataset:
+        """Compute the weights of `ocean [cell]`, and the least sum of weights that gives a target a value."""
         assert self.target is not None
         LOG.info(f"{path}: computing the weights of a regular grid, once")
-        source, space = cells_of(dataset, values, axes, path).near(self.target), dataset[axes["lat"]].dims
+        if lost := int((ocean & np.isnan(cells.lat).ravel()).sum()):
+            LOG.warning(f"{path}: {counted(lost, 'cell')} of the sea without a position are left out")
+        source = cells.grid().near(self.target)
         if not source.index.size:
             raise SSTCastError(f"{path}: does not reach data.region {self.target.box.yaml}; change data.region")
-        window, inside = _window(source.index, {dim: values.sizes[dim] for dim in space})
-        ocean = _ocean(values.isel(window), len(space), path)[inside]
-        weights, least, method = weights_of(source, self.target, ocean, self.min_ocean, path)
+        weights, least, method = weights_of(source, self.target, ocean[source.index], self.min_ocean, path)
         used = np.unique(weights.indices)
         weights = weights[:, used].tocsr()
         return xr.Dataset(

@@ -1,6 +1,9 @@
 """The cells of curvilinear, rotated, projected and unstructured sources, as `weights.SourceGrid`."""
 
+import hashlib
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError
-from sstcast.reading.positions import LARGEST_DEGREES
+from sstcast.reading.positions import degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
 
@@ -38,7 +41,7 @@ def structured(lat: Array, lon: Array, corners: tuple[Array, Array] | None = Non
     quads = [(inner[:-1, :-1], inner[:-1, 1:], inner[1:, 1:], inner[1:, :-1])]
     seam = np.linalg.norm(centres[kept][:, 0] - centres[kept][:, -1], axis=-1)
     width = np.linalg.norm(centres[kept][:, 1] - centres[kept][:, 0], axis=-1)
-    cyclic = inner.shape[1] > 2 and bool(np.nanmedian(seam) < NEIGHBOURING * np.nanmedian(width))
+    cyclic = inner.shape[1] > 2 and _median(seam) < NEIGHBOURING * _median(width)
     if cyclic:
         quads.append((inner[:-1, -1:], inner[:-1, :1], inner[1:, :1], inner[1:, -1:]))
     if (partner := _fold(centres[kept][-1])) is not None:
@@ -72,10 +75,13 @@ def _fold(row: Array) -> Integers | None:
     opposite: Integers = (turns[counts.argmax()] - np.arange(len(row))) % len(row)
     width = np.linalg.norm(np.diff(row, axis=0), axis=1)
     return (
-        opposite
-        if np.nanmedian(np.linalg.norm(row - row[opposite], axis=1)) < NEIGHBOURING * np.nanmedian(width)
-        else None
+        opposite if _median(np.linalg.norm(row - row[opposite], axis=1)) < NEIGHBOURING * _median(width) else None
     )
+
+
+def _median(values: Array) -> float:
+    """Return the median of the known values, NaN if there are none."""
+    return float(np.median(values[np.isfinite(values)])) if np.isfinite(values).any() else np.nan
 
 
 def _repeats(centres: Array) -> NDArray[np.bool_]:
@@ -89,7 +95,8 @@ def _repeats(centres: Array) -> NDArray[np.bool_]:
 
 def _keys(centres: Array) -> Integers:
     """Return a number for each position, the same for positions that are alike."""
-    steps = np.round(centres / SAME_PLACE).astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN without a position
+        steps = np.round(centres / SAME_PLACE).astype(np.int64)
     keys: Integers = (steps[:, 0] * 4_000_037 + steps[:, 1]) * 4_000_037 + steps[:, 2]
     return keys
 
@@ -118,6 +125,9 @@ def _corners(centres: Array, cyclic: bool) -> Array:
         padded[1:-1, 0], padded[1:-1, -1] = centres[:, -1], centres[:, 0]
     along = _half_steps(padded[1:-1, :-2], centres, padded[1:-1, 2:])
     across = _half_steps(padded[:-2, 1:-1], centres, padded[2:, 1:-1])
+    for one, other in ((along, across), (across, along)):  # a strait between cells without positions
+        unknown = ~np.isfinite(one).all(-1)
+        one[unknown] = np.cross(other[unknown], centres[unknown])
     means = (padded[:-1, :-1] + padded[:-1, 1:] + padded[1:, 1:] + padded[1:, :-1]) / 4
     corners = np.empty((*centres.shape[:2], 4, 3))
     for corner, (i, j) in enumerate(((0, 0), (1, 0), (1, 1), (0, 1))):
@@ -136,42 +146,71 @@ def _half_steps(before: Array, centres: Array, after: Array) -> Array:
 
 def of_polygons(lat: Array, lon: Array, vertices: tuple[Array, Array]) -> SourceGrid:
     """Return cells that are polygons with the latitudes and longitudes `vertices [cell, corner]`."""
-    centres = unit_vectors(lat, lon)
-    return SourceGrid(
-        np.arange(lat.size), centres, unit_vectors(*vertices), np.arange(lat.size), triangulated(centres)
-    )
+    centres, polygons = unit_vectors(lat, lon), unit_vectors(*vertices)
+    index = np.flatnonzero(np.isfinite(centres).all(-1) & np.isfinite(polygons).all((-1, -2)))
+    centres = centres[index]
+    return SourceGrid(index, centres, polygons[index], np.arange(index.size), triangulated(centres))
 
 
 def of_nodes(lat: Array, lon: Array, faces: Integers | None) -> SourceGrid:
     """Return cells around nodes, with their triangles `[face, 3]`, or without any known ones."""
     centres = unit_vectors(lat, lon)
-    triangles = triangulated(centres) if faces is None else faces
-    return SourceGrid(np.arange(lat.size), centres, centres[triangles], triangles, triangles)
+    index = np.flatnonzero(np.isfinite(centres).all(-1))
+    number = np.full(len(centres), -1)
+    number[index] = np.arange(index.size)
+    centres = centres[index]
+    triangles = triangulated(centres) if faces is None else number[faces[(number[faces] >= 0).all(1)]]
+    return SourceGrid(index, centres, centres[triangles], triangles, triangles)
 
 
-def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> SourceGrid:
+@dataclass(frozen=True)
+class Cells:
+    """What the cells of a source are made of, as its file states it, in degrees.
+
+    Attributes:
+        lat: latitudes `[row, column]` or `[cell]`, NaN where a cell has no position.
+        lon: longitudes.
+        vertices: latitudes and longitudes of the corners of each cell, or None.
+        faces: the cells at the corners of triangles, `[face, 3]`, or None.
+    """
+
+    lat: Array
+    lon: Array
+    vertices: tuple[Array, Array] | None = None
+    faces: Integers | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of all that the cells are made of."""
+        digest = hashlib.sha256()
+        for part in (self.lat, self.lon, *(self.vertices or ()), self.faces):
+            digest.update(f"{None if part is None else part.shape}".encode())
+            digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+    def grid(self) -> SourceGrid:
+        """Return the cells with positions as vectors and polygons."""
+        if self.lat.ndim == 2:
+            return structured(self.lat, self.lon, self.vertices)
+        if self.vertices is not None:
+            return of_polygons(self.lat, self.lon, self.vertices)
+        return of_nodes(self.lat, self.lon, self.faces)
+
+
+def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:
     """Return the cells of a field whose positions share one or two dimensions.
 
     Raises SSTCastError if a mesh lacks its nodes.
     """
     lat_name, lon_name = axes["lat"], axes["lon"]
-    lat, lon = (_degrees(dataset[name]) for name in (lat_name, lon_name))
+    lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
     space = dataset[lat_name].dims
-    vertices = _vertices(dataset, (lat_name, lon_name), space)
-    if len(space) == 2:
-        return structured(lat, lon, vertices)
-    if vertices is not None:
-        return of_polygons(lat, lon, vertices)
-    faces, nodes = _connectivity(dataset, field, space[0], path)
-    if faces is not None and nodes is not None:  # values on faces
-        return of_polygons(lat, lon, (nodes[0][faces], nodes[1][faces]))
-    return of_nodes(lat, lon, faces)
-
-
-def _degrees(positions: xr.DataArray) -> Array:
-    values = positions.values.astype(float)
-    values[~(abs(values) <= LARGEST_DEGREES)] = np.nan
-    return np.degrees(values) if str(positions.attrs.get("units", "")).lower().startswith("rad") else values
+    vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
+    if len(space) == 1 and vertices is None:
+        faces, nodes = _connectivity(dataset, field, space[0], path)
+        if faces is not None and nodes is not None:  # values on faces
+            vertices, faces = (nodes[0][faces], nodes[1][faces]), None
+    return Cells(lat, lon, vertices, faces)
 
 
 def _vertices(
@@ -185,9 +224,8 @@ def _vertices(
             return None
         if len(space) == 2 and bounds.shape[-1] != 4:
             return None
-        found.append(
-            _degrees(bounds.assign_attrs(units=bounds.attrs.get("units", dataset[name].attrs.get("units", ""))))
-        )
+        units = bounds.attrs.get("units", dataset[name].attrs.get("units", ""))
+        found.append(in_degrees(bounds.assign_attrs(units=units)))
     return found[0], found[1]
 
 
@@ -220,5 +258,5 @@ def _connectivity(
     pairs = [*([positions[::-1]] if len(positions) == 2 else []), ("lat", "lon"), ("vlat", "vlon")]
     for lat, lon in pairs:
         if lat in dataset.variables and lon in dataset.variables and dataset[lat].size > corners.max():
-            return corners, (_degrees(dataset[lat]), _degrees(dataset[lon]))
+            return corners, (in_degrees(dataset[lat]), in_degrees(dataset[lon]))
     raise SSTCastError(f"{path}: {name} names nodes whose positions it lacks; add them, or remove {name}")

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 import torch
+import yaml
 from lightning_fabric import Fabric
 from small_graphs import one_graph
 from torch import Tensor
 from torch_geometric import nn as pyg
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
 
 import sstcast
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
@@ -78,13 +81,13 @@ def opened(data: Any, model: str, *overrides: str) -> tuple[BenchmarkConfig, Loa
     return load_benchmark(None, model, None, list(overrides), found.dataset), found
 
 
-@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+@pytest.mark.parametrize("name", ["edge_weight", "weight"])
 @pytest.mark.parametrize("level", ["node", "graph"])
 def test_weights_of_a_user_reach_the_layers(name: str, level: str, fabric: Fabric) -> None:
     data = [weighted_graph(seed=i) for i in range(1 if level == "node" else 12)]
     for i, one in enumerate(data):
-        if name == "edge_attr":
-            one.edge_attr = one.edge_weight.unsqueeze(1)
+        if name == "weight":
+            one.weight = one.edge_weight.unsqueeze(1)
             del one.edge_weight
         if level == "graph":
             one.y = torch.tensor([i % 3])
@@ -98,10 +101,12 @@ def test_weights_of_a_user_reach_the_layers(name: str, level: str, fabric: Fabri
     else:
         picked = task.split.train[:4]
         batch, whole, rows = task.batch(picked), Batch.from_data_list([data[i] for i in picked]), None
-    weight = whole.edge_weight if name == "edge_weight" else whole.edge_attr[:, 0]
-    expected = theirs.eval()(whole.x.float(), whole.edge_index, weight.float())
+    expected = theirs.eval()(whole.x.float(), whole.edge_index, whole[name].flatten().float())
     expected = expected[rows] if rows is not None else pyg.global_add_pool(expected, whole.batch)
     torch.testing.assert_close(model.eval()(batch), expected, rtol=1e-5, atol=1e-5)
+
+
+HINT = "if they are weights, call them edge_weight"
 
 
 def one_column(values: Callable[[Tensor], Tensor]) -> Data:
@@ -116,12 +121,22 @@ def one_column(values: Callable[[Tensor], Tensor]) -> Data:
     [
         (weighted_graph(), "gcn", "edge features: none; edge weights, read by gcn", True),
         (weighted_graph(), "sage", "edge features: none; edge weights, not read by sage", False),
-        (one_column(lambda w: w), "gcn", "edge features: 1, the weights of gcn", True),
+        (one_column(lambda w: w), "gcn", f"edge features: 1, not read by gcn; {HINT}", False),
+        (
+            one_column(lambda w: w).update({"weight": torch.ones(80)}),
+            "gcn",
+            "1, not read by gcn; edge weights,",
+            True,
+        ),
+        (
+            one_column(lambda w: w).update({"weight": torch.ones(79)}),
+            "gcn",
+            "weight is not read, as it is not",
+            False,
+        ),
         (one_column(lambda w: w), "gps", "edge features: 1 linear", False),
         (one_column(lambda w: w), "sage", "edge features: 1, not read by sage", False),
         (one_column(lambda w: w), "gin", "edge features: 1, not read by gin", False),
-        (one_column(lambda w: w - 0.5), "gcn", "edge features: 1, not read by gcn", False),
-        (one_column(lambda w: (9 * w).long()), "gcn", "edge features: 1, not read by gcn", False),
     ],
 )
 def test_the_line_tells_what_a_model_reads(
@@ -130,14 +145,13 @@ def test_the_line_tells_what_a_model_reads(
     keys = ["model.width=4", "training.epochs=1", "training.device=cpu", f"runs={tmp_path}"]
     keys += [f"cache={tmp_path}", "model.layers=1"]
     sstcast.benchmark(data, model, overrides=keys)
-    assert f"{words}\n" in capsys.readouterr().out
+    assert words in capsys.readouterr().out
     (record,) = tmp_path.rglob("data.json")
     digest = DataDigest.load(record, "")
     assert digest.weighted is weighted
-    if weighted:
-        digest.model_copy(update={"weighted": False}).save(record)  # as earlier versions wrote it
-        with pytest.raises(SSTCastError, match="weighted the edges of these graphs otherwise"):
-            sstcast.benchmark(data, model, overrides=keys, evaluate=True)
+    digest.model_copy(update={"weighted": not weighted}).save(record)
+    with pytest.raises(SSTCastError, match=f"trained with{'out' * weighted} weights of the edges; delete"):
+        sstcast.benchmark(data, model, overrides=keys)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +169,55 @@ def test_weights_that_gcn_cannot_use_are_refused(weight: Any, words: str, tmp_pa
     with pytest.raises(SSTCastError, match=words):
         sstcast.benchmark(data, "gcn", overrides=[f"runs={tmp_path}"])
     assert not list(tmp_path.iterdir())
+
+
+def test_weights_of_networkx_are_read_and_a_node_s_weight_is_none() -> None:
+    graph = nx.karate_club_graph()
+    for _, node in graph.nodes(data=True):
+        node.update(y=int(node.pop("club") == "Officer"), weight=2.0)
+    data = from_networkx(graph)  # which calls the edges' own edge_weight beside the nodes' weight
+    _, found = opened(data, "gcn")
+    assert torch.equal(found.graphs.edge_weight, data.edge_weight.float())
+    wanted = {(a, b): w for a, b, w in graph.to_directed().edges(data="weight")}
+    index = found.graphs.edge_index.T.tolist()
+    assert [wanted[tuple(ends)] for ends in index] == found.graphs.edge_weight.tolist()
+    for _, node in graph.nodes(data=True):
+        del node["weight"]
+    assert torch.equal(opened(from_networkx(graph), "gcn")[1].graphs.edge_weight, found.graphs.edge_weight)
+    other = data.clone().update({"weight": data.edge_weight + 1})
+    with pytest.raises(SSTCastError, match="edge_weight and weight are not the same numbers; delete one"):
+        opened(other, "gcn")
+    same = data.clone().update({"weight": data.edge_weight.double().unsqueeze(1)})
+    assert opened(same, "gcn")[1].digest == found.digest
+
+
+def test_a_backbone_reads_networkx_s_weights() -> None:
+    data = weighted_graph()
+    renamed = Data(x=data.x, edge_index=data.edge_index, weight=data.edge_weight)
+    layer = GCN(5, in_width=3).double()
+    ours, theirs = (layer(data.x, SparseGraph.from_pyg(one), None)[0] for one in (renamed, data))
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["Weight", "edge_weight", "EDGE_WEIGHT"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_column_of_weights_is_the_weight(name: str, listed: bool, tmp_path: Path) -> None:
+    def read(header: str, *rows: str) -> LoadedDataset:
+        (tmp_path / "nodes.csv").write_text("id,y,a\n" + "".join(f"n{i},{i % 2},{i}.5\n" for i in range(6)))
+        (tmp_path / "edges.csv").write_text("\n".join([header, *rows]))
+        keys = {"kind": "graph_csv", "path": "nodes.csv", "edges": "edges.csv", "id": "id", "target": "y"}
+        keys |= {"edge_features": [name]} if listed else {}
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(keys))
+        config = load_benchmark(str(tmp_path / "mine.yaml"), "gcn")
+        return load(config.declaration, config.root, tmp_path)
+
+    found = read(f"source,target,Type,{name}", "n0,n1,Undirected,1", "n1,n0,Undirected,2", "n2,n3,Undirected,0.5")
+    assert found.graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
+    assert found.graphs.edge_weight.tolist() == [1.5, 1.5, 0.5, 0.5]
+    assert (found.graphs.edge_attr is not None) is listed
+    if name != "Weight":
+        with pytest.raises(SSTCastError, match=f"{name} and weight are not the same numbers; keep one column"):
+            read(f"source,target,{name},weight", "n0,n1,1,1", "n2,n3,1,2")
 
 
 def test_weights_that_some_graphs_lack_are_refused() -> None:

@@ -15,8 +15,8 @@ import sstcast
 from sstcast.config import FieldSource, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.system import TrainedRun
 from sstcast.forecasting.stores import stores_for
+from sstcast.forecasting.system import TrainedRun
 from sstcast.forecasting.transfer import data_of, splits_to_score
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge
@@ -26,7 +26,6 @@ from sstcast.ocean.windows import AnyWindows, cut_windows
 from sstcast.runs import Run, run_folder
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
-
 
 LAST = dt.date(2016, 2, 29)  # of the seven years
 
@@ -57,7 +56,9 @@ def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
     assert spans["base_period"] == ("2009-01-01", "2015-12-31")
     assert spans["validation"] == ("2015-01-01", "2015-12-31")
     assert spans["test"] == ("2016-01-01", "2016-02-29")
-    splits = splits_to_score(run, data_of(run, FieldSource(source=years)))  # to score it on the record's own last years
+    splits = splits_to_score(
+        run, data_of(run, FieldSource(source=years))
+    )  # to score it on the record's own last years
     assert str(splits.train[0]) == "2009-01-01"
     assert splits.test[1].year == 2016
 

@@ -21,8 +21,8 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import fitted, system
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
 from sstcast.forecasting.stores import splits_to_forecast
+from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.update import NOTHING_NEW, update

@@ -131,12 +131,6 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
 def test_bases_that_cannot_be() -> None:
     with pytest.raises(SSTCastError, match=r"model\.base: 'liner' is not one of .*did you mean 'linear'"):
         build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")
-    size = {"history": 10, "horizon": 8, "shape": (8, 6), "width": 4}
-    build_forecaster("tfnet", **size, decoding="rollout")
-    build_forecaster("tfnet", **size, decoding="rollout", base="none")
-    for base in ("linear", "persistence"):
-        with pytest.raises(SSTCastError, match=rf"model\.base: a rollout of tfnet .* has no {base}"):
-            build_forecaster("tfnet", **size, decoding="rollout", base=base)
 
 
 # A region too large for memory, which linear systems read from a file.

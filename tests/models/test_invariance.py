@@ -30,7 +30,6 @@ FEW = {
 SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "mlp": ("mlp", {"hidden": 16}),
     "tfnet": ("tfnet", {"width": 4}),
-    "tfnet-rollout": ("tfnet", {"width": 4, "decoding": "rollout"}),
     "gps": ("gps", GPS),
     "primphormer": ("primphormer", {**GPS, "attention_options": FEW["primphormer"]}),
     "polynormer": ("polynormer", POLYNORMER),

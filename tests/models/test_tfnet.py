@@ -1,4 +1,4 @@
-"""TF-Net: the whole network in plain functions of torch, its filters, its decodings and its size."""
+"""TF-Net: the whole network in plain functions of torch, its filters, its predictors and its size."""
 
 import pytest
 import torch
@@ -7,15 +7,16 @@ from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
+from sstcast.models import build_forecaster
 from sstcast.models.tfnet import FlowSplit, TFNet
 
 ROWS, COLS, HISTORY, HORIZON, DROPOUT = 5, 6, 8, 3, 0.2
 
 
-def make(decoding: str = "direct") -> TFNet:
+def make(channels: int = 0) -> TFNet:
     """A small model whose running statistics have seen something."""
-    model = TFNet(HISTORY, HORIZON, ROWS, COLS, width=4, decoding=decoding)
-    model(torch.randn(4, ROWS * COLS, HISTORY), GridGraph(ROWS, COLS))
+    model = TFNet(channels + HISTORY, HORIZON, ROWS, COLS, width=4, channels=channels)
+    model(torch.randn(4, ROWS * COLS, channels + HISTORY), GridGraph(ROWS, COLS))
     return model.eval()
 
 
@@ -82,17 +83,35 @@ def test_filters_start_as_averages() -> None:
     torch.testing.assert_close(temporal[0, -1, 2, 3], box[-1] - box[-3:].mean())
 
 
-def test_rollout_feeds_its_forecasts_back() -> None:
-    """Three days in one go are three times one day, with land at 0 in between."""
-    model, x = make("rollout"), torch.randn(2, ROWS * COLS, HISTORY)
-    graph = GridGraph(ROWS, COLS, torch.rand(2, ROWS * COLS) < 0.7)
-    one_day = TFNet(HISTORY, 1, ROWS, COLS, width=4).eval()
-    one_day.load_state_dict(model.state_dict())
-    expected, days = [], x
-    for _ in range(HORIZON):
-        expected.append(one_day(days, graph))
-        days = torch.cat([days[..., 1:], expected[-1].masked_fill(~graph.mask.unsqueeze(-1), 7)], dim=-1)
-    torch.testing.assert_close(model(x, graph), torch.cat(expected, dim=-1), rtol=1e-5, atol=1e-5)
+def test_predictors_join_the_encoder_of_the_mean_flow_alone() -> None:
+    """The filters see days, and every lead of every node depends on an index."""
+    torch.manual_seed(0)
+    index, graph = 3, GridGraph(ROWS, COLS)
+    model, plain = make(index), make()
+    x = torch.randn(2, ROWS * COLS, index + HISTORY)
+    with torch.no_grad():  # without the columns of the index, it is the network without predictors
+        shapes = {name: value.shape for name, value in plain.state_dict().items()}
+        wider = {name for name, value in model.state_dict().items() if value.shape != shapes[name]}
+        assert wider == {"net.encoders.0.stages.0.0.weight"}
+        (first,) = wider
+        days = HISTORY - 6 + 1
+        plain.load_state_dict(model.state_dict() | {first: model.state_dict()[first][:, :days]})
+        weight = model.get_parameter(first)
+        kept = weight[:, days:].clone()
+        weight[:, days:] = 0
+        torch.testing.assert_close(model(x, graph), plain(x[..., index:], graph))
+        weight[:, days:] = kept
+    known = x.requires_grad_()
+    for lead in range(HORIZON):
+        (gradient,) = torch.autograd.grad(model(known, graph)[..., lead].sum(), known)
+        assert (gradient[..., :index].abs().sum(dim=(0, 1)) > 0).all()
+
+
+def test_sizes_that_follow_from_the_data_are_no_options() -> None:
+    sizes = {"history": HISTORY, "horizon": HORIZON, "shape": (ROWS, COLS)}
+    for option in ("channels", "rows", "nodes"):
+        with pytest.raises(SSTCastError, match=rf"model\.{option}: follows from the data; leave it out"):
+            build_forecaster("tfnet", **sizes, **{option: 2})
 
 
 def test_the_last_day_reaches_the_forecast_of_its_own_node() -> None:
@@ -117,5 +136,6 @@ def test_size_of_the_paper() -> None:
 
 
 def test_a_filter_longer_than_the_history_is_refused() -> None:
-    with pytest.raises(SSTCastError, match="filter_days: 6 days do not fit into a history of 5"):
-        TFNet(5, HORIZON, ROWS, COLS)
+    for channels in (0, 3):
+        with pytest.raises(SSTCastError, match="filter_days: 6 days do not fit into a history of 5"):
+            TFNet(channels + 5, HORIZON, ROWS, COLS, channels=channels)

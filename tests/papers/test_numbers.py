@@ -69,7 +69,6 @@ def test_released_presets_differ_where_the_code_does(name: str) -> None:
     said = SST["released"]
     assert theirs.training == ours.training.model_copy(update={key: said[key] for key in ("optimizer", "eps")})
     options = {
-        "tfnet": {"decoding": "direct"},
         "mpnn": {"conv": "gcn", "norm": "batch", "residual": False, "dropout": 0.5},
         "mpnn-vn": {"encoder": "convolution", "conv": "gcn", "norm": "layer", "residual": True, "jumping": True},
     }

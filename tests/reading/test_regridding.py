@@ -18,9 +18,10 @@ from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.grid import coarsen, ocean_cells
+from sstcast.reading.positions import degrees_of
 from sstcast.reading.reading import open_daily, open_region
 from sstcast.reading.regridding import Regridder
-from sstcast.reading.source_grid import of_nodes, of_polygons, structured
+from sstcast.reading.source_grid import cells_of, of_nodes, of_polygons, structured
 from sstcast.reading.weights import (
     SourceGrid,
     TargetGrid,
@@ -450,6 +451,99 @@ def test_forecasts_and_predictors_on_any_grid_come_to_the_cells_of_the_run(tmp_p
     lat, lon = np.meshgrid(alone["lat"], alone["lon"], indexing="ij")
     inside = abs(lat - 30) + abs(lon) < 20
     assert abs(alone.values - temperature(lat, lon))[inside].max() < 0.02
+
+
+@pytest.mark.parametrize("mark", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("dims", [("j", "i"), ("node",)])
+@pytest.mark.parametrize("grid", [0.5, 2.0])
+def test_positions_that_land_shares_are_none(
+    grid: float, dims: tuple[str, ...], mark: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Land in columns 0..54, but for a strait one cell wide, and an island have no positions."""
+    lat, lon = rotated(101)
+    rows, cols = np.indices(lat.shape)
+    land = ((cols < 55) & (rows > 20) & (cols != 52)) | ((abs(rows - 50) < 6) & (abs(cols - 70) < 6))
+    dataset = dataset_on(lat, lon, ("j", "i"))
+    dataset["tos"] = dataset["tos"].where(~xr.DataArray(land, dims=("j", "i")))
+    found = {}
+    for name, values in (("true", lat), ("marked", np.where(land, mark, lat))):
+        of_lon = lon if name == "true" else np.where(land, mark, lon)
+        of_lat = (("j", "i"), values, dataset["nav_lat"].attrs)
+        source = dataset.assign_coords(nav_lat=of_lat, nav_lon=(("j", "i"), of_lon, dataset["nav_lon"].attrs))
+        source["nav_lon"].attrs = dataset["nav_lon"].attrs
+        if len(dims) == 1:
+            source = source.stack(node=("j", "i"), create_index=False)
+        source.to_netcdf(tmp_path / f"{name}.nc")
+        found[name] = opened(configured(tmp_path / f"{name}.nc", Box(-8, 8, 24, 36), grid))[0]
+    both = found["true"].notnull() & found["marked"].notnull()
+    assert both.sum() > 0.9 * max(field.notnull().sum() for field in found.values())
+    # a coast may move by a part of a cell
+    assert abs(found["true"] - found["marked"]).where(both).max() < 0.25
+    assert abs(found["true"] - found["marked"]).where(both).mean() < 0.02
+    assert "without a position" not in caplog.text
+
+
+def test_sea_without_a_position_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    dataset = as_curvilinear()
+    dataset["nav_lat"][50, 40:47] = dataset["nav_lon"][50, 40:47] = 0
+    dataset.to_netcdf(tmp_path / "lost.nc")
+    check(opened(configured(tmp_path / "lost.nc", Box(-8, 8, 24, 36), 2.0)), 0.02 * AMPLITUDE)
+    assert "lost.nc: 7 cells of the sea without a position are left out" in caplog.text
+
+
+def test_a_row_at_a_pole_and_a_halo_are_positions() -> None:
+    """Cells at 90 N differ in longitude, and a seam and a fold give a position four times."""
+    lat, lon = np.meshgrid(np.linspace(80, 90, 11), np.arange(0, 360, 10.0), indexing="ij")
+    lat, lon = np.hstack([lat, lat[:, :2]]), np.hstack([lon, lon[:, :2] + 360])
+    for columns in (slice(None), slice(0, 36)):
+        given = [xr.DataArray(part[:, columns], dims=("j", "i")) for part in (lat, lon)]
+        for before, after in zip(given, degrees_of(*given), strict=True):
+            np.testing.assert_array_equal(before, after)
+
+
+def other_bounds(dataset: xr.Dataset) -> None:
+    dataset["lon_vertices"] += 0.3
+
+
+def other_land(dataset: xr.Dataset) -> None:
+    dataset["tos"][:, 40:50, 40:60] = np.nan
+
+
+def other_units(dataset: xr.Dataset) -> None:
+    for name in ("nav_lat", "nav_lon", "lat_vertices", "lon_vertices"):
+        dataset[name] = np.radians(dataset[name]).assign_attrs(dataset[name].attrs | {"units": "radian"})
+    dataset["nav_lat"][0, 0] += 1e-5
+
+
+@pytest.mark.parametrize("change", [other_bounds, other_land, other_units])
+@pytest.mark.parametrize("grid", [0.5, 2.0])
+def test_kept_weights_are_of_these_cells_alone(
+    grid: float, change: Callable[[xr.Dataset], None], tmp_path: Path
+) -> None:
+    """A second source of the project, on the same positions, is read as in a folder of its own."""
+    dataset = with_vertices()
+    dataset.to_netcdf(tmp_path / "first.nc")
+    change(dataset)
+    dataset.to_netcdf(tmp_path / "second.nc")
+    box = Box(-8, 8, 24, 36)
+    opened(configured(tmp_path / "first.nc", box, grid))
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone/second.nc").symlink_to(tmp_path / "second.nc")
+    alone = opened(configured(tmp_path / "alone/second.nc", box, grid))
+    xr.testing.assert_identical(
+        opened(configured(tmp_path / "second.nc", box, grid)).drop_attrs(), alone.drop_attrs()
+    )
+
+
+def test_the_table_of_a_mesh_is_part_of_its_cells(tmp_path: Path) -> None:
+    digests = set()
+    for kind, first in (("", 0), ("ugrid", 0), ("ugrid", 1), ("nv", 0)):
+        dataset = as_mesh(kind)
+        if first:
+            dataset["triangles"] = (dataset["triangles"] + 1).clip(1, 96 * 97).assign_attrs(start_index=1)
+        axes = {"lat": "lat", "lon": "lon"}
+        digests.add(cells_of(dataset, dataset["tos"], axes, tmp_path).digest)
+    assert len(digests) == 3  # one mesh counts from 0 in UGRID and from 1 in FVCOM
 
 
 def test_flags_are_used_before_cells_are_averaged(tmp_path: Path) -> None:
