@@ -91,7 +91,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
         score_recipe = recipe | _base(thresholds) | asked.recipe_of_fold
         if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
-        check_data(run, [prepared])
+        check_data(run, prepared)
         truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
         attributes = {
             "title": f"SST forecasts of run {name}/{run.folder.name}",

@@ -90,7 +90,7 @@ class Analysis:
         Raises SSTCastError if they differ from the data the run was trained on.
         """
         prepared = Prepared.of(run.config.data)
-        check_data(run, [prepared])
+        check_data(run, prepared)
         return cls.open(prepared, split)
 
     @classmethod

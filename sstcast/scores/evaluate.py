@@ -43,7 +43,7 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
     """
     prepared = Prepared.of(run.config.data)
     if checked := prepared.exist:
-        check_data(run, [prepared])
+        check_data(run, prepared)
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
@@ -56,7 +56,7 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
             return metrics, False
         asked = asked.read(run.folder)
         if not checked:
-            check_data(run, [prepared])
+            check_data(run, prepared)
         if asked.places is not None:
             tell_weights(asked.places, prepared)
         return _evaluate(run, prepared, recipe | asked.recipe, asked), True

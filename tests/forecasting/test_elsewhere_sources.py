@@ -56,9 +56,7 @@ def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
     assert spans["base_period"] == ("2009-01-01", "2015-12-31")
     assert spans["validation"] == ("2015-01-01", "2015-12-31")
     assert spans["test"] == ("2016-01-01", "2016-02-29")
-    splits = splits_to_score(
-        run, data_of(run, FieldSource(source=years))
-    )  # to score it on the record's own last years
+    splits = splits_to_score(run, data_of(run, FieldSource(source=years)))  # the last years of the record
     assert str(splits.train[0]) == "2009-01-01"
     assert splits.test[1].year == 2016
 
