@@ -207,7 +207,7 @@ def windows_of_days(days: NDArray[np.float32]) -> Windows:
     times = np.datetime64("2001-01-01", "ns") + np.arange(len(days)) * np.timedelta64(1, "D")
     tiles = torch.from_numpy(days.reshape(len(days), 1, -1))
     ocean, place = torch.ones(1, ROWS * COLUMNS, dtype=torch.bool), torch.zeros(1, ROWS * COLUMNS, 3)
-    return Windows.daily(tiles, ocean, times, (ROWS, COLUMNS), HISTORY, HORIZON, place)
+    return Windows(tiles, ocean, times, (ROWS, COLUMNS), HISTORY, HORIZON, place)
 
 
 def best_forecasts(days: NDArray[np.float32], at: NDArray[np.int64], members: int = 400) -> NDArray[np.float64]:

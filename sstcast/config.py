@@ -353,59 +353,24 @@ COMBINATION = "combination"  # `model.name` of runs made by `sstcast combine`
 class RunConfig(Strict):
     """The configuration of one run, which `sstcast train` reads.
 
-    `data` may be a list of oceans. One model is then trained on all of them, each with its own climatology and
-    scale, and scored on the first. The other oceans inherit keys from the first and are stored in `also`. When
-    `sstcast evaluate` scores a model on other data, it writes the data of the training to `trained_on`.
+    When `sstcast evaluate` scores a model on other data, it writes the data of the training to `trained_on`.
     """
 
     name: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     runs: Folder = Path("runs")
     data: DataConfig
-    also: tuple[DataConfig, ...] = ()
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
     trained_on: DataConfig | None = None
 
-    @property
-    def oceans(self) -> tuple[DataConfig, ...]:
-        """The data of all oceans that the model is trained on."""
-        return self.data, *self.also
-
     @model_validator(mode="before")
     @classmethod
-    def _several(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict) or not isinstance(raw.get("data"), list):
-            return raw
-        if not raw["data"] or not all(isinstance(entry, dict) for entry in raw["data"]):
-            raise ValueError("data: give the keys of one ocean, or a list with the keys of each")
-        if raw.get("also"):
-            raise ValueError("also: `data` is already a list; add the other oceans to it")
-        first = raw["data"][0]
-        oceans = [first, *(first | entry for entry in raw["data"][1:])]
-        try:
-            for number, ocean in enumerate(oceans):
-                validate(DataConfig, ocean, f"data.{number}")
-        except SSTCastError as error:
-            raise ValueError(str(error)) from None
-        return raw | {"data": oceans[0], "also": oceans[1:]}
-
-    @model_validator(mode="after")
-    def _alike(self) -> "RunConfig":
-        for number, ocean in enumerate(self.also, 1):
-            for key in ("history", "horizon", "protocol"):
-                value, first_value = getattr(ocean, key), getattr(self.data, key)
-                if value != first_value:
-                    raise ValueError(
-                        f"data.{number}.{key}: is {value}, but {first_value} for the first ocean; make them equal"
-                    )
-            if [*ocean.predictors] != [*self.data.predictors]:
-                raise ValueError(f"data.{number}.predictors: name those of the first ocean, in the same order")
-            if max(ocean.splits.validation[1], ocean.splits.base[1]) >= (test := self.data.splits.test[0]):
-                raise ValueError(
-                    f"data.{number}.splits: end validation and base_period before {test}, "
-                    "when the first ocean's test starts"
-                )
-        return self
+    def _one_ocean(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and isinstance(raw.get("data"), list):
+            raise ValueError("data: is a list; give the keys of one ocean (--source scores other oceans)")
+        if isinstance(raw, dict) and raw.get("also") == []:  # in configurations that are already saved
+            return {key: value for key, value in raw.items() if key != "also"}
+        return raw
 
     @property
     def folder(self) -> Path:
@@ -422,7 +387,7 @@ class RunConfig(Strict):
         paths: Any = {"predictors": {"__all__": {*allowed, "source"} if moved else allowed}}
         paths |= {"source": True, "directory": True} if moved else {}
         exclusions: Any = {"name": True, "runs": True, "training": RUNTIME_KEYS}
-        exclusions |= {"data": paths, "also": {"__all__": paths}, "trained_on": paths}
+        exclusions |= {"data": paths, "trained_on": paths}
         return self.model_dump(mode="json", exclude=exclusions)
 
     def difference(self, other: "RunConfig", moved: bool = False) -> str:
@@ -460,9 +425,6 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     raw = read_config(shipped if not path.exists() and shipped.exists() else path, own_options=True)
     if "dataset" in raw:
         raise SSTCastError(f"{path}: configures a benchmark; use `sstcast benchmark`, which also scores it")
-    if overrides and raw.get("also") and isinstance(raw["also"], list):
-        # A saved configuration stores the list in two keys; overrides refer to the user's list.
-        raw["data"] = [raw.get("data"), *raw.pop("also")]
     apply_overrides(raw, overrides)
     raw.setdefault("name", path.stem)
     return validate(RunConfig, raw, str(path))

@@ -141,10 +141,6 @@ class Run:
         """The run itself or, for a combination, all runs that it averages, also within its parts."""
         return [system for part in self.trained.open_parts() for system in part.systems] or [self.trained]
 
-    def data_of(self, number: int) -> Path:
-        """Return the path of the data record of ocean `number`, counted from 1."""
-        return self.data if number == 1 else self.folder / f"data-{number}.json"
-
     @property
     def config(self) -> RunConfig:
         return load_config(self.config_file)

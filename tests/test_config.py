@@ -74,6 +74,16 @@ def test_what_is_wrong_is_said_in_one_line(override: str, words: list[str]) -> N
         load_config(DEMO, [override]).data.box  # noqa: B018
 
 
+def test_a_run_has_one_ocean_also_where_an_earlier_version_saved_a_list_of_others(tmp_path: Path) -> None:
+    raw = yaml.safe_load(DEMO.read_text())
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(raw | {"name": DEMO.stem, "also": []}))
+    assert load_config(tmp_path / "run.yaml") == load_config(DEMO)
+    for wrong, words in (({"data": [raw["data"]]}, "data: is a list"), ({"also": [raw["data"]]}, "also: unknown")):
+        (tmp_path / "run.yaml").write_text(yaml.safe_dump(raw | wrong))
+        with refused(str(tmp_path / "run.yaml"), words):
+            load_config(tmp_path / "run.yaml")
+
+
 def test_data_in_place_of_a_configuration(tmp_path: Path) -> None:
     data = tmp_path / "my.nc"
     data.write_bytes(b"CDF")

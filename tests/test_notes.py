@@ -74,14 +74,15 @@ def test_a_copy_is_read_once(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert is_up_to_date(there / path.name, RECIPE)
 
 
-def test_files_of_earlier_versions_count_by_their_recipe_and_get_a_note(path: Path) -> None:
-    note(path).unlink()
-    assert not is_up_to_date(path, RECIPE | {"config": 1})
-    assert is_up_to_date(path, RECIPE | {"config": 1}, added=["config"])
-    assert json.loads(note(path).read_text())["recipe"] == RECIPE | {"config": 1}
-    assert not is_up_to_date(path, RECIPE | {"config": 2}, added=["config"])
-    note(path).write_text("{")
-    assert is_up_to_date(path, RECIPE)
+def test_files_without_a_note_count_by_their_recipe_and_get_one(path: Path) -> None:
+    whole = json.loads(note(path).read_text())
+    for content in (None, "{", json.dumps({key: of for key, of in whole.items() if key != "changes"})):
+        note(path).unlink()
+        if content is not None:
+            note(path).write_text(content)
+        assert not is_up_to_date(path, RECIPE | {"config": 1})
+        assert is_up_to_date(path, RECIPE)
+        assert json.loads(note(path).read_text()) == whole
 
 
 def test_a_kill_while_a_file_is_replaced_leaves_no_note_of_the_old_one(path: Path) -> None:

@@ -65,7 +65,7 @@ def random_windows(size: Size, tiles: int = 11, land: float = 0.0) -> Windows:
     """Return windows of noise, 180 a tile."""
     days, nodes = size.history + size.horizon + 180, size.rows * size.columns
     ocean = torch.rand(tiles, nodes) >= land
-    return Windows.daily(
+    return Windows(
         values=torch.randn(days, tiles, nodes) * ocean,
         ocean=ocean,
         days=np.datetime64("2000-01-01") + np.arange(days),

@@ -112,14 +112,10 @@ def as_config(
         return config
     from sstcast.reading.objects import hold, is_object, name_of
 
-    name, old_source = name_of(source), config.data.source
+    name = name_of(source)
     if is_object(config.data.source) and not isinstance(source, (str, PathLike)):
-        name = hold(source, old_source)
-    oceans = [
-        ocean.model_copy(update={"source": name}) if ocean.source == old_source else ocean for ocean in config.also
-    ]
-    data = config.data.model_copy(update={"source": name})
-    return config.model_copy(update={"data": data, "also": tuple(oceans)})
+        name = hold(source, config.data.source)
+    return config.model_copy(update={"data": config.data.model_copy(update={"source": name})})
 
 
 def trainable(
@@ -141,7 +137,7 @@ def trainable(
 
 
 def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
-    """Return a configuration whose predictors have the given objects as sources, in all oceans."""
+    """Return a configuration whose predictors have the given objects as sources."""
     from sstcast.reading.objects import check_by_name, hold, is_object, name_of
     from sstcast.storage.yaml_files import suggest
 
@@ -153,18 +149,7 @@ def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.Da
         is_held = is_object(known[name].source) and not isinstance(values, (str, PathLike))
         source = hold(values, known[name].source) if is_held else name_of(values)
         known[name] = known[name].model_copy(update={"source": source})
-    oceans = [
-        ocean.model_copy(
-            update={
-                "predictors": {
-                    name: known[name] if own == config.data.predictors[name] else own
-                    for name, own in ocean.predictors.items()
-                }
-            }
-        )
-        for ocean in config.oceans
-    ]
-    return config.model_copy(update={"data": oceans[0], "also": tuple(oceans[1:])})
+    return config.model_copy(update={"data": config.data.model_copy(update={"predictors": known})})
 
 
 def listed(values: Any) -> list[Any]:

@@ -166,11 +166,13 @@ def prepare(
         >>> sstcast.prepare(config)
     """
     from sstcast.dask_schedulers import cluster
-    from sstcast.ocean.prepare import prepare_all
+    from sstcast.log import LOG
+    from sstcast.ocean.prepare import prepare
 
-    oceans = as_config(config, overrides, source, predictors).oceans
+    data = as_config(config, overrides, source, predictors).data
     with cluster(scheduler):
-        prepare_all(oceans)
+        if not (prepared := prepare(data)).written:
+            LOG.info(f"{prepared.cube.parent}: nothing to do")
 
 
 def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:

@@ -106,7 +106,7 @@ def train(
     """
     from sstcast.hindcasts.executors import run_tasks
     from sstcast.hindcasts.fold import train_run
-    from sstcast.ocean.prepare import prepare_all
+    from sstcast.ocean.prepare import prepare
     from sstcast.ocean.prepared import Prepared
     from sstcast.runs import Run
     from sstcast.training.train import plan, train, training_windows
@@ -121,8 +121,8 @@ def train(
     run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
-    if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
-        prepare_all(configs[0].oceans)
+    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
+        prepare(configs[0].data)
     windows = training_windows(configs[0])
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30
@@ -187,8 +187,9 @@ def load(
 ) -> LoadedRun:
     """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
-    For another source, climatology and linear systems are fitted to its record up to the last whole year, and the
-    spread to errors in the last one or two of those years.
+    The forecast is that of `sstcast.forecast` for the same place and the last day of the history: climatology,
+    spread and linear systems are those of the record up to the last whole year before it, and no later day enters
+    them. What that year needs is prepared by the first history of it, and stays in memory.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.

@@ -68,9 +68,9 @@ def warnings(results: Results) -> Iterator[Chart]:
     Warnings are of events within the horizon or, if those were not verified, of days in a heatwave.
     """
     found, title = results.metrics.get("events", {}), WITHIN_HORIZON
-    if not any("warnings" in of for of in found.values()):
+    if not found:
         found, title = results.metrics["heatwaves"].get(EVENT, {}), HEATWAVES[EVENT]
-    worth = {name: found[name]["warnings"] for name in results.shown if "warnings" in found.get(name, {})}
+    worth = {name: found[name]["warnings"] for name in results.shown if name in found}
     if worth:
         yield _hits(title, *next(iter(worth.items())))
         yield _success_index(results, title, worth)

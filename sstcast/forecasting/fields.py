@@ -68,7 +68,7 @@ def described(
     config, count = run.config, len(run.members)
     forecast = data or config.data
     base = "..".join(map(str, forecast.splits.base))
-    training_origin = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
+    training_origin = trained_elsewhere(config) or _origin(config, config.data, source if data is None else None)
     if data is not None and config.model.name in LINEAR:
         training_origin = origin(data, source, to_validation=True)
     elif (data or config.trained_on) and base_of(config.model.options)[0] in LINEAR_BASES:
@@ -94,13 +94,12 @@ def described(
 
 def trained_elsewhere(config: RunConfig) -> str | None:
     """Describe the training data of a run on another ocean. Returns None if the run forecasts its own ocean."""
-    return None if config.trained_on is None else _origins(config, config.trained_on)
+    return None if config.trained_on is None else _origin(config, config.trained_on)
 
 
-def _origins(config: RunConfig, first: DataConfig, source: str | None = None) -> str:
+def _origin(config: RunConfig, data: DataConfig, source: str | None = None) -> str:
     to_validation = config.training.include_validation or config.model.name in LINEAR
-    further_origins = [origin(ocean, None, to_validation) for ocean in config.also]
-    return "; ".join([origin(first, source, to_validation), *further_origins])
+    return origin(data, source, to_validation)
 
 
 def origin(data: DataConfig, source: str | None = None, to_validation: bool = False) -> str:

@@ -223,6 +223,8 @@ class LoadedRun:
     region has another.
     """
 
+    prepared: Prepared  # from the first initial date on
+
     def __init__(self, folder: Path, days: FieldSource = OWN) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config

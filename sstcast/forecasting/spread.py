@@ -365,7 +365,7 @@ def _held_out_fit(run: Run, data: DataConfig) -> LinearFit | None:
     if name == COMBINATION:
         return None
     if name not in LINEAR:
-        is_own_ocean = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
+        is_own_ocean = _overlap(config.data.box, data.box)
         if not (is_own_ocean and config.training.include_validation):
             return None
         base, options = base_of(options)

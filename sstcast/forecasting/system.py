@@ -24,7 +24,6 @@ from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import (
     EARLIER,
     WEEK,
-    SeveralWindows,
     Windows,
     cut_windows,
     lead_weeks,
@@ -297,7 +296,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
     if years == 1:
         return torch.zeros(system.horizon)
 
-    def leave_one_block_out() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+    def leave_one_block_out() -> Iterator[tuple[ForecastModel, Windows]]:
         for other_years, block in blocks_of_years(train, min(blocks, years)):
             fit(system, other_years, None)
             yield network, block

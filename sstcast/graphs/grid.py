@@ -27,7 +27,7 @@ class GridGraph:
         geography: place and time of each node, `[B, H*W, 5]` (see `Graph`).
         degree: number of unmasked neighbours of each node, `[B, H*W, 1]`, if it is known.
         predictors: what is known besides SST by name, NaN where nothing is: of an index `[B, 1, summaries]`, of a
-            grid `[B, H*W, days]`, of a forecast `[B, H*W, horizon]` (see `ocean.windows.WindowTable`).
+            grid `[B, H*W, days]`, of a forecast `[B, H*W, horizon]` (see `ocean.windows.Windows`).
     """
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))

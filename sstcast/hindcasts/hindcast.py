@@ -75,8 +75,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
     runs = [(system, fold, plan.run(system, fold)) for system in plan.scored for fold in folds]
     needed: list[DataConfig] = []
-    for ocean in (ocean for run in plan.trained for ocean in run.oceans):
-        needed += [ocean] if ocean not in needed else []
+    for run in plan.trained:
+        needed += [run.data] if run.data not in needed else []
     with cluster(scheduler):
         for ocean in needed:
             try:

@@ -16,12 +16,14 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
+from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.significance import Lengths
-from sstcast.storage.artefacts import check_own
+from sstcast.storage.artefacts import check_own, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -140,7 +142,7 @@ class Plan:
         `SELECTED` is a combination of a single system in each fold.
         """
         model, selected = ModelConfig(name=COMBINATION), SELECTED if self.select else None
-        common = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
+        common = {key: getattr(self.systems[0], key) for key in ("runs", "data")}
         names_by_option = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
         return [
             validate(RunConfig, common | {"name": name, "model": model}, f"{option} {name}")
@@ -194,8 +196,7 @@ class Plan:
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run or ensemble for a fold."""
         runs = self.hindcast.folder / system.name
-        data, *also = map(fold.split, system.oceans)
-        return system.model_copy(update={"name": fold.name, "runs": runs, "data": data, "also": tuple(also)})
+        return system.model_copy(update={"name": fold.name, "runs": runs, "data": fold.split(system.data)})
 
     def baselines(self, data: DataConfig) -> Path:
         """Return the path of the baselines' statistics, given the data of a fold."""
@@ -249,7 +250,14 @@ class Plan:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The recipe of the scores: the protocol, and the checkpoints of every member that has been trained."""
+        """The recipe of the scores: the protocol, the checkpoints of every trained member, and the days scored.
+
+        Without stores, scores that are there are taken to be of the days that they tell.
+        """
+        stores = {name: [Prepared.of(data) for data in folds] for name, folds in self.oceans.items()}
+        scored = (read_recipe(self.hindcast.metrics) or {}).get("scored")
+        if all(prepared.exist for folds in stores.values() for prepared in folds):
+            scored = {name: [*map(digest_of_scored, folds)] for name, folds in stores.items()}
         runs = {
             system.name: {
                 fold.name: checkpoints([Run(member.folder) for member in self.members(self.run(system, fold))])
@@ -257,7 +265,11 @@ class Plan:
             }
             for system in self.scored
         }
-        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs} | self.asked.recipe
+        return (
+            recipe_of_scores()
+            | {"protocol": asdict(self.protocol), "runs": runs, "scored": scored}
+            | self.asked.recipe
+        )
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
@@ -328,7 +340,7 @@ class Plan:
     def check_days(self) -> None:
         """Raise SSTCastError if a source lacks days that the hindcast trains on or forecasts."""
         last_fold = self.protocol.folds[-1]
-        for ocean in (ocean for system in self.systems for ocean in system.oceans):
+        for ocean in (system.data for system in self.systems):
             first, last = days_of_source(ocean)
             begin, end = ocean.splits.train[0], last_fold.split(ocean).splits.test[1]
             if begin < first or end > last:

@@ -12,7 +12,7 @@ days. So new days after the base period do not change the statistics.
 """
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -73,18 +73,6 @@ def prepare(data: DataConfig) -> Prepared:
             clear_leftovers(store)
         with closing(_Preparation(prepared)) as work:
             return replace(prepared, written=work.run())
-
-
-def prepare_all(oceans: Sequence[DataConfig]) -> None:
-    """Prepare the data of all oceans of a run. With several oceans, errors name the source."""
-    for data in oceans:
-        try:
-            if not (prepared := prepare(data)).written:
-                LOG.info(f"{prepared.cube.parent}: nothing to do")
-        except SSTCastError as error:
-            if len(oceans) == 1 or data.source in str(error):
-                raise
-            raise SSTCastError(f"{data.source}: {error}") from None
 
 
 def update_predictors(prepared: Prepared) -> None:

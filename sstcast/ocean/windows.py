@@ -22,6 +22,7 @@ from sstcast.storage.scratch import parts, release, scratch_array
 
 MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
+EVERY_DAY = np.empty(0, np.intp)  # stands for all starts of a split
 EARLIER = "earlier_"  # before the name of a predictor's variable: what the days before `past` know of it
 
 
@@ -37,11 +38,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of history and future in every tile of one ocean.
+    """Windows of history and future in every tile of an ocean.
 
     Window `i` belongs to tile `i % tiles` and to start `i // tiles`, so there are `tiles * starts` windows. In a
     split, windows start on every day on which history and horizon fit, except the last, which gives the number of
     windows in Table 9 of Cai et al. (2023). All days belong to the split, so windows do not cross splits.
+
+    All that a batch needs lies on the device of the values, so cutting one copies nothing from the host.
 
     Attributes:
         values: standardised anomalies, 0 on land, `[T, tile, N]`.
@@ -51,11 +54,13 @@ class Windows:
         history: number of input days.
         horizon: number of days to forecast.
         place: unit vectors from the Earth's centre to the nodes, `[tile, N, 3]`.
-        at: index in `days` of the first day of history for each start, ascending.
         before: number of days before each window, for models with a longer memory than `history`.
         wrap: whether the last column of a tile is beside its first, as on a globe.
         predictors: what is known of each predictor on each day, NaN where nothing is: of an index `[T, summary]`,
             of a grid `[T, tile, N]`, of a forecast `[T, horizon, tile, N]`.
+        at: index in `days` of the first day of history for each start, ascending. By default, all of a split.
+            Where years are left out, starts have a gap, and the evenly spaced starts between two gaps are a
+            stretch.
     """
 
     values: Tensor
@@ -65,38 +70,27 @@ class Windows:
     history: int
     horizon: int
     place: Tensor
-    at: np.ndarray
     before: int = 0
     wrap: bool = False
     predictors: Mapping[str, Tensor] = field(default_factory=dict)
+    at: np.ndarray = field(default_factory=lambda: EVERY_DAY)
 
-    @classmethod
-    def daily(
-        cls,
-        values: Tensor,
-        ocean: Tensor,
-        days: np.ndarray,
-        shape: tuple[int, int],
-        history: int,
-        horizon: int,
-        place: Tensor,
-        before: int = 0,
-        wrap: bool = False,
-        predictors: Mapping[str, Tensor] | None = None,
-    ) -> "Windows":
-        """Return windows that start on every day. With a horizon, there is one window fewer than possible, as in
-        the paper.
-        """
-        starts = np.arange(before, len(days) - history - horizon + (horizon == 0))
-        return cls(values, ocean, days, shape, history, horizon, place, starts, before, wrap, predictors or {})
+    def __post_init__(self) -> None:
+        if self.at is EVERY_DAY:  # with a horizon, one window fewer than possible, as in the paper
+            stop = len(self.days) - self.history - self.horizon + (self.horizon == 0)
+            object.__setattr__(self, "at", np.arange(self.before, stop))
 
     def __len__(self) -> int:
-        return self.starts * self.values.shape[1]
+        return self.starts * self.tiles
 
     @property
     def starts(self) -> int:
         """Number of days on which a window starts."""
         return len(self.at)
+
+    @property
+    def tiles(self) -> int:
+        return self.values.shape[1]
 
     @property
     def init_times(self) -> np.ndarray:
@@ -111,9 +105,14 @@ class Windows:
             raise ValueError("starts are not evenly spaced")
         return int(spacings[0]) if len(spacings) else 1
 
+    def stretches(self) -> list[NDArray[np.intp]]:
+        """Return `at` in pieces between gaps. The smallest spacing of starts is no gap."""
+        spacings = np.diff(self.at)
+        return np.split(self.at, 1 + np.flatnonzero(spacings > spacings.min(initial=len(self.days))))
+
     def thinned(self, every: int) -> "Windows":
-        """Keep one of `every` starts, beginning with the first."""
-        return replace(self, at=self.at[::every])
+        """Keep one of `every` starts, beginning with the first of each stretch."""
+        return replace(self, at=np.concatenate([stretch[::every] for stretch in self.stretches()]))
 
     def spans(self, offset: int, length: int) -> Tensor:
         """Return a view of the days `offset .. offset + length` after each start, `[starts, length, tile, N]`."""
@@ -132,9 +131,12 @@ class Windows:
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
-        """Yield windows of `count` starts at a time, in order. Values are views."""
-        for first in range(0, self.starts, count):
-            yield self.part(first, min(first + count, self.starts))
+        """Yield windows of at most `count` starts of one stretch at a time, in order. Values are views."""
+        first = 0
+        for stretch in self.stretches():
+            for start in range(0, len(stretch), count):
+                yield self.part(first + start, first + min(start + count, len(stretch)))
+            first += len(stretch)
 
     def part(self, first: int, stop: int) -> "Windows":
         """Return the windows of the starts `first .. stop`. Values are views."""
@@ -146,7 +148,7 @@ class Windows:
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""
-        start, tile = divmod(number, self.values.shape[1])
+        start, tile = divmod(number, self.tiles)
         first = pd.Timestamp(self.days[self.at[start]])
         last = first + pd.Timedelta(days=self.history + self.horizon - 1)
         return f"tile {tile}, {first:%Y-%m-%d} to {last:%Y-%m-%d}"
@@ -159,161 +161,19 @@ class Windows:
     def device(self) -> torch.device:
         return self.values.device
 
-    @cached_property
-    def table(self) -> "WindowTable":
-        """The table from which batches are cut."""
-        return WindowTable.of((self,))
-
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with indices `index [B]` (see `WindowTable.batch`)."""
-        return self.table.batch(index, device)
-
-
-@dataclass(frozen=True)
-class SeveralWindows:
-    """The windows of several oceans, concatenated. A batch may mix oceans."""
-
-    oceans: tuple[Windows, ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.oceans))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.oceans[0].shape
-
-    @property
-    def history(self) -> int:
-        return self.oceans[0].history
-
-    @property
-    def horizon(self) -> int:
-        return self.oceans[0].horizon
-
-    @property
-    def nbytes(self) -> int:
-        return sum(ocean.nbytes for ocean in self.oceans)
-
-    @property
-    def device(self) -> torch.device:
-        return self.oceans[0].device
-
-    def to(self, device: torch.device | str) -> "SeveralWindows":
-        return SeveralWindows(tuple(ocean.to(device) for ocean in self.oceans))
-
-    def describe(self, number: int) -> str:
-        ends = np.cumsum([len(ocean) for ocean in self.oceans])
-        ocean_index = int(np.searchsorted(ends, number, side="right"))
-        window_index = number - int(ends[ocean_index]) + len(self.oceans[ocean_index])
-        return f"ocean {ocean_index + 1}, {self.oceans[ocean_index].describe(window_index)}"
-
-    @cached_property
-    def table(self) -> "WindowTable":
-        """The table from which batches are cut. It has a copy of the values."""
-        return WindowTable.of(self.oceans)
-
-    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with indices `index [B]` (see `WindowTable.batch`)."""
-        return self.table.batch(index, device)
-
-
-@dataclass(frozen=True)
-class WindowTable:
-    """All windows of one or several oceans, whose tiles have one shape, as rows of one flat table.
-
-    All that a batch needs lies on the device of the values, so cutting one copies nothing from the host. Days of a
-    tile are `apart` rows from each other, because an ocean's tiles alternate.
-
-    Attributes:
-        values: standardised anomalies, a row for each day and tile, `[rows, N]`.
-        row: the first row of each window, `[windows]`.
-        tile: the tile of each window, `[windows]`.
-        season: sine and cosine of the time of year at the end of each history, `[windows, 2]`.
-        apart: rows between the days of each tile, `[tiles]`.
-        ocean: True on ocean, `[tiles, N]`.
-        place: unit vectors from the Earth's centre to the nodes, `[tiles, N, 3]`.
-        degree: number of neighbours in the ocean, `[tiles, N, 1]`.
-        day: 0, 1, ... for the days of a window, `[days]`.
-        past: number of these days before the forecast.
-        shape: rows and columns of a tile.
-        wrap: whether the last column of a tile is beside its first.
-        predictors: what is known of each predictor, NaN where nothing is: of an index at the end of each history,
-            `[windows, summary]`, of a grid in the rows of `values`, `[rows, N]`, of a forecast in the same rows,
-            `[rows, N, horizon]`.
-        indices: the names of the predictors that are indices.
-    """
-
-    values: Tensor
-    row: Tensor
-    tile: Tensor
-    season: Tensor
-    apart: Tensor
-    ocean: Tensor
-    place: Tensor
-    degree: Tensor
-    day: Tensor
-    past: int
-    shape: tuple[int, int]
-    wrap: bool
-    predictors: Mapping[str, Tensor]
-    indices: frozenset[str]
-
-    @classmethod
-    def of(cls, oceans: Sequence[Windows]) -> "WindowTable":
-        rows, tiles, row_strides, seasons = [], [], [], []
-        first_row = first_tile = 0
-        predictors: dict[str, list[Tensor]] = {name: [] for name in oceans[0].predictors}
-        indices = frozenset(name for name, known in oceans[0].predictors.items() if known.ndim == 2)
-        for windows in oceans:
-            count, device = windows.values.shape[1], windows.device
-            tile = torch.arange(count, device=device)
-            start = torch.from_numpy(windows.at).to(device)
-            rows.append((first_row + (start - windows.before)[:, None] * count + tile).flatten())
-            tiles.append((first_tile + tile).repeat(len(start)))
-            row_strides.append(torch.full_like(tile, count))
-            last = start + windows.history - 1
-            seasons.append(windows.season[last].repeat_interleave(count, dim=0))
-            for name, known in predictors.items():
-                table = windows.predictors[name]
-                if name in indices:
-                    known.append(table[last].repeat_interleave(count, dim=0))
-                else:
-                    known.append((table.movedim(1, -1) if table.ndim == 4 else table).flatten(0, 1))
-            first_row, first_tile = first_row + windows.values.shape[0] * count, first_tile + count
-        first_ocean = oceans[0]
-        ocean = torch.cat([windows.ocean for windows in oceans])
-        values = [windows.values.flatten(0, 1) for windows in oceans]
-        past, wrap = first_ocean.before + first_ocean.history, all(windows.wrap for windows in oceans)
-        return cls(
-            values=values[0] if len(values) == 1 else torch.cat(values),
-            row=torch.cat(rows),
-            tile=torch.cat(tiles),
-            season=torch.cat(seasons),
-            apart=torch.cat(row_strides),
-            ocean=ocean,
-            place=torch.cat([windows.place for windows in oceans]),
-            degree=GridGraph(*first_ocean.shape, ocean, wrap).degree,
-            day=torch.arange(past + first_ocean.horizon, device=ocean.device),
-            past=past,
-            shape=first_ocean.shape,
-            wrap=wrap,
-            predictors={
-                name: known[0] if len(known) == 1 else torch.cat(known) for name, known in predictors.items()
-            },
-            indices=indices,
-        )
-
-    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with indices `index [B]`, on the table's device, moved to `device` if given.
+        """Return the windows with indices `index [B]`, on the device of the values, moved to `device` if given.
 
         Each `history` begins with the `before` days that precede the window.
         """
-        tile = self.tile[index]
-        rows = self.row[index, None] + self.apart[tile, None] * self.day
-        window = self.values.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
-        ocean, position, degree = self.ocean[tile], self.place[tile], self.degree[tile]
-        geography = torch.cat([position, self.season[index, None].expand(-1, position.shape[1], -1)], dim=-1)
-        predictors = self._predictors(index, rows[:, : self.past])
+        tile, today = index % self.tiles, self._today[index // self.tiles]
+        rows = (today[:, None] + self._days_apart) * self.tiles + tile[:, None]  # of the flattened values
+        window = self._days_of(self.values.flatten(0, 1), rows)
+        ocean, position, degree = self.ocean[tile], self.place[tile], self._degree[tile]
+        season = self.season[today, None].expand(-1, position.shape[1], -1)
+        geography = torch.cat([position, season], dim=-1)
+        past = self.before + self.history
+        predictors = self._known(today, rows[:, :past])
         if device is not None and device != window.device:
             tensors = (window, ocean, geography, degree)
             window, ocean, geography, degree = (
@@ -323,26 +183,50 @@ class WindowTable:
                 name: known.pin_memory().to(device, non_blocking=True) for name, known in predictors.items()
             }
         graph = GridGraph(*self.shape, ocean, self.wrap, geography, degree, predictors)
-        return Batch(window[..., : self.past], window[..., self.past :], ocean, graph)
+        return Batch(window[..., :past], window[..., past:], ocean, graph)
 
-    def _predictors(self, index: Tensor, past: Tensor) -> dict[str, Tensor]:
-        """Return what is known of each predictor in windows whose past days are in the rows `past [B, days]`.
+    def _known(self, today: Tensor, past: Tensor) -> dict[str, Tensor]:
+        """Return what is known of each predictor on the days `today [B]`, whose past days are in the rows `past`.
 
         NaN marks what is not known. An index has `[B, 1, summary]`, a grid `[B, N, days]`, a forecast `[B, N,
         horizon]`.
         """
-        known = {}
-        for name, table in self.predictors.items():
-            if name in self.indices:
-                known[name] = table[index, None]
-            elif table.ndim == 3:
-                known[name] = table[past[:, -1]]
-            else:
-                known[name] = table.index_select(0, past.flatten()).unflatten(0, past.shape).transpose(1, 2)
-        return known
+        known = {name: table[today, None] for name, table in self.predictors.items() if table.ndim == 2}
+        for name, table in self._fields.items():
+            known[name] = table[past[:, -1]] if table.ndim == 3 else self._days_of(table, past)
+        return {name: known[name] for name in self.predictors}
 
+    @staticmethod
+    def _days_of(table: Tensor, rows: Tensor) -> Tensor:
+        """Return `rows [B, days]` of a table `[rows, N]` as `[B, N, days]`."""
+        return table.index_select(0, rows.flatten()).unflatten(0, rows.shape).transpose(1, 2)
 
-AnyWindows = Windows | SeveralWindows
+    @cached_property
+    def _today(self) -> Tensor:
+        """Index in `days` of the initial date for each start, `[starts]`."""
+        return torch.from_numpy(self.at + self.history - 1).to(self.device)
+
+    @cached_property
+    def _days_apart(self) -> Tensor:
+        """How many days after the initial date the days of a window are."""
+        return torch.arange(1 - self.before - self.history, 1 + self.horizon, device=self.device)
+
+    @cached_property
+    def _degree(self) -> Tensor:
+        """Number of neighbours in the ocean, `[tile, N, 1]`."""
+        return GridGraph(*self.shape, self.ocean, self.wrap).degree
+
+    @cached_property
+    def _fields(self) -> dict[str, Tensor]:
+        """The predictors that are fields, in the rows of the flattened values.
+
+        They have `[rows, N]`, forecasts `[rows, N, horizon]`.
+        """
+        return {
+            name: (known.movedim(1, -1) if known.ndim == 4 else known).flatten(0, 1)
+            for name, known in self.predictors.items()
+            if known.ndim > 2
+        }
 
 
 def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -426,7 +310,7 @@ def windows_of(
     index = tile_index(region, anomaly.shape)
     values = _in_tiles(anomaly, index, absent, unknown=0)
     ocean, time = to_tiles(anomalies["ocean_mask"].values, index), anomaly["time"].values
-    return Windows.daily(
+    return Windows(
         values=torch.from_numpy(values),
         ocean=torch.from_numpy(ocean),
         days=np.concatenate([time[0] - np.arange(absent, 0, -1) * np.timedelta64(1, "D"), time]),

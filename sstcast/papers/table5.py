@@ -189,7 +189,7 @@ def needs(table: Table5) -> list[str]:
     first, box = remaining_runs[0], remaining_runs[0].data.box
     length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
     days = length + first.training.batch_size
-    windows = Windows.daily(
+    windows = Windows(
         values=torch.randn(days, 1, cells),
         ocean=torch.ones(1, cells, dtype=torch.bool),
         days=np.datetime64(first.data.splits.train[0], "D") + np.arange(days),

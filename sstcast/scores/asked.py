@@ -71,14 +71,13 @@ class Asked:
     def recipe(self) -> Recipe:
         """The part of a recipe that tells what was asked for."""
         observed = self.observations if self.points is None else self.points.recipe
-        observations = {} if observed is None else {"observations": observed}
-        return self._outlines | observations | ({"events": True} if self.events else {})
+        return {OUTLINES: None, **self._outlines, "observations": observed, "events": self.events}
 
     @property
     def recipe_of_fold(self) -> Recipe:
         """The same part of the recipe of a fold's tables, whose areas always include the region."""
         recipe = self.recipe
-        return {"areas": ["region", *filter(None, [recipe.pop(OUTLINES, None)])], **recipe}
+        return {"areas": ["region", *filter(None, [recipe.pop(OUTLINES)])], **recipe}
 
     @property
     def _outlines(self) -> dict[str, Any]:
@@ -88,13 +87,13 @@ class Asked:
         """Add the places and the source of the observations to the contents of `metrics.json`."""
         metrics |= self._outlines
         if self.points is not None:
-            metrics["points"] |= self.points.described(metrics["points"].get("left_out", {}))
+            metrics["points"] |= self.points.described(metrics["points"]["left_out"])
 
     @property
     def words(self) -> str:
         """What was asked for in a few words, or nothing."""
         places = [] if self.places is None else [", ".join(self.places.names)]
-        points = [f"observations in {observed['file']}"] if (observed := self.recipe.get("observations")) else []
+        points = [f"observations in {observed['file']}"] if (observed := self.recipe["observations"]) else []
         return "; ".join([*places, *points, *["warnings of heatwaves"] * self.events])
 
 

@@ -160,14 +160,12 @@ def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
             COMPARED_KEYS if have_records else ("source", *COMPARED_KEYS)
         )  # without digests, compare the source's name
         check_same(first_run, other_run, keys, DIGESTS, remedy)
-    oceans = [ocean for run in runs for ocean in run.config.also]
     return validate(
         RunConfig,
         {
             "name": folder.name,
             "runs": folder.parent,
             "data": first_run.config.data,
-            "also": [ocean for number, ocean in enumerate(oceans) if ocean not in oceans[:number]],
             "model": {
                 "name": COMBINATION,
                 "weights": weights,

@@ -17,7 +17,8 @@ from sstcast.predictors.predictors import count_lacking
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked
+from sstcast.scores.scored_days import digest_of_scored
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -47,8 +48,8 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
-    if _has_linear_base(run):
-        recipe |= {"linear_base": True}
+    # Without stores, scores that are there are taken to be of the days that they tell.
+    recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -68,21 +69,14 @@ def kept(run: Run) -> Asked:
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
-    metrics = ScoreFiles(run.folder).known(recipe, added=["configuration"])
-    if metrics is None or not is_up_to_date(run.forecasts, recipe, added=recipe):
+    metrics = ScoreFiles(run.folder).known(recipe)
+    if metrics is None or not is_up_to_date(run.forecasts, recipe):
         return None
     try:
         open_forecasts(run).close()
     except SSTCastError:
         return None
     return metrics
-
-
-def _has_linear_base(run: Run) -> bool:
-    from sstcast.models import LINEAR, LINEAR_BASES, base_of
-
-    model = run.trained.config.model
-    return model.name not in LINEAR and base_of(model.options)[0] in LINEAR_BASES
 
 
 def tell_weights(places: Places, prepared: Prepared) -> None:

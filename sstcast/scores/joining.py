@@ -9,7 +9,6 @@ import xarray as xr
 from sstcast.names import INIT_TIME
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.kinds.kind import BLOCK, FOLD, INIT_YEAR, Joined
-from sstcast.scores.kinds.terciles import WHOLE_WEEK
 
 CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
 
@@ -29,8 +28,6 @@ def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
             table.assign(observed_index=means.expand_dims(system=table["system"]))
             for table, means in zip(tables, box_means, strict=True)
         ]
-    if not all(WHOLE_WEEK in table.dims for table in tables):  # of an earlier version
-        tables = [table.drop_dims(WHOLE_WEEK, errors="ignore") for table in tables]
     kinds, options = declared(), CONCAT_OPTIONS | {"join": "outer"}
 
     def of(table: xr.Dataset, dim: str) -> xr.Dataset:
@@ -54,8 +51,8 @@ def _with_plain_names(table: xr.Dataset) -> xr.Dataset:
 def join_folds(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     """Join the tables of folds. A dimension that one fold lacks is dropped from all.
 
-    A fold with too few training days for joint samples has no areas, for instance, and files of earlier versions
-    have no whole weeks. A sum that is also kept by fold keeps the dimension `test_fold`.
+    A fold with too few training days for joint samples has no areas, for instance. A sum that is also kept by fold
+    keeps the dimension `test_fold`.
     """
     common = set.intersection(*({*fold.dims} for fold in folds))
     folds = [fold.drop_dims({*fold.dims} - common) for fold in folds]

@@ -72,7 +72,7 @@ class EvaluatedRun:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "EvaluatedRun":
-        """Read a run. Raises SSTCastError if its scores are damaged or come from an older version."""
+        """Read a run. Raises SSTCastError if its scores are damaged or from another version."""
         metrics, config = ScoreFiles(folder).read(), Run(folder).config
         units = STANDARDISED if config.data.protocol == "paper" else DEGREES
         with ScoreFiles(folder).open() as tables:

@@ -10,7 +10,6 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.extremes.terciles import WEEK
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
@@ -33,6 +32,7 @@ from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched,
 from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
+from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
@@ -111,9 +111,9 @@ def score(
         "reading": READING,
         "data": data.model_dump(mode="json"),
         "record": prepared.record().model_dump(),
+        **digest_of_scored(prepared),
         "against": {str(run.folder): run.digest for run in against},
-        **({"remove_bias": True} if remove_bias else {}),
-        **({"thirds": True} if forecasts.mean_of == WEEK else {}),  # earlier versions scored them without
+        "remove_bias": remove_bias,
         **asked.recipe,
     }
     with locked(scored.folder):
@@ -174,7 +174,7 @@ def _score(
     for note in notes:
         LOG.info(f"{path}: {note}")
     systems, names = _systems(path, found, prepared, against)
-    corrected = without_bias(systems, truth) if recipe.get("remove_bias") else {}
+    corrected = without_bias(systems, truth) if recipe["remove_bias"] else {}
     systems |= corrected
     if corrected:
         notes.append(note_of(truth))

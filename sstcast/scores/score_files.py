@@ -1,7 +1,7 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 12  # version of the layout of metrics.json and scores.nc
+LAYOUT = 13  # version of the layout of metrics.json and scores.nc
 SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
@@ -60,9 +60,9 @@ class ScoreFiles:
         """The path of the report."""
         return self.folder / "report.html"
 
-    def known(self, recipe: dict[str, Any], added: Collection[str] = ()) -> dict[str, Any] | None:
-        """Return the scores if they were made from this `recipe`, else None. See `is_up_to_date` for `added`."""
-        if all(is_up_to_date(path, recipe, added) for path in (self.metrics, self.tables)):
+    def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the scores if they were made from this `recipe`, else None."""
+        if all(is_up_to_date(path, recipe) for path in (self.metrics, self.tables)):
             metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
             return metrics if metrics.keys() >= METRICS_KEYS else None
         return None
@@ -70,7 +70,7 @@ class ScoreFiles:
     def are_of(self, path: Path) -> bool:
         """Return whether a file that has the size and time of the one that was scored also has its content.
 
-        Scores of earlier versions do not tell, and are taken to be.
+        Scores without a note, as in a copy, do not tell, and are taken to be.
         """
         times, (noted_times, noted_content) = change_times(path), noted_source(self.metrics)
         if times == noted_times:

@@ -6,8 +6,8 @@ files in the key `recipe`, PNG images in a text chunk and HTML pages in a commen
 
 A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
 git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint, times of change and
-digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. Earlier versions wrote
-no notes, or notes without times. HTML and pictures need none, and few CSV files have one.
+digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. A file without a note
+counts as a copy, and gets one. HTML and pictures need none, and few CSV files have one.
 
 Recipes hold the fingerprint of the files that something was made from. Programs can set the time of modification
 that it contains, but not the time of change, which the note of what was made keeps as well (see `note_source`).
@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -228,15 +228,12 @@ def read_recipe(path: Path) -> Any:
         return None
 
 
-def is_up_to_date(path: Path, recipe: Any, added: Collection[str] = ()) -> bool:
-    """Return whether a file is intact and was made from `recipe`. Earlier files may lack the keys `added`."""
+def is_up_to_date(path: Path, recipe: Any) -> bool:
+    """Return whether a file is intact and was made from `recipe`."""
     expected_recipe = json.loads(as_text(recipe))
     if (note := _read_note(path)) is not None:
         return bool(note[RECIPE] == expected_recipe) and is_intact(path)
-    earlier_recipe = (
-        {key: value for key, value in expected_recipe.items() if key not in added} if added else expected_recipe
-    )
-    if not path.exists() or read_recipe(path) not in (expected_recipe, earlier_recipe or None):
+    if not path.exists() or read_recipe(path) != expected_recipe:
         return False
     if path.suffix in NOTED:
         _write_note(path, _note(path, recipe))
@@ -250,7 +247,7 @@ def is_intact(path: Path, strictly: bool = False) -> bool:
     """
     if (note := _read_note(path)) is None or not path.exists():
         return path.exists() and not strictly
-    if note["fingerprint"] == fingerprint(path) and note.get("changes") == change_times(path):
+    if note["fingerprint"] == fingerprint(path) and note["changes"] == change_times(path):
         return True
     renewed = _note(path, note[RECIPE])
     if note["digest"] != renewed["digest"]:
@@ -310,7 +307,7 @@ def _read_note(path: Path) -> dict[str, Any] | None:
     """Return the note of a file, or None if there is none or it is damaged."""
     try:
         note: dict[str, Any] = json.loads(_place_of_note(path).read_bytes())
-        return note if {RECIPE, "fingerprint", "digest"} <= note.keys() else None
+        return note if {RECIPE, "fingerprint", "changes", "digest"} <= note.keys() else None
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
 

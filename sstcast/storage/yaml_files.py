@@ -117,14 +117,6 @@ class _Loader(yaml.SafeLoader):
 
 
 def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
-    keys = list(keys)
-    if isinstance(items := raw.get(keys[0]), list):
-        if len(keys) < 3 or keys[1] not in map(str, range(len(items))):
-            first, last = f"{keys[0]}.0...", f"{keys[0]}.{len(items) - 1}..."
-            raise SSTCastError(f"--set {override}: {keys[0]} is a list; write {first} to {last}")
-        raw, keys = items[int(keys[1])], keys[2:]
-        if not isinstance(raw, dict):
-            raise SSTCastError(f"--set {override}: this item of the list is a value without keys")
     for key in keys[:-1]:
         raw = raw.setdefault(key, {})
         if not isinstance(raw, dict):

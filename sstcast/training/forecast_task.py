@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
 from sstcast.models.base import LinearSystem, Samples
-from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.ocean.windows import Batch, Windows
 from sstcast.progress import tracked
 from sstcast.storage.scratch import release
 from sstcast.training.task import order_seed
@@ -80,25 +80,19 @@ class ForecastTask:
         return "windows " + "; ".join(map(self.train.describe, index[:LISTED].tolist())) + remainder
 
 
-def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
+def to_device(windows: Windows, device: torch.device) -> Windows:
     """Move windows to the device, unless they would take more than half of its free memory."""
     if device.type == "cuda" and windows.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return windows
     return windows.to(device)
 
 
-def samples(windows: AnyWindows) -> Samples:
+def samples(windows: Windows) -> Samples:
     """Return a function of n that yields the windows of every n-th day and all tiles, in parts, with a bar."""
-    oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
 
     def thinned_parts(stride: int) -> Iterator[Windows]:
-        parts = [
-            part
-            for ocean in oceans
-            for part in ocean.thinned(stride).parts(
-                max(MIN_WINDOWS, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))
-            )
-        ]
+        count = max(MIN_WINDOWS, VALUES_AT_ONCE // (windows.ocean.numel() * stride))
+        parts = [*windows.thinned(stride).parts(count)]
         years = (str(part.init_times[end])[:4] for part, end in ((parts[0], 0), (parts[-1], -1)))
         for part in tracked(parts, f"days of {' to '.join(dict.fromkeys(years))}"):
             yield part
@@ -108,8 +102,6 @@ def samples(windows: AnyWindows) -> Samples:
 
 
 @torch.no_grad()
-def fit(
-    model: LinearSystem, train: AnyWindows, validation: AnyWindows | None, refit: bool = True
-) -> dict[str, Any]:
+def fit(model: LinearSystem, train: Windows, validation: Windows | None, refit: bool = True) -> dict[str, Any]:
     """Fit a linear system. Return its chosen options by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None, refit)

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
-from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
+from sstcast.ocean.windows import Windows, cut_windows, whole_windows
 from sstcast.progress import waiting
 from sstcast.runs import Run
 from sstcast.storage.artefacts import locked
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bool]:
+def train(config: RunConfig, windows: Mapping[str, Windows]) -> tuple[Run, bool]:
     """Train `config.model` on `windows["train"]`, and select the weights by the error on `windows["validation"]`.
 
     A linear system is solved directly. It chooses its options on the validation windows and is then fitted to both
@@ -71,15 +71,14 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
     # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and record_of(run) is None:
-            records = [Prepared.of(data).record() for data in config.oceans]
+            record = Prepared.of(config.data).record()
             if initial is not None:
-                records[0] = records[0].model_copy(update={"initial_weights": initial.digest})
-            for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
-                records[number - 1].save(run.data_of(number))
+                record = record.model_copy(update={"initial_weights": initial.digest})
+            record.save(run.data)
         else:
-            check_data(run, [Prepared.of(data) for data in config.oceans])
-            if initial is not None and (record := record_of(run)) is not None:
-                initial.check_recorded(run, record.initial_weights)
+            check_data(run, Prepared.of(config.data))
+            if initial is not None and (recorded := record_of(run)) is not None:
+                initial.check_recorded(run, recorded.initial_weights)
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 close_training(run, config)  # a kill may have come before
@@ -116,9 +115,10 @@ def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
         raise SSTCastError(f"training.weights: {config.model.name} is solved in one step; leave them out")
     initial = InitialWeights.read(config.training.weights)
     source_config = initial.config_as(RunConfig)
-    last = max(max(ocean.splits.validation[1], ocean.splits.base[1]) for ocean in source_config.oceans)
+    splits = source_config.data.splits
+    last = max(splits.validation[1], splits.base[1])
     if source_config.training.weights is not None:  # which ended before the test days of that run
-        last = max(last, source_config.data.splits.test[0] - dt.timedelta(1))
+        last = max(last, splits.test[0] - dt.timedelta(1))
     if last >= (test := config.data.splits.test[0]):
         raise SSTCastError(
             f"{initial.key}: may have learnt from days up to {last}, but this run is tested from {test}; choose "
@@ -130,7 +130,7 @@ def _begin(config: RunConfig, model: ForecastModel) -> InitialWeights | None:
 
 
 def _train_network(
-    config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, AnyWindows], fabric: "Fabric"
+    config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, Windows], fabric: "Fabric"
 ) -> bool:
     """Fit the base and train the network. Return whether there was anything to do."""
     from sstcast.training.engine import Trainer  # here, because linear systems do not need Lightning Fabric
@@ -147,10 +147,10 @@ def _train_network(
     return True
 
 
-def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows], fabric: "Fabric") -> Tensor:
+def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, Windows], fabric: "Fabric") -> Tensor:
     """Return the share of the change, from networks that are each trained without a block of years."""
 
-    def networks() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+    def networks() -> Iterator[tuple[ForecastModel, Windows]]:
         blocks = blocks_of_years(windows["train"], config.training.cross_fit)
         for number, (train_windows, block) in enumerate(blocks, 1):
             part_run = Run(run.folder / "cross-fitting" / f"without-{number}")
@@ -224,37 +224,27 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return configs
 
 
-def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
-    """Return the training and validation windows of all oceans of a run.
+def training_windows(config: RunConfig) -> dict[str, Windows]:
+    """Return the training and validation windows of a run.
 
     Raises SSTCastError if the data are not prepared or their source has changed since, if a split has days outside
-    the data, if tiles have several shapes, or if the base of the model fits one tile and there are several.
+    the data, or if the base of the model fits one tile and there are several.
     """
-    as_one, model = config.model.name in LINEAR, config.model
-    if as_one and config.also:
-        raise SSTCastError(
-            f"data: model {config.model.name} is fitted to one ocean; name one, or choose a network"
-        )
-    splits: dict[str, list[Any]] = {"train": [], "validation": []}
-    for data in config.oceans:
-        prepared = Prepared.of(data)
-        check_source(prepared)
-        anomalies = prepared.open_anomalies()
-        check_splits(data, anomalies["time"].values)
-        for split, windows in splits.items():
-            learns_validation = config.training.include_validation and split == "train" and not as_one
-            days = "before_test" if learns_validation else split
-            before = days_before(model.name, model.options, data.history)
-            cut = whole_windows if as_one else cut_windows
-            windows.append(cut(anomalies, data, days, before=before))
-    if base_of(model.options)[0] == "local" and (config.also or splits["train"][0].values.shape[1] > 1):
-        raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
-    shapes = {" x ".join(map(str, windows.shape)) for windows in splits["train"]}
-    if len(shapes) > 1:
-        raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")
-    return {
-        split: SeveralWindows(tuple(windows)) if config.also else windows[0] for split, windows in splits.items()
+    as_one, model, data = config.model.name in LINEAR, config.model, config.data
+    prepared = Prepared.of(data)
+    check_source(prepared)
+    anomalies = prepared.open_anomalies()
+    check_splits(data, anomalies["time"].values)
+    before = days_before(model.name, model.options, data.history)
+    train = "before_test" if config.training.include_validation and not as_one else "train"
+    cut = whole_windows if as_one else cut_windows
+    windows = {
+        split: cut(anomalies, data, days, before=before)
+        for split, days in (("train", train), ("validation", "validation"))
     }
+    if base_of(model.options)[0] == "local" and windows["train"].tiles > 1:
+        raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
+    return windows
 
 
 def check_model(config: RunConfig) -> None:
@@ -263,7 +253,7 @@ def check_model(config: RunConfig) -> None:
         _build(config, config.data.history, config.data.horizon, config.data.box.tile)
 
 
-def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
+def forecaster(config: RunConfig, windows: Windows) -> ForecastModel:
     """Build the configured forecaster for the tile shape of `windows`."""
     return _build(config, windows.history, windows.horizon, windows.shape)
 

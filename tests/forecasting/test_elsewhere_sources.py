@@ -22,7 +22,7 @@ from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import AnyWindows, cut_windows
+from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run, run_folder
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
@@ -134,7 +134,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
         torch.testing.assert_close(there.linear.state_dict()[name], weights)
     assert not torch.equal(there.linear.weight, here.linear.weight)
 
-    def parts() -> Iterator[tuple[ForecastModel, AnyWindows]]:
+    def parts() -> Iterator[tuple[ForecastModel, Windows]]:
         """Yield the network with its base fitted to all but a block of years, and that block."""
         for others, block in blocks_of_years(windows, TrainedRun.BLOCKS):
             without = TrainedRun(run).models[0]

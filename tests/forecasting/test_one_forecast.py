@@ -8,20 +8,26 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
 from logged import logged
-from scored_runs import configure
+from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import forecast as of_forecast
+from sstcast.forecasting import system
 from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting.spread import spread_file
+from sstcast.forecasting.stores import splits_to_forecast
+from sstcast.forecasting.system import TrainedRun
 from sstcast.forecasting.transfer import data_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.train import train, training_windows
 
 YEARS = 8
@@ -220,3 +226,23 @@ def test_dates_and_places_are_the_run_s_own_in_any_words(run: Run) -> None:
     with pytest.raises(SSTCastError, match="--gaps: applies to another source; name it with --source"):
         data_of(run, FieldSource(gaps=0))
     assert dt.date(2004, 1, 1) == own.splits.validation[0]
+
+
+def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) -> None:
+    """A combination forecasts from the stores of its first part. The base of the second is not fitted to them."""
+    (tmp_path / "link.nc").symlink_to(run.config.data.source)
+    model = {"name": "mpnn", "width": 4, "layers": 1, "base": {"name": "linear", "memory": False}}
+    first, second = (
+        make_run(configure(tmp_path, source, name, model, splits=SPLITS, directory=tmp_path / name))
+        for name, source in (("a", run.config.data.source), ("b", tmp_path / "link.nc"))
+    )
+    there = Prepared.of(first.config.data)
+    with patch.object(system, "fitted", side_effect=AssertionError("fitted")):
+        own, part = (TrainedRun(second, stores).models[0].state_dict() for stores in (None, there))
+    assert all(torch.equal(weights, part[name]) for name, weights in own.items())
+    assert spread_file(second, there)[0] == second.folder / "spread.nc"
+    changed = there.data.model_copy(
+        update={"splits": splits_to_forecast(first, there.data, dt.date(2008, 11, 30))}
+    )
+    assert not is_own(second, prepare(changed))
+    assert is_own_ocean(second, Prepared.of(changed))

@@ -45,7 +45,7 @@ def windows(sst: np.ndarray, wind: np.ndarray | None, before: int = 0, first: st
     def tensor(field: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(field[:, None].astype(np.float32))
 
-    return Windows.daily(
+    return Windows(
         tensor(sst),
         torch.ones(1, ROWS * COLS, dtype=torch.bool),
         days,

@@ -290,7 +290,7 @@ def test_climatologies_of_a_warming_ocean(name: str) -> None:
     noise = np.random.default_rng(0).normal(0, 0.3, (len(days), 4))
     values = torch.from_numpy(np.arange(len(days))[:, None] / 365.2425 * slopes + noise).float()
     ocean, place = torch.ones(1, 4, dtype=torch.bool), torch.zeros(1, 4, 3)
-    windows = Windows.daily(values[:, None], ocean, days, (2, 2), 10, 8, place)
+    windows = Windows(values[:, None], ocean, days, (2, 2), 10, 8, place)
     model = build_forecaster(name, history=10, horizon=8, shape=(2, 2))
     assert isinstance(model, TrendClimatology)
     fit(model, windows, None)

@@ -33,7 +33,7 @@ def windows(strength: float, seed: int = 0, shift: int = 0, years: int = YEARS) 
     values[1:, 0] += strength * told[:-2, :1] * sign
     known = np.roll(told[:-1], shift, axis=0)
     known[0] = np.nan
-    return Windows.daily(
+    return Windows(
         torch.from_numpy(values),
         torch.ones(1, ROWS * COLS, dtype=torch.bool),
         days,

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -101,3 +103,18 @@ def test_every_so_many_days_a_window_starts(every: int) -> None:
     assert torch.equal(ours.history, theirs.history)
     assert torch.equal(ours.target, theirs.target)
     assert torch.equal(ours.graph.geography, theirs.graph.geography)
+
+
+def test_parts_break_at_gaps_and_thinning_begins_anew_after_each() -> None:
+    """Against the windows of each stretch alone."""
+    region = Region(lon=(0, 4), lat=(0, 2), tile=(2, 2))
+    data = DataConfig(region=region, splits=SPLITS, history=42, horizon=28)
+    daily = cut_windows(ocean_of_days((2, 4)), data, "test")
+    windows = replace(daily, at=np.concatenate([daily.at[:20], daily.at[41:42], daily.at[100:111]]))
+    stretches = [daily.part(0, 20), daily.part(41, 42), daily.part(100, 111)]
+    expected = [part for stretch in stretches for part in stretch.thinned(3).parts(4)]
+    found = [*windows.thinned(3).parts(4)]
+    assert [part.starts for part in found] == [4, 3, 1, 4]
+    for part, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(part.init_times, other.init_times)
+        assert torch.equal(part.spans(0, 70), other.spans(0, 70))

@@ -103,9 +103,6 @@ def test_warnings_by_probability_and_their_value_by_cost(evaluated: Run):
         known = drawn > -0.2
         np.testing.assert_allclose(drawn[known], np.array(worth["value"]["value"], float)[known])
     assert "Days in a marine heatwave" in value.caption
-    for of in found.values():
-        del of["warnings"]
-    assert not list(catalogue.warnings(results))  # scores of an earlier version
 
 
 def test_an_svg_is_whole_and_always_the_same():

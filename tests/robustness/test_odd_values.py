@@ -28,7 +28,7 @@ Attempt = Callable[..., int]
 
 @pytest.fixture
 def copy(world: Path, tmp_path: Path) -> Path:
-    """A copy of the evaluated run, without notes, as if of an earlier version."""
+    """A copy of the evaluated run, without notes."""
     shutil.copytree(world / "runs/small", tmp_path / "small", ignore=shutil.ignore_patterns("*.note"))
     return tmp_path / "small"
 

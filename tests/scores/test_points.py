@@ -286,9 +286,10 @@ def point_tables(squares: np.ndarray, counts: np.ndarray) -> xr.Dataset:
         | {
             "point_count_by_date": (("init_time", "lead"), np.full((3, 2), 4.0)),
             "point_count_by_platform": (("platform", "date_block"), counts),
+            "point_left_out": ("reason", np.zeros(1)),
             "point_squared_error_by_platform": (("system", "platform", "date_block"), squares),
         },
-        {"system": ["model", "base"]},
+        {"system": ["model", "base"], "reason": ["on land"]},
     )
 
 

@@ -136,13 +136,13 @@ def test_evaluated_runs_and_references(scored: Run) -> None:
 
 
 def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
-    """Files of earlier versions have none."""
+    """A horizon of less than seven days has none."""
     metrics = metrics_of(scored)
     with ScoreFiles(scored.folder).open() as opened:
-        older = opened.load().drop_dims("whole_week")
+        short = opened.load().drop_dims("whole_week")
     files = ScoreFiles(tmp_path)
     recipe = metrics.pop("recipe")
-    files.write(older, {key: of for key, of in metrics.items() if key != "terciles"}, recipe)
+    files.write(short, {key: of for key, of in metrics.items() if key != "terciles"}, recipe)
     again = summarise_again(files, files.read(), "persistence")
     assert "terciles" not in again
     assert "rps" not in again["ratios"]

@@ -15,7 +15,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, with_earlier
+from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
@@ -44,14 +44,19 @@ def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0) -> Windo
     return cut_windows(Prepared.of(data).open()[1], data, "train")
 
 
+def days_of(windows: Windows) -> set[int]:
+    """Return the days that the windows read or forecast, counted from the first of the record."""
+    length = windows.before + windows.history + windows.horizon
+    return set((windows.at[:, None] - windows.before + np.arange(length)).flat)
+
+
 def test_no_day_of_a_block_is_among_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = cut(tmp_path, monkeypatch)
     blocks = list(blocks_of_years(windows, 3))
-    dates = np.concatenate([ocean.init_times for _, block in blocks for ocean in block.oceans])
+    dates = np.concatenate([block.init_times for _, block in blocks])
     np.testing.assert_array_equal(dates, windows.init_times)  # each date is in one block
     for others, block in blocks:
-        days = {day for ocean in block.oceans for day in ocean.days}
-        assert days.isdisjoint(day for ocean in others.oceans for day in ocean.days)
+        assert days_of(block).isdisjoint(days_of(others))
         assert len(others) > len(windows) / 2
     with pytest.raises(SSTCastError, match=r"training.cross_fit: 5 years .* choose fewer"):
         next(blocks_of_years(windows, 6))
@@ -65,7 +70,7 @@ def test_a_share_is_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     fit(model.linear, windows, None)
     for parameter in model.head.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    share = supported_share([(model, SeveralWindows((windows,)))])
+    share = supported_share([(model, windows)])
     every = windows.thinned(3)
     batch = every.batch(torch.arange(len(every)))
     with torch.no_grad():

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from sstcast.config import RunConfig, load_config
 from sstcast.models import MODELS
-from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
+from sstcast.ocean.windows import Windows
 from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.runs import Run
 from sstcast.training.engine import Trainer
@@ -79,10 +79,10 @@ def windows_of(tiles: int, before: int, seed: int) -> Windows:
     values = torch.from_numpy(generator.standard_normal((days, tiles, nodes), np.float32)) * ocean
     place = F.normalize(torch.from_numpy(generator.standard_normal((tiles, nodes, 3), np.float32)), dim=-1)
     dates = np.datetime64("2001-01-01") + np.arange(days)
-    return Windows.daily(values, ocean, dates, (SIDE, SIDE), HISTORY, HORIZON, place, before)
+    return Windows(values, ocean, dates, (SIDE, SIDE), HISTORY, HORIZON, place, before)
 
 
-def trainer_of(folder: Path, windows: AnyWindows, model: str, *overrides: str) -> Trainer:
+def trainer_of(folder: Path, windows: Windows, model: str, *overrides: str) -> Trainer:
     settings = [f"runs={folder}", f"model={model}", "training.device=cpu", "training.compile=false", *overrides]
     config: RunConfig = load_config(Path("configs/demo.yaml"), settings)
     torch.manual_seed(0)
@@ -146,13 +146,10 @@ def test_a_predictor_does_not_read_the_host(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("base", ["none", "persistence", "linear", "local", MEMORY])
-@pytest.mark.parametrize("oceans", [1, 2])
-def test_no_base_and_no_second_ocean_reads_the_host(tmp_path: Path, base: str, oceans: int) -> None:
-    before = 365 - HISTORY if base == MEMORY else 0
-    one = windows_of(1, before, 0)
-    windows = one if oceans == 1 else SeveralWindows((one, windows_of(1, before, 1)))
-    if oceans == 2 and "local" in base:
-        base = base.replace("local", "linear")
+@pytest.mark.parametrize("gap", [0, 9])
+def test_no_base_and_no_gap_reads_the_host(tmp_path: Path, base: str, gap: int) -> None:
+    windows = windows_of(1, 365 - HISTORY if base == MEMORY else 0, 0)
+    windows = replace(windows, at=np.delete(windows.at, slice(10, 10 + gap)))
     options = ["training.ema=0.9", "training.clip=1", "training.accumulate=2", "training.schedule=cosine"]
     assert crossings(trainer_of(tmp_path, windows, f"{{name: mpnn-vn, width: 8, base: {base}}}", *options)) == []
 
@@ -172,17 +169,16 @@ def test_the_watch_sees_arrays_lists_values_and_shapes_of_the_host() -> None:
         assert watch.crossings
 
 
-def test_a_table_of_several_oceans_cuts_the_windows_of_each() -> None:
-    oceans = windows_of(2, 3, 0), windows_of(3, 3, 1)
-    joined, count = SeveralWindows(oceans), len(oceans[0])
-    index = torch.tensor([count + 7, 3, count, count - 1, count + len(oceans[1]) - 1])
-    batch = joined.batch(index)
+def test_a_batch_has_the_windows_of_each_tile_and_start_also_after_a_gap() -> None:
+    whole = windows_of(3, 3, 1)
+    windows = replace(whole, at=whole.at[[0, 1, 2, 3, 20, 21, 22]])
+    index = torch.tensor([7, 3, 20, 12, 11])
+    batch = windows.batch(index)
     for row, number in enumerate(index.tolist()):
-        windows, within = (oceans[0], number) if number < count else (oceans[1], number - count)
-        start, tile = divmod(within, windows.values.shape[1])
+        start, tile = [0, 1, 2, 3, 20, 21, 22][number // 3], number % 3
         days = windows.values[start : start + 3 + HISTORY + HORIZON, tile].T
-        torch.testing.assert_close(batch.history[row], days[:, : 3 + HISTORY], rtol=0, atol=0)
-        torch.testing.assert_close(batch.target[row], days[:, 3 + HISTORY :], rtol=0, atol=0)
+        assert torch.equal(batch.history[row], days[:, : 3 + HISTORY])
+        assert torch.equal(batch.target[row], days[:, 3 + HISTORY :])
         assert torch.equal(batch.ocean[row], windows.ocean[tile])
         neighbours = F.conv2d(
             windows.ocean[tile].float().view(1, 1, SIDE, SIDE), torch.ones(1, 1, 3, 3), padding=1

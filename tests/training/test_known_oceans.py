@@ -11,7 +11,7 @@ import torch
 
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
-from sstcast.ocean.windows import AnyWindows, Windows
+from sstcast.ocean.windows import Windows
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
 
@@ -39,10 +39,10 @@ def cut(values: np.ndarray, first: int, last: int) -> Windows:
     days = np.datetime64("2001-01-01", "ns") + np.arange(len(values)) * np.timedelta64(1, "D")
     ocean, place = torch.ones(1, ROWS * COLS, dtype=torch.bool), torch.zeros(1, ROWS * COLS, 3)
     tiles = torch.from_numpy(values[part, None])
-    return Windows.daily(tiles, ocean, days[part], (ROWS, COLS), HISTORY, HORIZON, place)
+    return Windows(tiles, ocean, days[part], (ROWS, COLS), HISTORY, HORIZON, place)
 
 
-def trained(windows: AnyWindows) -> ForecastModel:
+def trained(windows: Windows) -> ForecastModel:
     """Fit a base to windows and train a small network on it."""
     torch.manual_seed(0)
     sizes = {"history": HISTORY, "horizon": HORIZON, "shape": (ROWS, COLS)}

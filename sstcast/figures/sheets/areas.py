@@ -48,8 +48,6 @@ def areas(metrics: Scores, label: str) -> list[Sheet]:
         "much of the area in a heatwave"
     )
     found = [Sheet(title, header, rows, is_printed="places" in metrics)]
-    if SCORED_YEARS not in by_area.get(REGION, {}):  # of an earlier version
-        return found
     by_heading = {f"at least {share} %": diagram for share, diagram in diagrams(metrics).items()}
     return [
         *found,

@@ -37,10 +37,10 @@ def events(metrics: Scores, label: str) -> list[Sheet]:
         "end among hits, and hit rate by category of the event"
     )
     warnings = Sheet(title, [*SCORE_COLUMNS.values(), *categories], rows)
-    return [warnings, *sheet_of_warnings(WITHIN_HORIZON, metrics, found, label)]
+    return [warnings, sheet_of_warnings(WITHIN_HORIZON, metrics, found, label)]
 
 
 def diagrams(metrics: Scores) -> Scores:
     """Return the reliability diagram of the first system, if its probabilities of events were verified."""
     found = metrics.get("events", {}).get(first_system(metrics), {})
-    return {WITHIN_HORIZON: found["reliability"]} if "reliability" in found else {}
+    return {WITHIN_HORIZON: found["reliability"]} if found else {}

@@ -57,8 +57,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
             f"{metrics['reference']}; skill over the base rate, also by lead"
         )
         sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
-        worth = sheet_of_warnings(HEATWAVES[kind], metrics, scores, label)
-        sheets += [replace(sheet, is_printed=False) for sheet in worth]
+        sheets.append(replace(sheet_of_warnings(HEATWAVES[kind], metrics, scores, label), is_printed=False))
     by_heading = {HEATWAVES[kind]: diagram for kind, diagram in diagrams(metrics).items()}
     by_heading |= events.diagrams(metrics)
     return sheets + sheet_of_reliability(f"Heatwaves by {first_name(metrics, label)}", by_heading)

@@ -138,14 +138,12 @@ def skill_cells(compared: Scores, split: str, parts: Iterable[Any]) -> list[str]
     return [skill_text(compared), *(skill_text(part_of(compared, split, part)) for part in parts)]
 
 
-def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str) -> list[Sheet]:
-    """Return the table of warnings as frequent as the event, and of their value, if `by_system` has them.
+def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str) -> Sheet:
+    """Return the table of warnings as frequent as the event, and of their value.
 
     They are in `warnings` of the scores of each system (see `sstcast.scores.decisions`). `title` names the event.
     """
-    worth = {name: of["warnings"] for name, of in by_system.items() if "warnings" in of}
-    if not worth:
-        return []
+    worth = {name: of["warnings"] for name, of in by_system.items()}
     first = next(iter(worth.values()))
     shown = [first["value"]["cost_loss"].index(of) for of in COST_LOSS]
 
@@ -164,7 +162,7 @@ def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str
         f"scored years ({percent(first['frequency'])}), which nobody knew before: critical success index; "
         "relative economic value of acting where the probability is at least the ratio of cost to loss (C/L)"
     )
-    return [sheet_of_systems(text, header, metrics, worth, label, cells)]
+    return sheet_of_systems(text, header, metrics, worth, label, cells)
 
 
 def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]:
@@ -188,8 +186,11 @@ def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]
 
 
 def intervals_of(diagram: Scores) -> list[Any]:
-    """Return the interval of the observed frequency in each bin of a reliability diagram, or None."""
-    return diagram.get("interval") or [None] * len(diagram["share"])  # earlier versions have none
+    """Return the interval of the observed frequency in each bin of a reliability diagram, or None.
+
+    A system without probabilities has no intervals.
+    """
+    return diagram.get("interval") or [None] * len(diagram["share"])
 
 
 def _bin_text(probability: float | None, observed: float | None, interval: Any, share: float) -> str:

@@ -225,13 +225,11 @@ class Areas(Kind):
 
 
 def _with_base_rate(tables: xr.Dataset) -> xr.DataArray:
-    """Return the Brier scores by date of the systems and, if known, of the frequency in the scored forecasts.
+    """Return the Brier scores by date of the systems and of the frequency in the scored forecasts.
 
     This frequency, over all leads, is another system, which nobody could have known.
     """
     brier = tables["area_brier_by_date"].astype(float)
-    if "area_came_by_date" not in tables:  # of an earlier version
-        return brier
     came = tables["area_came_by_date"].astype(float)
     base = np.square(came.mean((INIT_TIME, "lead")) - came)
     brier = brier.reindex(system=[*map(str, brier["system"].values), SCORED_YEARS])
@@ -253,8 +251,6 @@ def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, 
 
 def _diagrams(tables: xr.Dataset, system: str) -> Scores:
     """Return the reliability diagram of the probabilities of each share of the region, over all leads."""
-    if "area_chance_by_date" not in tables or "area_came_by_date" not in tables:  # of an earlier version
-        return {}
     chance, came = (tables[f"area_{name}_by_date"].sel(area=REGION) for name in ("chance", "came"))
     found: Scores = {}
     for share in chance["share"].values:

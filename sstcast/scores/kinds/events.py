@@ -36,7 +36,7 @@ BY_DATE = (  # sums of areas and, of errors, of area times days
     "event_end_error_by_date",
     "event_ends_by_date",
 )
-CASES = "event_cases_by_date"  # areas by probability and by whether an event came; absent from earlier versions
+CASES = "event_cases_by_date"  # areas by probability and by whether an event came
 
 Days = NDArray[np.intp]
 
@@ -177,8 +177,7 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
         reliability: of ten bins of the probability, see `diagram`.
         warnings: see `sstcast.scores.decisions.warnings_by_system`, compared with the `reference`.
     """
-    names = [*BY_DATE, *BY_SEVERITY, *({CASES} & set(tables.data_vars))]
-    tables = tables[names].load().dropna(INIT_TIME, how="all").astype(float)
+    tables = tables[[*BY_DATE, *BY_SEVERITY, CASES]].load().dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
     parts = dates_by_fold(tables)
     found: Scores = {}
@@ -203,17 +202,13 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
             str(severity): _number(hits[:, number], hits[:, number] + misses[:, number], block, parts)
             for number, severity in enumerate(tables["severity"].values)
         }
-    if CASES in tables:
-        of_systems = tables[CASES].transpose("warning", INIT_TIME, "event_step", "event_came")
-        cases = {name: of_systems.sel(warning=name).values for name in found}
-        cases = {
-            name: of for name, of in cases.items() if not np.isnan(of).any()
-        }  # some are of an earlier version
-        for name, worth in warnings_by_system(cases, reference, block, parts).items():
-            found[name] |= {
-                "reliability": diagram(by_year(cases[name], tables[INIT_TIME].values)),
-                "warnings": worth,
-            }
+    of_systems = tables[CASES].transpose("warning", INIT_TIME, "event_step", "event_came")
+    cases = {name: of_systems.sel(warning=name).values for name in found}
+    for name, worth in warnings_by_system(cases, reference, block, parts).items():
+        found[name] |= {
+            "reliability": diagram(by_year(cases[name], tables[INIT_TIME].values)),
+            "warnings": worth,
+        }
     return found
 
 

@@ -29,8 +29,7 @@ from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 
 SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
-CASES_BY_YEAR = "heatwave_cases_by_year"  # absent from earlier versions
-
+CASES_BY_YEAR = "heatwave_cases_by_year"
 
 _BRIER = Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2)
 _DEFINED = Statistic("defined", lambda probability, occurred: 1 + 0 * (probability + occurred))
@@ -256,13 +255,11 @@ def _warnings(tables: xr.Dataset, reference: str) -> Scores:
     cases = cases.sum("lead")
     found |= arrays(scores(cases)) | {"reliability": arrays(reliability(cases))}
     by_system = {str(name): numbers(found, index) for index, name in enumerate(tables["warning"].values)}
-    if CASES_BY_YEAR in tables:
-        by_year = tables[CASES_BY_YEAR].astype(float).transpose("warning", INIT_YEAR, ...)
-        of_years = {name: by_year.sel(warning=name).values for name in by_system}
-        of_years = {name: of for name, of in of_years.items() if not np.isnan(of).any()}
-        for name, worth in warnings_by_system(of_years, reference).items():
-            by_system[name]["reliability"]["interval"] = diagram(of_years[name])["interval"]
-            by_system[name]["warnings"] = worth
+    by_year = tables[CASES_BY_YEAR].astype(float).transpose("warning", INIT_YEAR, ...)
+    of_years = {name: by_year.sel(warning=name).values for name in by_system}
+    for name, worth in warnings_by_system(of_years, reference).items():
+        by_system[name]["reliability"]["interval"] = diagram(of_years[name])["interval"]
+        by_system[name]["warnings"] = worth
     return by_system
 
 

@@ -252,7 +252,7 @@ class Points(Kind):
                 "scores": scores,
                 "analysis": _of_sums(of_analysis, seen),
                 **({"without_interval": lacking} if lacking else {}),
-                **({} if "reason" not in tables.dims else {"left_out": _left_out(tables)}),
+                "left_out": _left_out(tables),
             }
         }
 

@@ -34,7 +34,7 @@ from sstcast.scores.scene import Block, Scene
 from sstcast.types import Array, Mask
 
 STEPS = 100  # of a probability, in the histogram
-CASES_BY_YEAR = "tercile_cases_by_year"  # absent from earlier versions
+CASES_BY_YEAR = "tercile_cases_by_year"
 WHOLE_WEEK = "whole_week"  # dimension of weeks of seven days; `week` also has a last week of fewer days
 
 
@@ -241,15 +241,14 @@ class Terciles(Kind):
         }
         for index, name in enumerate(map(str, tables["system"].values)):
             by_system[name] |= {third: numbers(found, index, number) for number, third in enumerate(THIRDS)}
-        if CASES_BY_YEAR in tables:
-            by_year = (
-                tables[CASES_BY_YEAR].astype(float).transpose("system", "tercile", INIT_YEAR, "tercile_step", ...)
-            )
-            for name, third in product(map(str, tables["system"].values), THIRDS):
-                counts = by_year.sel(system=name, tercile=third).values
-                if not np.isnan(counts).any():
-                    in_bins = counts.reshape(len(counts), RELIABILITY_BINS, -1, 2).sum(2)
-                    by_system[name][third]["reliability"]["interval"] = interval_of_bins(in_bins)
+        by_year = (
+            tables[CASES_BY_YEAR].astype(float).transpose("system", "tercile", INIT_YEAR, "tercile_step", ...)
+        )
+        for name, third in product(map(str, tables["system"].values), THIRDS):
+            counts = by_year.sel(system=name, tercile=third).values
+            if not np.isnan(counts).any():  # those of systems without probabilities are
+                in_bins = counts.reshape(len(counts), RELIABILITY_BINS, -1, 2).sum(2)
+                by_system[name][third]["reliability"]["interval"] = interval_of_bins(in_bins)
         observed, defined = (
             tables[f"tercile_{name}_by_date"].astype(float).sum(INIT_TIME) for name in ("observed", "defined")
         )
