@@ -133,7 +133,7 @@ class ObservedHeatwaves:
     def _hot(self, threshold: xr.DataArray) -> Mask:
         first, last = with_margin(self.init_times[0], self.init_times[-1] + self.horizon * DAY)
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot = scratch_array((int((last - first) // DAY) + 1, *self.data.index.shape), bool)
         hot[:] = False
         for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
             days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))

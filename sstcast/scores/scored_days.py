@@ -4,6 +4,8 @@ A run's record ends with its test days, and a new day never makes it another. Wh
 of its own, which recipes of scores hold.
 """
 
+import datetime as dt
+
 import numpy as np
 
 from sstcast.config import DataConfig
@@ -34,4 +36,4 @@ def scored_days(data: DataConfig) -> Days:
 def digest_of_scored(prepared: Prepared) -> dict[str, str]:
     """Return the part of a recipe that tells the days that are scored, as far as the record goes."""
     first, last = scored_days(prepared.data)
-    return {"scored": digest_of_days(prepared.open_cube(), first.item(), last.item())}
+    return {"scored": digest_of_days(prepared.open_cube(), first.astype(dt.date), last.astype(dt.date))}
