@@ -27,12 +27,12 @@ from sstcast.storage.paths import expand_user, packaged, path_of
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
     Strict,
-    added,
     apply_overrides,
     read_config,
     read_yaml,
     span,
     suggest,
+    unwritten,
     validate,
 )
 
@@ -65,7 +65,7 @@ class Splits(Strict):
     train: Span
     validation: Span
     test: Span
-    base_period: Span | None = added()
+    base_period: Span | None = unwritten()
 
     @property
     def base(self) -> tuple[dt.date, dt.date]:
@@ -155,7 +155,7 @@ class FieldSource(Strict):
         Annotated[str, Tag("name")] | Annotated[Region, Tag("box")],
         Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
     ] = "tasman"
-    grid: Annotated[float, Field(gt=0, le=10)] | None = added()
+    grid: Annotated[float, Field(gt=0, le=10)] | None = unwritten()
 
     @property
     def box(self) -> Region:
@@ -198,13 +198,13 @@ class PredictorConfig(FieldSource):
 
     kind: Literal["index", "grid", "forecast", "static"]
     source: Place
-    region: str = added("")
+    region: str = unwritten("")
     delay: int = Field(default=0, ge=0, le=366)
-    span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = added(1)
-    missing: Literal["error", "climatology"] = added("error")
-    perfect: bool = added(False)
-    implausible: Literal["error", "keep"] = added("error")
-    grid: None = added()
+    span: Annotated[int, BeforeValidator(months), Field(ge=1, le=24)] = unwritten(1)
+    missing: Literal["error", "climatology"] = unwritten("error")
+    perfect: bool = unwritten(False)
+    implausible: Literal["error", "keep"] = unwritten("error")
+    grid: None = unwritten()
 
     @property
     def path(self) -> Path:
@@ -241,7 +241,7 @@ class DataConfig(FieldSource):
     history: Days = 42
     horizon: Days = 28
     splits: Splits
-    predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = added({})
+    predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = unwritten({})
 
     @property
     def place(self) -> str:
@@ -292,7 +292,7 @@ class TrainingConfig(Strict):
     ema: float | None = Field(default=None, gt=0, lt=1)
     include_validation: bool = False
     cross_fit: int = Field(default=0, ge=0, le=20)
-    weights: Place | None = added()
+    weights: Place | None = unwritten()
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"

@@ -148,7 +148,7 @@ def test_a_damaged_record_is_named_and_an_absent_one_passes_with_a_line(
 ) -> None:
     run = trained(configured(run_yaml, sst_file))
     whole = json.loads(run.data.read_text())
-    assert set(whole) == {"source", "cube", "test", "statistics", "weights"}
+    assert set(whole) == {"source", "cube", "test", "statistics", "weights", "initial_weights", "predictors"}
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
         run.data.write_text(text)
         with pytest.raises(SSTCastError, match=r"data.json: cannot be read"):

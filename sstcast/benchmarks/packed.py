@@ -298,6 +298,17 @@ def narrow(table: Tensor, label: str) -> Tensor:
     return table.float()
 
 
+def standardise(table: Tensor, training: Tensor) -> Tensor:
+    """Return features `[rows, columns]` standardised by the mean and deviation of the rows in the mask `training`.
+
+    A column of zeros and ones is left. One that is constant in these rows is centred, not divided.
+    """
+    values, known = table.double(), table[training].double()
+    mean, deviation = known.mean(0), known.std(0, unbiased=False)
+    binary, varies = ((values == 0) | (values == 1)).all(0), deviation > ROUNDING * mean.abs()
+    return ((values - mean.where(~binary, 0)) / deviation.where(varies & ~binary, 1)).float()
+
+
 def compact(values: Tensor) -> Tensor:
     """Return the values as float32, or as the smallest integer type that holds them."""
     if values.is_floating_point() or not values.numel():

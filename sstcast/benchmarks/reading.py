@@ -19,7 +19,6 @@ import numpy as np
 import torch
 import torch_geometric.datasets
 from scipy.sparse import coo_matrix, csr_matrix
-from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
 from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
@@ -75,10 +74,6 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[ConcatenatedG
     for path in files:  # the splits of a paper
         with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
             splits = splits_in(file, graphs.samples)
-    if dataset.options.get("standardise"):
-        for name in ("x", "edge_attr"):
-            if (table := graphs.data.get(name)) is not None:
-                graphs.data[name] = standardise(table)
     return graphs, splits
 
 
@@ -150,14 +145,6 @@ def _link_tokens(tree: Data) -> Data:
     attr = kinds.repeat_interleave(torch.tensor([piece.shape[1] for piece in pieces]), 0)
     x = torch.cat([tree.x, tree.node_depth.clamp(max=DEEPEST)], dim=1)
     return Data(x=x, edge_index=torch.cat(pieces, dim=1), edge_attr=attr, y=0)
-
-
-def standardise(table: Tensor) -> Tensor:
-    """Standardise the columns of features, except those of zeros and ones."""
-    values = table.double()
-    real = ~((values == 0) | (values == 1)).all(0)
-    mean, scale = values.mean(0) * real, torch.where(real, values.std(0, unbiased=False).clamp(min=1e-6), 1.0)
-    return ((values - mean) / scale).float()
 
 
 def graphs_in(source: Any, where: str) -> tuple[ConcatenatedGraphs, list[Split]]:

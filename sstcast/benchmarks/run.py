@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat
+from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
@@ -26,6 +27,7 @@ from sstcast.benchmarks.graph_model import (
 )
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
+from sstcast.benchmarks.packed import standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
@@ -38,7 +40,7 @@ from sstcast.models.attention import SoftmaxAttention
 from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
-from sstcast.storage.yaml_files import JsonRecord, added, read_config, save_config
+from sstcast.storage.yaml_files import JsonRecord, read_config, save_config
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
@@ -48,31 +50,21 @@ from sstcast.training.initial_weights import InitialWeights
 class DataDigest(JsonRecord):
     """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
 
-    `grouped` is the number of graphs that the drawn split keeps together with an equal one, and `weighted` tells
-    whether the model reads weights of edges.
+    `weighted` tells whether the model reads weights of edges.
     """
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    initial_weights: str | None = added()
-    grouped: int = added(0)
-    weighted: bool = added(False)
+    weighted: bool
+    initial_weights: str | None = None
 
-    def check(self, run: Run, resumed: bool = False) -> None:
-        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing.
-
-        A run that is `resumed` must also have divided them as now.
-        """
+    def check(self, run: Run) -> None:
+        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
         trained = DataDigest.load(run.data, "delete the run's folder to train again")
         if trained.weighted != self.weighted:
             how = "with" if trained.weighted else "without"
             raise SSTCastError(
                 f"{run.folder}: trained {how} weights of the edges; delete the folder, or train again with "
                 "another runs=FOLDER"
-            )
-        if resumed and trained.grouped != self.grouped:
-            raise SSTCastError(
-                f"{run.folder}: an earlier version of sstcast divided these graphs otherwise; delete the folder, "
-                "or train again with another runs=FOLDER"
             )
         if (trained_digest := trained.graphs) != self.graphs:
             raise SSTCastError(
@@ -86,7 +78,7 @@ class SplitScore(JsonRecord):
     """The content of `metrics.json`.
 
     `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage. `peak_memory` is in
-    bytes (see `training.devices.peak_memory`), None in runs of earlier versions.
+    bytes (see `training.devices.peak_memory`), None if no epoch was trained.
     """
 
     dataset: str
@@ -123,7 +115,7 @@ def run_benchmark(
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, weights = loaded.dataset, edge_weights(config, loaded.dataset, loaded.graphs)
-    data = DataDigest(graphs=loaded.digest, grouped=loaded.grouped, weighted=weights is not None)
+    data = DataDigest(graphs=loaded.digest, weighted=weights is not None)
     if seeds is None:
         kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
@@ -144,8 +136,6 @@ def run_benchmark(
             continue
         if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
-        if saved_config is not None:
-            data.check(run, resumed=True)
         if fabric is None and len(loaded.graphs) > 1:
             groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
             if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
@@ -201,9 +191,8 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
     split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
     torch.manual_seed(seed)
-    rows = split.train
-    if graphs.level == "node" and not graphs.transductive:
-        rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
+    of_many = not graphs.transductive
+    rows = _of_graphs(graphs.nodes, split.train) if graphs.level == "node" and of_many else split.train
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
     objective = objective_of(dataset)(graphs.y, training, dataset)
     if not objective.known(training).any():
@@ -214,15 +203,24 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
+    if dataset.options.get("standardise"):
+        for name, counts in (("x", graphs.nodes), ("edge_attr", graphs.edges)):
+            if (table := getattr(graphs, name)) is not None:
+                graphs = replace(graphs, **{name: standardise(table, _of_graphs(counts, split.train))})
     graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
-    if config.part and not graphs.transductive:
+    if config.part and of_many:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     if config.part and config.training.accumulate * fabric.world_size > 1:  # both would divide each part again
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
-    kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
+    kind = BenchmarkTask if of_many else OneGraph if config.part is None else PartsOfOneGraph
     return kind(*common), model
+
+
+def _of_graphs(counts: Tensor, numbers: Tensor) -> Tensor:
+    """Return a mask of the packed rows, `counts [graphs]` of each graph, that belong to the graphs `numbers`."""
+    return torch.isin(torch.arange(len(counts)).repeat_interleave(counts), numbers)
 
 
 def _begin(

@@ -82,7 +82,7 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
     stores = stored_predictors(data, prepared.cube.parent)
     predictors = {name: store.digest(first, last) for name, store in stores.items()}
     return {
-        **({"predictors": predictors} if predictors else {}),
+        "predictors": predictors,
         "days": digest_of_days(prepared.open_cube(), first, last),
         "statistics": str(prepared.open_statistics().attrs["digest"]),
         "data": data.model_dump(

@@ -315,8 +315,8 @@ class LoadedRun:
             "history": state.hexdigest(),
             "members": members,
             "samples": samples,
-            **({} if asked is None else asked.recipe),
-            **({"predictors": self._known_of(history, given)} if self.data.predictors else {}),
+            "asked": None if asked is None else asked.recipe,
+            "predictors": self._known_of(history, given) if self.data.predictors else None,
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:

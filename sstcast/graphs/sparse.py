@@ -50,22 +50,31 @@ class SparseGraph:
         self._loopless: tuple[SparseGraph, list[Tensor] | None] | None = None
 
     @classmethod
-    def from_pyg(cls, data: "Data") -> "SparseGraph":
-        """Wrap a `Data` or `Batch` of PyTorch Geometric.
+    def from_pyg(cls, data: "Data", nodes: int | None = None) -> "SparseGraph":
+        """Wrap a `Data` or `Batch` of PyTorch Geometric with this number of nodes, by default its own.
 
         Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
         graph, and `random_walk` `[nodes, steps]`, where the data have them, `geography` likewise, and weights as
         `weights_in` finds them. Integer edge features are converted to floating point.
+
+        Raises ValueError if the edges or the features and weights of edges are malformed, `batch` is not the graph
+        of each node in ascending order, or an edge is between two graphs.
         """
-        edges = data.edge_attr
+        nodes = int(data.num_nodes or 0) if nodes is None else nodes
+        batch, graphs = _members(data.edge_index, data.batch, nodes)
+        weight, edges, rows = weights_in(data), data.edge_attr, data.edge_index.shape[1]
+        if edges is not None and (edges.ndim not in (1, 2) or len(edges) != rows):
+            raise ValueError(f"edge_attr is {list(edges.shape)}; give [{rows}, features]")
+        if weight is not None and weight.shape not in ((rows,), (rows, 1)):
+            raise ValueError(f"edge_weight is {list(weight.shape)}; give [{rows}]")
         if edges is not None:
             edges = edges if edges.is_floating_point() else edges.float()
             edges = edges.unsqueeze(1) if edges.ndim == 1 else edges
-        batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
-        graphs = getattr(data, "num_graphs", 1)
         walk, geography = (getattr(data, name, None) for name in ("random_walk", "geography"))
-        return cls(data.edge_index, batch, graphs, edges, basis, walk, geography, weights_in(data))
+        graphs = max(graphs, getattr(data, "num_graphs", 0))  # the last graphs of a `Batch` may have no nodes
+        weight = None if weight is None else weight.flatten()
+        return cls(data.edge_index, batch, graphs, edges, basis, walk, geography, weight)
 
     def with_edges(self, edge_attr: Tensor | None) -> "SparseGraph":
         """Return the same graphs with other edge features."""
@@ -154,6 +163,47 @@ class SparseGraph:
 
             self.walk = landing_probabilities(self.edge_index, len(self.batch), steps)
         return self.walk[:, :steps]
+
+
+def _members(index: Tensor | None, batch: Tensor | None, nodes: int) -> tuple[Tensor, int]:
+    """Return the graph of each node, by default 0, and the number of graphs.
+
+    All that is checked of the values is read from the device at once. Raises ValueError as `SparseGraph.from_pyg`.
+    """
+    whole = isinstance(index, Tensor) and index.layout == torch.strided and not index.is_floating_point()
+    if index is None or not whole or index.ndim != 2 or len(index) != 2:
+        kind = "missing"
+        if index is not None:
+            kind = f"{str(index.layout).removeprefix('torch.')} {index.dtype} {list(index.shape)}"
+        raise ValueError(
+            f"edge_index is {kind}; give integers [2, edges], for a sparse matrix "
+            "torch_geometric.utils.to_edge_index(matrix)[0]"
+        )
+    outside, graphs = ((index < 0) | (index >= nodes)).any(), index.new_ones(())
+    unordered = between = torch.zeros_like(outside)
+    if batch is None:
+        batch = index.new_zeros(nodes)
+    elif batch.shape != (nodes,) or batch.is_floating_point():
+        unordered = torch.ones_like(outside)
+    elif nodes:
+        source, target = batch[index.clamp(0, nodes - 1)]
+        unordered, between = (F.pad(batch, (1, 0)).diff() < 0).any(), (source != target).any()
+        graphs = batch[-1] + 1
+    else:
+        graphs = index.new_zeros(())
+    *wrong, found = torch.stack([outside, unordered, between, graphs]).tolist()
+    for is_so, remark in zip(
+        wrong,
+        (
+            f"edge_index has nodes outside 0..{nodes - 1}; x has {nodes} rows",
+            f"batch: give the graph of each of the {nodes} nodes, in order",
+            "edge_index has edges between two graphs of batch; correct one",
+        ),
+        strict=True,
+    ):
+        if is_so:
+            raise ValueError(remark)
+    return batch, found
 
 
 def weights_in(data: "Data") -> Tensor | None:

@@ -304,17 +304,20 @@ class GraphArgument:
             return arguments, keywords
         from torch_geometric.data import Data
 
-        x, graph, *edge_arguments = (names.pop(name, None) for name in ("x", "graph", "batch", "edge_attr"))
+        x, graph, batch, edge_attr = (names.pop(name, None) for name in ("x", "graph", "batch", "edge_attr"))
         if names:
             raise SSTCastError(f"model {self.name}: does not read {min(names)}; leave it out")
         if isinstance(graph, Tensor):
-            graph = self._of_edges(graph, len(x), *edge_arguments)
-        elif any(argument is not None for argument in edge_arguments):
+            graph = Data(edge_index=graph, batch=batch, edge_attr=edge_attr)
+        elif batch is not None or edge_attr is not None:
             raise SSTCastError(
                 f"model {self.name}: pass batch and edge_attr only with an edge_index; other graphs hold theirs"
             )
-        elif isinstance(graph, Data):
-            graph = SparseGraph.from_pyg(graph)
+        if isinstance(graph, Data):
+            try:
+                graph = SparseGraph.from_pyg(graph, len(x))
+            except ValueError as error:
+                raise SSTCastError(f"model {self.name}: {error}") from error
         width = backbone.ends[0]
         if x.shape[-1] != width:
             raise SSTCastError(
@@ -330,29 +333,3 @@ class GraphArgument:
                     f"build it with edge_dim={numbers}, or with data=, the first graph"
                 )
         return (x, graph), {}
-
-    def _of_edges(
-        self, edge_index: Tensor, nodes: int, batch: Tensor | None, edge_attr: Tensor | None
-    ) -> SparseGraph:
-        dense_integers = edge_index.layout == torch.strided and not edge_index.is_floating_point()
-        if not dense_integers or edge_index.ndim != 2 or len(edge_index) != 2:
-            kind = f"{str(edge_index.layout).removeprefix('torch.')} {edge_index.dtype} {list(edge_index.shape)}"
-            raise SSTCastError(
-                f"model {self.name}: edge_index is {kind}; give integers [2, edges], for a sparse matrix "
-                "torch_geometric.utils.to_edge_index(matrix)[0]"
-            )
-        if bool(((edge_index < 0) | (edge_index >= nodes)).any()):
-            raise SSTCastError(
-                f"model {self.name}: edge_index has nodes outside 0..{nodes - 1}; x has {nodes} rows"
-            )
-        if edge_attr is not None and (edge_attr.ndim != 2 or len(edge_attr) != edge_index.shape[1]):
-            raise SSTCastError(
-                f"model {self.name}: edge_attr is {list(edge_attr.shape)}; give [{edge_index.shape[1]}, features]"
-            )
-        if batch is None:
-            return SparseGraph(edge_index, edge_index.new_zeros(nodes), 1, edge_attr)
-        if len(batch) != nodes or bool((batch.diff() < 0).any()):
-            raise SSTCastError(f"model {self.name}: batch: give the graph of each of the {nodes} nodes, in order")
-        if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
-            raise SSTCastError(f"model {self.name}: edge_index has edges between two graphs of batch; correct one")
-        return SparseGraph(edge_index, batch, int(batch.max()) + 1 if nodes else 0, edge_attr)

@@ -11,13 +11,13 @@ import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import shapely
 
 from sstcast.errors import SSTCastError, reading
-from sstcast.log import LOG
+from sstcast.ocean.gis_files import SIGNATURES, Feature, read_features
 from sstcast.storage.csv_files import check_csv
 from sstcast.types import Array
 
@@ -25,27 +25,15 @@ COLUMNS = ("name", "lat", "lon")
 JSON_SUFFIXES = (".geojson", ".json")
 SEQUENCE_SUFFIXES = (".geojsonl", ".geojsons", ".geojsonseq", ".jsonl", ".ndjson")
 RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142), if lines do not separate them
-# What files that pyogrio reads begin with. GDAL would also open other formats, which may name further files.
-SIGNATURES = {".shp": b"\0\0\x27\x0a", ".gpkg": b"SQLite format 3\0", ".kml": b"<kml"}
-SIGNATURE_BYTES = 4096  # within which it is
-FINEST_EDGE = 10_000.0  # metres, between the points of an outline that is projected to degrees
 CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
 TINY = 1e-9
-
-
-class Feature(NamedTuple):
-    """A geometry of a file, with its id and its properties."""
-
-    geometry: Any
-    properties: dict[str, Any]
-    id: Any = None
 
 
 def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
     """Read a CSV, GeoJSON, a GeoJSON sequence, a shapefile, GeoPackage or KML, and yield names and geometries.
 
-    The latter three need pyogrio, and are projected to degrees. The name of a feature is its property `name`, its
-    id, or the only property that holds text. A single feature may have the name of the file.
+    The latter three are projected to degrees. The name of a feature is its property `name`, its id, or the only
+    property that holds text. A single feature may have the name of the file.
 
     Raises SSTCastError if the file cannot be read, has several layers, or holds a place without a name or a
     coordinate, another geometry than points and polygons, or an invalid polygon.
@@ -55,7 +43,7 @@ def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
         if suffix in (*JSON_SUFFIXES, *SEQUENCE_SUFFIXES):
             yield from _named(path, _in_geojson(path))
         elif suffix in SIGNATURES:
-            yield from _named(path, _by_pyogrio(path))
+            yield from _named(path, read_features(path))
         else:
             yield from _in_csv(path)
 
@@ -94,45 +82,6 @@ def _in_geojson(path: Path) -> list[Feature]:
             shape = None if geometry is None else shapely.geometry.shape(geometry)
             features.append(Feature(shape, of.get("properties") or {}, of.get("id")))
     return features
-
-
-def _by_pyogrio(path: Path) -> list[Feature]:
-    """Read the only layer of a file, in degrees."""
-    with path.open("rb") as file:
-        if SIGNATURES[path.suffix.lower()] not in file.read(SIGNATURE_BYTES):
-            raise SSTCastError(f"{path}: does not hold what its name says; give a shapefile, GeoPackage or KML")
-    try:
-        import pyogrio
-    except ImportError:
-        raise SSTCastError(f"{path}: reading it needs pyogrio; run: pip install 'sstcast[polygons]'") from None
-    layers = [str(name) for name, kind in pyogrio.list_layers(path) if kind is not None]
-    if len(layers) != 1:
-        raise SSTCastError(f"{path}: has the layers {', '.join(layers) or 'none'}; save one in a file of its own")
-    meta, _, geometry, columns = pyogrio.raw.read(path, layer=layers[0], force_2d=True)
-    shapes = _in_degrees(shapely.from_wkb(geometry), meta["crs"], path)
-    properties = [dict(zip(meta["fields"], row, strict=True)) for row in zip(*columns, strict=True)]
-    return [Feature(*of) for of in zip(shapes, properties or [{}] * len(shapes), strict=True)]
-
-
-def _in_degrees(shapes: Any, system: str | None, path: Path) -> Any:
-    """Return geometries in degrees, from their coordinate reference system, which may be unknown."""
-    if system is None:
-        LOG.info(f"{path}: states no coordinate reference system, so its coordinates are read as degrees")
-        return shapes
-    import pyproj  # imported here because few files need it
-
-    crs = pyproj.CRS.from_user_input(system)
-    to_degrees = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
-
-    def convert(points: Array) -> Array:
-        lon, lat = to_degrees.transform(*points.T)
-        if crs.is_geographic:  # longitudes beyond 180 stay beyond it
-            lon = points[:, 0] + (lon - points[:, 0] + 180) % 360 - 180
-        return np.column_stack([lon, lat])
-
-    if not crs.is_geographic:  # edges that are straight on the map bend in degrees
-        shapes = shapely.segmentize(shapes, FINEST_EDGE / crs.axis_info[0].unit_conversion_factor)
-    return shapely.transform(shapes, convert)
 
 
 def _named(path: Path, features: list[Feature]) -> Iterator[tuple[str, Any]]:

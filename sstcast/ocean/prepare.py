@@ -101,9 +101,8 @@ class _Preparation:
             "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
+            "grid": self.data.grid,
         }
-        if self.data.grid is not None:
-            self.recipe["grid"] = self.data.grid
         self.changes = field.changes()  # before the source is read
         self.states = field.states(self.data)
         files = field.state() if self.states is None else fingerprint(self.states)
@@ -180,7 +179,7 @@ class _Preparation:
         axes = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return statistics.assign_attrs(
             title="Climatology and scale of daily sea surface temperature",
-            digest=digest_of(statistics.assign_coords(axes)),  # unrounded, as in runs of earlier versions
+            digest=digest_of(statistics.assign_coords(axes)),  # of the values before they are `rounded`
         )
 
     def _anomalies(self) -> xr.Dataset:

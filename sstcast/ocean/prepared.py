@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
@@ -33,7 +34,7 @@ from sstcast.reading.urls import Unreachable, fingerprint
 from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact
-from sstcast.storage.yaml_files import JsonRecord, added
+from sstcast.storage.yaml_files import JsonRecord
 
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
@@ -181,9 +182,9 @@ class Record(JsonRecord):
     cube: str
     test: str
     statistics: str
-    weights: str | None = added()
-    initial_weights: str | None = added()
-    predictors: dict[str, str] = added({})
+    weights: str | None = None
+    initial_weights: str | None = None
+    predictors: dict[str, str] = Field(default={})
 
     def check(self, current_record: "Record", prepared: Prepared, statement: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores, which have the `current_record`, hold the recorded data.

@@ -80,7 +80,7 @@ class ForecastPredictor(GridPredictor):
         return first - before, last - before
 
     def _digest(self, first: dt.date, last: dt.date) -> str:
-        """Hash the values and the leads, unless these are 1, 2, ..., as earlier versions left them out."""
+        """Hash the values, and the leads unless these are 1, 2, ..., as of most forecasts."""
         text, leads = super()._digest(first, last), self.open()["lead"].values.tolist()
         if leads == [*range(1, len(leads) + 1)]:
             return text

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region
-from sstcast.errors import SSTCastError, counted
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.geo import Box, evenly_spaced, step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
@@ -93,14 +93,16 @@ class Regridder:
         stored = self.made[cells.digest]
         assert self.target is not None
         shape = self.target.rows, self.target.cols
-        window, inside = _window(stored["cell"].values, dict(lat.sizes))
+        with reading(self.folder or path, "delete this folder"):
+            window, inside = _window(stored["cell"].values, dict(lat.sizes))
+            parts = stored["share"].values, stored["column"].values, stored["start"].values
+            weights = sp.csr_matrix(parts, shape=(shape[0] * shape[1], inside.size))
+            weights.check_format()  # a column out of range would end the process
+            least = np.broadcast_to(stored["least"].values, weights.shape[:1])
         values = values.isel(window)
         if not values.chunks:
             at_once = max(1, VALUES_AT_ONCE // max(1, int(np.prod([values.sizes[dim] for dim in space]))))
             values = values.chunk({dim: at_once if dim == values.dims[0] else -1 for dim in values.dims})
-        parts = stored["share"].values, stored["column"].values, stored["start"].values
-        weights = sp.csr_matrix(parts, shape=(shape[0] * shape[1], inside.size))
-        least = stored["least"].values
 
         def regrid(block: NDArray[Any]) -> NDArray[np.float32]:
             outer = block.shape[: -len(space)]

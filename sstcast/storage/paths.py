@@ -1,9 +1,12 @@
 """Paths: of files that ship with sstcast, of users, of URLs, and of the files in a folder."""
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path, PosixPath
+from typing import BinaryIO
 
 from sstcast.errors import SSTCastError
 
@@ -55,6 +58,23 @@ def path_of(source: str) -> Path:
 def is_url(source: str) -> bool:
     """Return whether a source is a URL."""
     return URL.match(source) is not None
+
+
+def open_regular(path: Path, follow: bool = True) -> BinaryIO:
+    """Open a file for reading. A pipe, which may never answer, a device or a folder counts as absent.
+
+    So does a link, unless `follow` is set. Raises FileNotFoundError if the file is absent.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link or a loop of them, a socket
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def below(folder: Path, name: str) -> list[Path]:

@@ -86,10 +86,10 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
         content = json.loads((path / ALL_METADATA).read_bytes())
         group = zarr.open_consolidated(path, mode="r", zarr_format=2)
         digest = _digest(content["metadata"])
-        is_intact = content.get(CHECKSUM, digest if sparse else None) == digest  # fetched days of 0.2 have none
+        is_intact = content.get(CHECKSUM, digest if sparse else None) == digest  # some fetched days have none
         # The attributes of the group are read from its own file.
         if not is_intact or dict(group.attrs) != content["metadata"].get(".zattrs"):
-            raise ValueError("its metadata are damaged, or from an earlier version of sstcast")
+            raise ValueError("its metadata are damaged")
         for name, array in group.arrays():
             if name not in sparse and array.nchunks_initialized != array.nchunks:
                 raise ValueError(

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
 from sstcast.storage.artefacts import check_intact, write_json
@@ -23,6 +31,7 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
+UNWRITTEN: dict[str, Any] = {"unwritten": True}  # marks a key, and a dump without those that have their defaults
 YAML_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in YAML_TAGS))
 
@@ -74,8 +83,8 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write a configuration with all defaults, except the sections `without`."""
-    content = config.model_dump(mode="json", exclude=without)
+    """Write a configuration with all defaults but those of `unwritten` keys, except the sections `without`."""
+    content = written(config, without)
     path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
@@ -129,10 +138,23 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @model_serializer(mode="wrap")
+    def _dumped(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        content = dump(self)
+        for name, field in type(self).model_fields.items() if info.context is UNWRITTEN else ():
+            if field.json_schema_extra is UNWRITTEN and getattr(self, name) == field.default:
+                content.pop(name, None)
+        return content
 
-def added(default: Any = None) -> Any:
-    """Declare a key that earlier versions did not have. It stays out of files and recipes while unset."""
-    return Field(default=default, exclude_if=lambda value: value == default)
+
+def unwritten(default: Any = None) -> Any:
+    """Declare a key that stays out of config.yaml while it has its default. Recipes contain it."""
+    return Field(default=default, json_schema_extra=UNWRITTEN)
+
+
+def written(config: BaseModel, without: set[str] | None = None) -> dict[str, Any]:
+    """Return what config.yaml and checkpoints hold of a configuration, except the sections `without`."""
+    return config.model_dump(mode="json", exclude=without, context=UNWRITTEN)
 
 
 class JsonRecord(Strict):

@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG, warn_once
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, digest
-from sstcast.storage.yaml_files import validate
+from sstcast.storage.yaml_files import validate, written
 from sstcast.training.data_record import WEIGHTS_REMEDY, record_of
 from sstcast.workers import FIRST_PROCESS
 
@@ -29,7 +29,7 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
     header = {
         "format": FORMAT,
         "wraps": True,
-        "config": config.model_dump(mode="json"),
+        "config": written(config),
         "versions": {"sstcast": __version__, "torch": str(torch.__version__)},
     }
     with atomic(path) as temporary, temporary.open("wb") as file:
@@ -41,8 +41,8 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
 def load_checkpoint(path: Path, config: Any = None) -> dict[str, Any]:
     """Read a checkpoint to the CPU with `weights_only=True`, and compare its configuration with `config`.
 
-    `config` is None, or any configuration with a method `difference`. Keys that the checkpoint's version did not
-    have count as their defaults.
+    `config` is None, or any configuration with a method `difference`. Keys that the checkpoint lacks have their
+    defaults.
 
     Raises SSTCastError if the checkpoint is absent, damaged, not from sstcast, in another format, or from a run
     with another configuration.
@@ -73,9 +73,7 @@ def load_best(run: Run, config: Any) -> dict[str, Any]:
     """
     state, record = load_checkpoint(run.best, config), record_of(run)
     if record is not None and record.weights is None and FIRST_PROCESS:
-        warn_once(
-            f"{run.folder}: its training is unfinished or of an earlier version; its weights are not checked"
-        )
+        warn_once(f"{run.folder}: its training is unfinished; its weights are not checked")
     elif record is not None and record.weights not in (None, digest(run.best)):
         raise SSTCastError(f"{run.best}: holds other weights than the training ended with; {WEIGHTS_REMEDY}")
     return state

@@ -324,7 +324,7 @@ class Trainer:
         state, started = self.state, time.monotonic()
         model = self.model if self.ema is None else self.ema.module
         model.eval()
-        scores = self.task.validate(model)
+        scores = self.fabric.broadcast(self.task.validate(model))  # one process judges when to stop
         state.seconds += time.monotonic() - started
         state.peak_memory = max(state.peak_memory, peak_memory(self.fabric.device))
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)

@@ -46,8 +46,8 @@ def seed_of(*numbers: int) -> int:
 def order_seed(seed: int, epoch: int) -> int:
     """Return the seed with which an epoch draws its windows.
 
-    It is the hash of the pair in CPython, 64-bit xxHash by Collet (https://xxhash.com). It is written out here so
-    that runs of earlier versions can be repeated and resumed, whatever the version of Python.
+    It is the hash of the pair in CPython, 64-bit xxHash by Collet (https://xxhash.com), written out so that every
+    version of Python draws the same windows.
     """
     mixed = 2870177450012600261
     for number in (seed % (2**61 - 1), epoch):

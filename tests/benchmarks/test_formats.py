@@ -6,14 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 from small_raw import WRITERS, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import sort_edge_index
 
+from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import VOCABULARY_SIZE, number_words
+from sstcast.benchmarks.packed import standardise
 from sstcast.benchmarks.registry import Dataset, find_dataset, named
+from sstcast.benchmarks.run import build_task
 from sstcast.benchmarks.splits import choose_split
 
 
@@ -124,9 +128,28 @@ def test_pcqm4mv2_tests_on_the_public_validation_part(tmp_path: Path) -> None:
     assert sorted([*split.train.tolist(), *split.validation.tolist()]) == list(range(10))
 
 
-def test_attributes_come_standardised_before_labels(tmp_path: Path) -> None:
+def test_attributes_are_standardised_by_the_training_graphs_and_come_before_labels(
+    tmp_path: Path, fabric: Fabric
+) -> None:
     _, loaded = open_small("PROTEINS", tmp_path)
-    x = loaded.graphs.x.numpy()
+    task, _ = build_task(load_benchmark("PROTEINS", "gin"), loaded, fabric)
+    raw, x = loaded.graphs.x.double().numpy(), task.graphs.x.numpy()
     assert x.shape[1] == 1 + 3
-    np.testing.assert_allclose([x[:, 0].mean(), x[:, 0].std()], [0, 1], atol=1e-5)
+    graph = np.repeat(np.arange(len(loaded.graphs)), loaded.graphs.nodes.numpy())
+    of_training = raw[np.isin(graph, task.split.train.numpy()), 0]
+    np.testing.assert_allclose(x[:, 0], (raw[:, 0] - of_training.mean()) / of_training.std(), rtol=1e-5, atol=1e-6)
+    assert abs(x[:, 0].mean()) > 1e-3  # the means of all graphs would make it 0
     assert (x[:, 1:].sum(1) == 1).all()
+    np.testing.assert_array_equal(x[:, 1:], raw[:, 1:])
+
+
+def test_a_column_that_is_constant_in_training_is_centred() -> None:
+    """A deviation of rounding alone would turn 5.5 of a test graph into 10^16."""
+    training = torch.arange(9) < 6
+    table = torch.stack([torch.where(training, 0.1, 5.5), (torch.arange(9) == 8).float(), torch.arange(9.0)], 1)
+    found = standardise(table, training)
+    assert found[:6, 0].abs().max() < 1e-6
+    torch.testing.assert_close(found[6:, 0], torch.full((3,), 5.4))
+    assert torch.equal(found[:, 1], table[:, 1])
+    torch.testing.assert_close(found[:6].std(0, unbiased=False)[2], torch.tensor(1.0))
+    assert standardise(table[:, :1] * 0, training).abs().max() == 0

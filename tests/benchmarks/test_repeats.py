@@ -19,9 +19,7 @@ from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import parse_split
 from sstcast.benchmarks.repeats import repeats_line
-from sstcast.benchmarks.run import DataDigest
 from sstcast.benchmarks.splits import choose_split
-from sstcast.errors import SSTCastError
 
 COPIES = 4
 
@@ -145,19 +143,10 @@ def test_molecules_are_equal_however_they_are_written(tmp_path: Path) -> None:
         assert found.groups.tolist() == [i // 8 for i in range(48)]
 
 
-def test_a_run_that_divided_equal_graphs_is_not_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_tells_of_equal_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["model.width=4", "model.layers=1", "training.epochs=1", "training.device=cpu", f"runs={tmp_path}"]
-    (result,) = sstcast.benchmark(repeated(), "gin", overrides=keys)
+    sstcast.benchmark(repeated(), "gin", overrides=keys)
     assert "120 of 120 graphs equal another, 0 of them with another label; they stay in" in capsys.readouterr().out
-    (record,) = tmp_path.rglob("data.json")
-    digest = DataDigest.load(record, "")
-    assert digest.grouped == 120
-    digest.model_copy(update={"grouped": 0}).save(record)  # as earlier versions wrote it
-    assert sstcast.benchmark(repeated(), "gin", overrides=keys) == [result]
-    with pytest.raises(SSTCastError, match="an earlier version of sstcast divided these graphs otherwise"):
-        sstcast.benchmark(repeated(), "gin", overrides=keys, evaluate=True)
 
 
 def test_names_of_splits_by_rows() -> None:

@@ -132,6 +132,9 @@ def test_a_plain_edge_index_is_a_graph_and_a_batch_keeps_its_graphs_apart(name: 
         found = model(both.x, both.edge_index, batch=both.batch)
         torch.testing.assert_close(found[:9], wanted, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(found, model(x=both.x, edge_index=both.edge_index, batch=both.batch))
+        plain = Data(edge_index=both.edge_index, edge_attr=both.edge_attr, batch=both.batch)
+        for graph in (plain, both):
+            torch.testing.assert_close(model(both.x, graph), found)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -178,13 +181,42 @@ def test_an_edge_index_that_is_none_is_refused_in_one_line(wrong: torch.Tensor) 
         ({"batch": torch.zeros(8, dtype=torch.long)}, "batch: give the graph of each of the 9 nodes, in order"),
         ({"batch": torch.arange(9)}, "edge_index has edges between two graphs"),
         ({"edge_index": torch.tensor([[0], [9]])}, r"edge_index has nodes outside 0\.\.8"),
+        ({"batch": torch.tensor([0, 0, 0, 1, 0, 0, 0, 0, 0])}, "batch: give the graph of each"),
+        ({"batch": torch.zeros(9)}, "batch: give the graph of each"),
+        ({"batch": torch.full((9,), -1)}, "batch: give the graph of each"),
+        ({"edge_index": torch.tensor([[0], [-1]])}, r"edge_index has nodes outside 0\.\.8"),
         ({"edge_attr": torch.zeros(23, 2)}, r"edge_attr is \[23, 2\]; give \[24, features\]"),
-        ({"edge_weight": torch.zeros(24)}, "does not read edge_weight"),
+        ({"edge_weight": torch.zeros(23)}, r"edge_weight is \[23\]; give \[24\]"),
+        ({"edge_weight": torch.zeros(24, 2)}, r"edge_weight is \[24, 2\]; give \[24\]"),
+        ({"edge_index": None}, "edge_index is missing; give integers"),
     ],
 )
-def test_arguments_beside_an_edge_index_are_checked(arguments: dict[str, Any], words: str) -> None:
+def test_edges_and_what_belongs_to_them_are_checked(arguments: dict[str, Any], words: str) -> None:
+    """A `Data` that holds them is refused like the arguments themselves."""
+    data = random_graph()
+    held = {"edge_index": data.edge_index} | arguments
     with pytest.raises(SSTCastError, match=f"model gps: {words}"):
-        build("gps")(**{"x": random_graph().x, "edge_index": random_graph().edge_index} | arguments)
+        build("gps")(data.x, Data(**held))
+    if held["edge_index"] is not None and "edge_weight" not in held:
+        with pytest.raises(SSTCastError, match=f"model gps: {words}"):
+            build("gps")(x=data.x, **held)
+
+
+def test_unknown_arguments_are_refused() -> None:
+    with pytest.raises(SSTCastError, match="model gps: does not read edge_weight; leave it out"):
+        build("gps")(random_graph().x, random_graph().edge_index, edge_weight=torch.zeros(24))
+
+
+def test_graphs_without_nodes_count() -> None:
+    """A `Batch` knows of graphs after the last node, and a plain `batch` of those before it."""
+    empty = Data(edge_index=torch.zeros(2, 0, dtype=torch.long), num_nodes=0)
+    data = Data(edge_index=random_graph().edge_index, num_nodes=9)
+    batch = Batch.from_data_list([data, empty, data, empty])
+    graph = SparseGraph.from_pyg(batch)
+    assert graph.graphs == 4
+    assert graph.pool(torch.ones(18, 1), "sum").flatten().tolist() == [9, 0, 9, 0]
+    plain = Data(edge_index=batch.edge_index, batch=batch.batch, num_nodes=18)
+    assert SparseGraph.from_pyg(plain).graphs == 3
 
 
 def test_geography() -> None:

@@ -12,6 +12,7 @@ from sstcast.config import DataConfig
 from sstcast.extremes.heatwaves import limits, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.storage.yaml_files import written
 
 SPANS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
 
@@ -27,8 +28,10 @@ def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Pat
     assert Prepared.of(plain).anomalies == Prepared.of(given).anomalies
     assert Prepared.of(plain).anomalies.name == "physical-2001-01-01-2002-12-31.zarr"
     assert Prepared.of(early).anomalies.name == "physical-2001-01-01-2003-12-31.zarr"
-    assert "base_period" not in plain.model_dump()["splits"]
-    assert early.model_dump(mode="json")["splits"]["base_period"] == ["2001-01-01", "2003-12-31"]
+    assert "base_period" not in written(plain)["splits"]
+    assert plain.model_dump(mode="json")["splits"]["base_period"] is None
+    for dumped in (written(early), early.model_dump(mode="json")):
+        assert dumped["splits"]["base_period"] == ["2001-01-01", "2003-12-31"]
     late = early.splits.model_copy(update={"train": (early.splits.validation[0],) * 2})
     assert late.whole == (early.splits.train[0], early.splits.test[1])
 

@@ -19,7 +19,7 @@ from sstcast.predictors.index import known_index
 from sstcast.predictors.index_series import read_index
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.store import newest_known
-from sstcast.storage.yaml_files import validate
+from sstcast.storage.yaml_files import validate, written
 
 BASE = dt.date(2001, 1, 1), dt.date(2004, 12, 31)
 DAYS = pd.date_range("2001-01-01", "2006-12-31").as_unit("ns").values
@@ -295,7 +295,9 @@ def test_keys_are_checked(tmp_path: Path, sst_file: Path) -> None:
     assert config.difference(moved, moved=True) == ""
     assert config.difference(moved) == "data.predictors.soi.source"
     assert config.difference(slower, moved=True) == "data.predictors.soi.delay"
-    assert "predictors" not in configure(tmp_path, sst_file).model_dump(mode="json")["data"]
+    assert "predictors" not in written(configure(tmp_path, sst_file))["data"]
+    assert written(config)["data"]["predictors"]["soi"].keys().isdisjoint({"region", "span", "missing", "grid"})
+    assert config.experiment(moved=False)["data"]["predictors"]["soi"]["span"] == 1
 
 
 @pytest.mark.parametrize("label", ["9999-01-31", "2262-01-31"])

@@ -10,6 +10,7 @@ import pandas as pd
 import pyproj
 import pytest
 import xarray as xr
+from refusals import refused
 
 from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
@@ -31,6 +32,7 @@ from sstcast.reading.weights import (
     polygon_areas,
     unit_vectors,
 )
+from sstcast.storage.dataset_files import write
 from sstcast.types import Array
 
 DAYS = np.arange("2001-01-01", "2001-02-10", dtype="datetime64[D]").astype("datetime64[ns]")
@@ -533,6 +535,23 @@ def test_kept_weights_are_of_these_cells_alone(
     xr.testing.assert_identical(
         opened(configured(tmp_path / "second.nc", box, grid)).drop_attrs(), alone.drop_attrs()
     )
+
+
+@pytest.mark.parametrize("name", ["column", "start", "cell", "least"])
+def test_kept_weights_of_cells_that_are_none_are_refused(name: str, tmp_path: Path) -> None:
+    """A column out of range would end the process."""
+    as_curvilinear().to_netcdf(tmp_path / "days.nc")
+    data = configured(tmp_path / "days.nc", Box(-8, 8, 24, 36), 2.0)
+    opened(data)
+    (kept,) = (tmp_path / "prepared/weights").glob("*.nc")
+    weights = xr.load_dataset(kept, engine="netcdf4")
+    if name == "least":
+        weights = weights.isel(target=slice(1, None))
+    else:
+        weights[name][-1] = 2**30
+    write(weights, kept)
+    with refused(kept.parent, "delete this folder"):
+        opened(data)
 
 
 def test_the_table_of_a_mesh_is_part_of_its_cells(tmp_path: Path) -> None:

@@ -110,6 +110,69 @@ def test_two_processes_train_like_one(run_yaml: Path) -> None:
         torch.testing.assert_close(value, weights(together)[name], rtol=1e-3, atol=1e-4)
 
 
+TWO_PROCESSES = """
+import sys
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+
+from sstcast.config import TrainingConfig
+from sstcast.models.base import Model
+from sstcast.runs import Run
+from sstcast.training.engine import Trainer
+
+
+class Linear(Model):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class Task:
+    lower_is_better, static, validated = True, False, 0
+
+    def order(self, seed, epoch):
+        return [torch.arange(4)]
+
+    def batch(self, index):
+        return index[:, None].float()
+
+    def weight(self, batch):
+        return len(batch)
+
+    def loss(self, model, batch):
+        return model(batch).square().sum()
+
+    def validate(self, model):  # the second process finds each epoch better, by a rounding error
+        self.validated += 1
+        return {"score": 1 - 1e-12 * self.validated * fabric.global_rank}
+
+
+fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric.launch()
+run = Run(Path(sys.argv[1]))
+run.checkpoints.mkdir(parents=True, exist_ok=True)
+options = TrainingConfig(epochs=9, patience=2, batch_size=4, device="cpu", compile=False)
+trainer = Trainer(run, options, options, Linear(), Task(), fabric)
+trainer.fit()
+Path(sys.argv[1], f"{fabric.global_rank}.txt").write_text(f"{trainer.state.epoch} {trainer.state.best_epoch}")
+"""
+
+
+def test_processes_stop_in_the_same_epoch(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO_PROCESSES)
+    command = [sys.executable, str(tmp_path / "two.py"), str(tmp_path / "run")]
+    done = subprocess.run(
+        command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / f"run/{rank}.txt").read_text() for rank in range(2)] == ["3 0", "3 0"]
+
+
 def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:
     model = torch.nn.BatchNorm1d(3)
     before = {name: value.clone() for name, value in model.state_dict().items()}

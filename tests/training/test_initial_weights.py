@@ -54,11 +54,12 @@ def test_the_first_loss_is_that_of_the_weights(run_yaml: Path, base: str) -> Non
     assert not train(config, windows)[1]
 
 
-def test_without_weights_files_and_recipes_stay_as_they_were(run_yaml: Path) -> None:
+def test_keys_that_are_not_set_stay_out_of_files_but_not_of_recipes(run_yaml: Path) -> None:
     run, _ = train(*setup(run_yaml, *ONE_STEP))
     assert "weights" not in yaml.safe_load(run.config_file.read_text())["training"]
-    assert "initial_weights" not in run.data.read_text()
-    assert "weights" not in run.config.experiment()["training"]
+    assert "weights" not in load_checkpoint(run.best)["config"]["training"]
+    assert run.config.experiment()["training"]["weights"] is None
+    assert record_of(run).initial_weights is None
 
 
 def test_a_checkpoint_and_an_average_begin_with_the_weights(run_yaml: Path) -> None:
