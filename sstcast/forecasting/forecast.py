@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,14 @@ from sstcast.forecasting.history import (
 )
 from sstcast.forecasting.places import HEADER, SHARES, with_place_events, with_places, write_table
 from sstcast.forecasting.plausible import check_forecast
-from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
+from sstcast.forecasting.samples import (
+    MAX_CELLS_UNASKED,
+    MOST_SAMPLES,
+    SAMPLES,
+    ErrorPaths,
+    ErrorsOfCells,
+    sampled,
+)
 from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
@@ -102,12 +109,13 @@ def forecast(
         _check_out(out, asked)
     run = Run.open(folder)
     # Lock first, so that an unwritable folder fails at once.
-    with locked(out or run.folder / "forecast"), _error_keys(days):
+    with locked(out or run.folder / "forecast"), _error_keys(days), ExitStack() as held:
         loaded = LoadedRun(run.folder, days)
         history = last_days(loaded.data, day, today, most=max(most_days_read(run), PAST))
         last = history.indexes["time"][-1].date()
         if out is None:
             out = run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc"
+            held.enter_context(locked(out))  # which another process may name as its --out
             _check_out(out, asked)
             if loaded.days.given:
                 check_made_from(out, loaded.data, "name another file with --out")
@@ -429,24 +437,23 @@ class LoadedRun:
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         paths, day = ErrorPaths.of(self.prepared, ocean.values), fields["init_time"].values[0]
         lowest = freezing_point.values[ocean.values]
-        of_areas = asked is not None and not asked.places.are_points.all()
-        errors = None
         unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
-        if samples or of_areas or unasked:
-            errors = paths.standard_errors(day, samples or SAMPLES)
-        extended = fields
-        if errors is not None and samples != 0:
-            extended = with_interval_of_area(extended, errors)
+        errors = paths.standard_errors(day, samples or SAMPLES) if samples or unasked else None
+        extended = fields if errors is None else with_interval_of_area(fields, errors)
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
-            extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
+            of_areas = np.asarray(weights[~asked.places.are_points].sum(0)).ravel()[ocean.values.ravel()] > 0
+            of_places: Any = errors
+            if errors is None and of_areas.any():
+                of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, of_areas), of_areas)
+            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest)
             if weights.nnz:
                 base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
                 if areas.size:
                     days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
                     of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
                     base = series_of_places(days, of_areas_only, weights[areas])
-                extended = with_place_events(extended, base, asked.places, weights, errors, lowest)
+                extended = with_place_events(extended, base, asked.places, weights, of_places, lowest)
         if not samples or errors is None:
             return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))

@@ -301,7 +301,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
             fit(system, other_years, None)
             yield network, block
 
-    return supported_share(leave_one_block_out())
+    return supported_share(leave_one_block_out(), system.horizon)
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:

@@ -141,7 +141,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
             fit(without.linear, others, None)
             yield without, block
 
-    torch.testing.assert_close(there.share, supported_share(parts()))
+    torch.testing.assert_close(there.share, supported_share(parts(), windows.horizon))
     opened = xr.open_dataset(file, engine="netcdf4")
     loaded = sstcast.load(run, source=years).forecast(xr.load_dataset(years)["sst"])
     xr.testing.assert_allclose(opened["sst"], loaded["sst"], atol=1e-3)

@@ -17,9 +17,10 @@ from sstcast.cli import DEFAULTS
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
+from sstcast.forecasting import samples
 from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, sampled
+from sstcast.forecasting.samples import SAMPLES, ErrorPaths, ErrorsOfCells, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
 from sstcast.forecasting.stores import stores_for
 from sstcast.geo import area_weights
@@ -75,6 +76,28 @@ def test_a_known_covariance_is_found_again(known_ocean: tuple[np.ndarray, np.nda
     of_mean = spread[:HORIZON] ** 2 * space.mean()
     np.testing.assert_allclose(np.mean(variance, 0), of_mean, rtol=0.12)
     assert (of_mean > 2 * spread[:HORIZON] ** 2 / 8).all()  # far from independent cells
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_errors_of_some_cells_are_those_of_all_to_the_bit(
+    known_ocean: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However many days are in memory at once, and in the means and shares of areas."""
+    paths, known = paths_of(known_ocean[0]), np.arange(8) % 3 == 1
+    errors = paths.standard_errors(DATE, 30)
+    monkeypatch.setattr(samples, "MAX_CELLS_UNASKED", most)
+    some = ErrorsOfCells(paths.standard_errors(DATE, 30, known), known)
+    np.testing.assert_array_equal(some.values, errors[:, known])
+    random = np.random.default_rng(1)
+    mean, spread, lowest = (random.gamma(4, 0.3, (HORIZON, 8)).astype(np.float32) for _ in range(3))
+    weights = (random.random((2, 8)) * known).astype(np.float32)
+    for least in (None, lowest[0]):
+        found, expected = (area_means(mean, spread, of, weights, least) for of in (some, errors))
+        np.testing.assert_array_equal(found, expected)
+    hot = random.random((12, 8)) < 0.6
+    monkeypatch.setattr("sstcast.forecasting.areas.CELLS_AT_ONCE", 3)
+    found, expected = (heatwave_shares(hot, mean - 1, spread, of, weights) for of in (some, errors))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_each_cell_and_day_keeps_its_distribution(known_ocean: tuple[np.ndarray, np.ndarray]) -> None:
