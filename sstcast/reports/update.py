@@ -10,8 +10,10 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import counted, reading
-from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
+from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
+from sstcast.forecasting.stores import stores_for
+from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
 from sstcast.reading.reading import open_region
@@ -60,6 +62,8 @@ def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today
         new = not issued.exists()
         if new:
             forecast(run.folder, str(day or last), issued)
+        else:
+            check_made_from(issued, run.config.data, AS_ISSUED, may_have_moved=True)
         verified, scores = _verify(run, forecast_folder, last)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
@@ -84,7 +88,7 @@ def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    prepared = own_data(run, last)
+    prepared = stores_for(run, OWN, last)
     with open_region(prepared.data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())

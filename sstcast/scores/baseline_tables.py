@@ -12,6 +12,7 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
+from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.systems import baselines
 from sstcast.scores.verify import verify
 from sstcast.storage.cf import describe, references
@@ -42,6 +43,7 @@ def recipe_of_tables(truth: Analysis, asked: Asked, members: int) -> Recipe:
         "sstcast": __version__,
         "baselines": BASELINES,
         "days": {"cube": record.cube, "test": record.test, "statistics": record.statistics},
+        **digest_of_scored(truth.prepared),
         # Not the predictors, which no baseline reads.
         "data": data.model_dump(mode="json", exclude={"directory", "source", "predictors"}),
         "region": data.box.model_dump(mode="json"),

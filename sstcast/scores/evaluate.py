@@ -17,7 +17,8 @@ from sstcast.predictors.predictors import count_lacking
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked
+from sstcast.scores.scored_days import digest_of_scored
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -47,6 +48,8 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
+    # Without stores, scores that are there are taken to be of the days that they tell.
+    recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -96,7 +99,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     from sstcast.scores.verify import verify
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
-    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, prepared.cube.parent)
+    lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}

@@ -14,6 +14,7 @@ from sstcast.names import DAY, EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
+from sstcast.scores.scored_days import with_margin
 from sstcast.scores.significance import spacing
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
@@ -130,12 +131,9 @@ class ObservedHeatwaves:
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
 
     def _hot(self, threshold: xr.DataArray) -> Mask:
-        first, last = (
-            self.init_times[0] - MARGIN_DAYS * DAY,
-            self.init_times[-1] + (self.horizon + MARGIN_DAYS) * DAY,
-        )
+        first, last = with_margin(self.init_times[0], self.init_times[-1] + self.horizon * DAY)
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot = scratch_array((int((last - first) // DAY) + 1, *self.data.index.shape), bool)
         hot[:] = False
         for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
             days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))

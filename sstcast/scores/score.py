@@ -12,7 +12,7 @@ from sstcast.config import DataConfig, FieldSource, Region, load_config, load_re
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
-from sstcast.forecasting.transfer import OWN, continued, transferred_data
+from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
 from sstcast.geo import Box
 from sstcast.log import LOG
 from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
@@ -32,6 +32,7 @@ from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched,
 from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
+from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
@@ -62,8 +63,8 @@ def score(
     Args:
         path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.reading.forecast_files`).
         truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
-            region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
-            how the data follow from `truth` and `against`.
+            region is by default the run's, or all cells of the truth that the file covers. `data_to_score`
+            describes how the data follow from `truth` and `against`.
         against: runs that forecast the same days, as further references.
         out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
         variable, units: name and unit of the temperatures, for files that do not state them.
@@ -98,7 +99,7 @@ def score(
             f"{path}: the first lead is {file_leads[0]} days, but only {horizon} days ahead are scored; increase "
             "--leads, or choose other forecasts"
         )
-    data = data_of(forecasts, truth, against, horizon)
+    data = data_to_score(forecasts, truth, against, horizon)
     prepared = prepare(data)
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
@@ -110,6 +111,7 @@ def score(
         "reading": READING,
         "data": data.model_dump(mode="json"),
         "record": prepared.record().model_dump(),
+        **digest_of_scored(prepared),
         "against": {str(run.folder): run.digest for run in against},
         "remove_bias": remove_bias,
         **asked.recipe,
@@ -215,7 +217,7 @@ def _name(folder: Path, taken: Collection[str]) -> str:
     return [*names, str(folder.resolve())][0]
 
 
-def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
+def data_to_score(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
     """Return the data configuration that forecasts are scored with, up to `horizon` days ahead.
 
     With `against`, it is the first run's, transferred to the source or region that `truth` gives. If `truth` is a
@@ -244,10 +246,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
         first_run, *other_runs = against
         for run in other_runs:
             check_same(first_run, run, ("source", *OCEAN_KEYS), {}, "compare runs of one ocean")
-        run_data = first_run.config.data
-        if "source" in settings and truth.path.resolve() == run_data.path.resolve():
-            del settings["source"]
-        data = transferred_data(first_run, FieldSource(**settings)) if settings else run_data
+        data = data_of(first_run, truth)
+        data = data.model_copy(update={"splits": splits_to_score(first_run, data)})
     return data.model_copy(update={"horizon": horizon})
 
 
