@@ -18,7 +18,7 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.extremes import heatwaves
 from sstcast.extremes.heatwaves import limits_of
-from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting.forecast import forecast, load_run
 from sstcast.ocean import prepare as preparation
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare
@@ -67,7 +67,7 @@ def refuses(run: Run, config: RunConfig) -> None:
         lambda: evaluate(run),
         lambda: train(config, training_windows(config)),
         lambda: forecast(run.folder),
-        lambda: LoadedRun(run.folder),
+        lambda: load_run(run.folder),
     ):
         with pytest.raises(SSTCastError, match=pattern):
             verb()

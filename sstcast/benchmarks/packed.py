@@ -23,6 +23,7 @@ from sstcast.log import LOG
 
 FIELDS = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
 FIELDS |= {"edge_weight", "weight", "train_mask", "val_mask", "test_mask", "stopping_mask"}
+FIELDS_OF_ONE = {"train_idx", "val_idx", "valid_idx", "test_idx"}  # of a single graph
 LOST_SHARE = 1e-3  # of the deviation of a column
 ROUNDING = 1e-12  # relative error of a mean in double precision
 
@@ -59,7 +60,8 @@ class ConcatenatedGraphs(NamedTuple):
         try:
             return torch.as_tensor(self.data.y)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"every graph must have labels y, which are numbers ({in_short(error)})") from error
+            reason = f"which are numbers ({in_short(error)}); number the classes from 0"
+            raise ValueError(f"every graph must have labels y, {reason}") from error
 
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "ConcatenatedGraphs":
@@ -264,6 +266,7 @@ def _collate(data: Sequence[Data], noun: str) -> tuple[Data, Mapping[str, Any]]:
             raise ValueError(f"{noun} {unequal[0]} and {noun} 0 do not have the same columns of {name}")
     keys = [set(element.keys()) for element in data]
     unused = keys[0] - FIELDS.intersection(*keys)
+    unused -= FIELDS_OF_ONE if len(data) == 1 else set()
     joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=unused)
     return joined, slices
 
