@@ -16,7 +16,7 @@ from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting.forecast import forecast, load_run
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
@@ -64,7 +64,7 @@ def refuses(run: Run, config: RunConfig) -> None:
         lambda: evaluate(run),
         lambda: train(config, training_windows(config)),
         lambda: forecast(run.folder),
-        lambda: LoadedRun(run.folder),
+        lambda: load_run(run.folder),
     ):
         with pytest.raises(SSTCastError, match=pattern):
             verb()

@@ -210,4 +210,4 @@ def events_of_forecast(
         else:
             found = events_in_forecast(forecast, where, question.cold)
         source = str(forecast.attrs.get("title", where))
-        return written(described(found, source, baseline, question.subject), out)
+        return written(described(found, source, {"baseline": baseline}, question.subject), out)

@@ -24,6 +24,7 @@ from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
 from sstcast.reading.fields import find_field
+from sstcast.reading.flags import tell_invalid
 from sstcast.reading.regrid import is_finer, read_by
 from sstcast.storage.cf import rounded
 
@@ -61,7 +62,8 @@ class StaticPredictor(FieldPredictor):
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            source = read_by(first.drop_vars("time"), cells).load()
+            source, valid = read_by(first.drop_vars("time"), cells).load(), first.attrs.pop("valid")
+            tell_invalid(self.config.path, first.name, [valid] if valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
             field, on_land = first.isel(time=0, drop=True), 0
             if is_finer(field, cells) and (side := sea_side(first.attrs["is_height"], source.values)):

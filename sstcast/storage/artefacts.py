@@ -7,7 +7,7 @@ files in the key `recipe`, PNG images in a text chunk and HTML pages in a commen
 A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
 git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint, times of change and
 digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. A file without a note
-counts as a copy, and gets one. CSV, HTML and pictures need none.
+counts as a copy, and gets one. HTML and pictures need none, and few CSV files have one.
 
 Recipes hold the fingerprint of the files that something was made from. Programs can set the time of modification
 that it contains, but not the time of change, which the note of what was made keeps as well (see `note_source`).
@@ -323,6 +323,8 @@ def _embedded_recipe(path: Path) -> str:
     """Return the text of a file's recipe."""
     if path.suffix == ".json":
         return as_text(json.loads(path.read_bytes())[RECIPE])
+    if path.suffix == ".csv":  # which holds no recipe, so that its note does
+        return as_text((_read_note(path) or {})[RECIPE])
     if path.suffix == ".html":
         with path.open(encoding="utf-8") as page:
             page.readline()

@@ -22,7 +22,7 @@ from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths, ErrorsOfCells, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.stores import stores_for
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -268,7 +268,7 @@ def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -
     days = FieldSource(source=tmp_path / "other.nc")
     path, _ = forecast(made.folder, out=tmp_path / "o.nc", days=days, samples=20)
     found = xr.load_dataset(path).isel(init_time=0)
-    data = transferred_data(made, days, to_forecast=True)
+    data = stores_for(made, days, dt.date(2008, 12, 31)).data
     assert data.splits.train[1].year == 2006  # 2007 is for validation
     ocean = found["sst"].notnull().values[0]
     paths = ErrorPaths.of(Prepared.of(data), ocean)
