@@ -9,15 +9,16 @@ Runs the commands below in an empty folder, on one thread, from fixed seeds: `fr
 folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a file;
 and three graph benchmarks, whose raw files are read from `--root`. The parts `sea`, `sea-hindcasts` and
 `sea-files` score every kind of table on a small ocean that `frozen_sea.py` makes; each needs those before it.
-`fields`, `curved` and `ice` read the predictors, grids and stores of `frozen_fields.py`. All parts take about
-eleven minutes, those of the small ocean two and a half, and the last three one and a half. The last digits
-depend on the processor and on the version of PyTorch, so both runs must be on one machine.
+`sea-forecasts` forecasts it with a network on a linear base, a combination and the run that ships, and needs
+`sea`. `fields`, `curved` and `ice` read the predictors, grids and stores of `frozen_fields.py`. All parts take
+about eleven minutes, those of the small ocean three, and the last three one and a half. The last digits depend on
+the processor and on the version of PyTorch, so both runs must be on one machine.
 
 Of prepared stores, the mean, deviation, share of known values and a sum with fixed random weights are compared.
 
-`--exact` also compares the bits of every variable of `scores.nc`, of the folds' `hindcast.nc` and of the
-baselines' files, their recipes, the text of `metrics.json`, and the values of prepared stores, not their digests.
-In recipes, numbers of layouts and keys that are unset do not count.
+`--exact` also compares the bits of every variable of `scores.nc`, of forecasts, of the folds' `hindcast.nc` and of
+the baselines' files, their recipes, the text of `metrics.json`, and the values of prepared stores, not their
+digests. In recipes, numbers of layouts and keys that are unset do not count.
 """
 
 import argparse
@@ -98,6 +99,16 @@ OCEAN: dict[str, tuple[list[str | Callable[[Path], None]], str]] = {
             "score sea/members.nc --truth sea/sea.nc --out sea/with-members",
         ],
         "sea/daily/metrics.json sea/weekly/metrics.json sea/with-members/metrics.json sea/*/scores.nc",
+    ),
+    "sea-forecasts": (
+        [
+            "train sea/local.yaml",
+            "combine sea/runs/net sea/runs/local --name both",
+            "forecast sea/runs/net --out sea/net.nc",
+            "forecast sea/runs/both --date 2008-02-01 --out sea/both.nc",
+            "forecast pretrained --source sea/sea.nc --out sea/elsewhere.nc",
+        ],
+        "sea/net.nc sea/both.nc sea/elsewhere.nc",
     ),
     "fields": (
         [

@@ -23,7 +23,6 @@ import typer
 
 import sstcast
 from sstcast._version import __version__
-from sstcast.api.papers import TABLE5
 from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
@@ -426,9 +425,7 @@ def _table5(result: Result[Any], arguments: Arguments) -> None:
 
 @verb("table", "Papers", "name")
 def _table(result: Result[Any], arguments: Arguments) -> None:
-    if arguments.get("name") == TABLE5:
-        _table5(result, {"horizons": "28,14,7"} | arguments)
-    elif arguments.get("name") and not arguments["dry_run"] and any(cell["left"] for cell in result.value):
+    if arguments.get("name") and not arguments["dry_run"] and any(cell["left"] for cell in result.value):
         raise typer.Exit(INCOMPLETE)
 
 

@@ -1,193 +1,119 @@
-"""Files that sstcast 0.2.0 wrote open, and give the numbers that it gave.
+"""What a folder holds is used again: trainings end, stores grow, and scores are made once."""
 
-`kept-0.2.0.tar.xz` has `sea.nc` (6 x 6 cells of the sample, 1982 to 1986) and what these commands made of it:
-`init`, with a history of 14 days and a horizon of 7; `fetch --source sample`; `train` of the recommended system
-(`sea`), of a network with a share on a base with a memory (`network`, then evaluated) and of a TF-Net (`plain`);
-`forecast runs/network`; `score` of that forecast; and a `hindcast` of two folds.
-
-`kept-0.2.0-points.tar.xz` has 4 x 4 of these cells, a place, observations at points, and what `evaluate` of a
-local ridge and a `hindcast` of two folds made of them with `--places`, `--observations` and `--events`.
-"""
-
-import dataclasses
 import datetime as dt
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import xarray as xr
-from quick_drawing import draw_quickly
+import yaml
+from scored_runs import configure
+from small_ocean import make_sst
 
 import sstcast
-from sstcast.figures import catalogue
-from sstcast.figures.sheets import sections_of
-from sstcast.ocean.point_observations import PointObservations
-from sstcast.ocean.prepared import Prepared
-from sstcast.storage.artefacts import digest
-from sstcast.training.checkpoint import load_checkpoint
+from sstcast.training.checkpoint import load_checkpoint, step_checkpoints
 
-ARCHIVE = Path(__file__).with_name("kept-0.2.0.tar.xz")
-WITH_POINTS = Path(__file__).with_name("kept-0.2.0-points.tar.xz")
-DAY = "1986-06-30"
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with the kept files, which is also the working folder."""
-    monkeypatch.setattr(catalogue, "MAPS", {"maps": [catalogue.skill_maps]})  # tests of reports draw all
-    return extract(ARCHIVE, tmp_path, monkeypatch)
+DAY = "2004-06-30"
+REGION = {"lon": [170, 171.5], "lat": [-12, -10], "tile": [8, 6]}
+QUICK = {"epochs": 2, "windows_per_epoch": 100, "checkpoint_steps": 2}
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-05-15", "2004-07-15"]}
+ASKED: dict[str, Any] = {"places": "places.csv", "observations": "points.csv", "events": True}
+HINDCAST: dict[str, Any] = {"fold": 1, "validation": 1, "every": 21, "out": "runs/hindcast", **ASKED}
+RAW: dict[str, Any] = {"region": "147,150,-44,-41", "out": "raw.zarr"}
 
 
-def extract(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    with tarfile.open(file) as archive:
-        archive.extractall(tmp_path, filter="data")
-    monkeypatch.chdir(tmp_path)
-    prepared = Prepared.of(sstcast.load_config("sea.yaml").data).cube.parent  # named after the path of the source
-    next(prepared.parent.glob("sea-*")).rename(prepared)
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained and evaluated network, its forecast, scores, a hindcast and fetched days."""
+    made = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        sst = make_sst(years=5, cols=6)
+        sst.to_netcdf("sea.nc", engine="netcdf4")
+        Path("places.csv").write_text("name,lat,lon\nbay,-10.9,171.1\n")
+        at = sst["sst"].sel(time=slice("2004", "2005")).isel(lat=5, lon=4)[::7]
+        lat, lon = float(at["lat"]), float(at["lon"])
+        points = pd.DataFrame({"time": at["time"], "lat": lat, "lon": lon, "sst": at + 1})
+        points.assign(platform=np.arange(len(at)) % 4).to_csv("points.csv", index=False)
+        models = {"network": {"name": "mlp-pointwise", "width": 8}, "local": {"name": "local-ridge"}}
+        for name, model in models.items():
+            config = configure(Path(), "sea.nc", name, model, QUICK, splits=SPLITS, region=REGION)
+            Path(f"{name}.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+        sstcast.train("network.yaml")
+        sstcast.evaluate("runs/network", **ASKED)
+        sstcast.forecast("runs/network", date=DAY, out="forecast.nc")
+        sstcast.score("forecast.nc", truth="network.yaml", out="scored")
+        sstcast.hindcast(["local.yaml"], "2004:2005", **HINDCAST)
+        sstcast.fetch("sample", end=dt.date(1982, 1, 15), **RAW)
+    return made
 
 
-@pytest.fixture
-def with_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The options that the kept scores at points were made with. Their recipes name the file where it lay then."""
-    folder = extract(WITH_POINTS, tmp_path, monkeypatch)
-    recipe = scores(folder / "runs/hindcast/metrics.json")["recipe"]["observations"]
-    points = PointObservations.read(folder / "points.csv")
-    kept = dataclasses.replace(points, path=Path("points.csv"), recipe=recipe)
-    assert kept.recipe["digest"] == points.recipe["digest"]
-    monkeypatch.setattr(PointObservations, "read", Mock(return_value=kept))
-    return {"places": "places.csv", "observations": "points.csv", "events": True}
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the folder."""
+    monkeypatch.chdir(folder)
 
 
-def scores(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_bytes())
+def scores(folder: str) -> dict[str, Any]:
+    return json.loads(Path(folder, "metrics.json").read_bytes())
 
 
-def compare(after: dict[str, Any], before: dict[str, Any]) -> None:
-    """Compare the errors of all systems, and the probabilistic scores, which no definition has changed."""
-    for part in ("scores", "probabilities"):
-        assert before[part].keys() <= after[part].keys()
-        for system, expected in before[part].items():
-            for units in ("physical", "standardised"):
-                for name, value in expected.get(units, {}).items():
-                    if isinstance(value, float):
-                        assert after[part][system][units][name] == pytest.approx(value, abs=2e-5), (system, name)
-            if expected.get("crps") is not None:
-                assert after[part][system]["crps"] == pytest.approx(expected["crps"], abs=2e-5), system
-
-
-def test_a_kept_network_forecasts_as_it_did(kept: Path) -> None:
-    sstcast.forecast("runs/network", date=DAY, out="again.nc")
-    with xr.open_dataset("forecast.nc") as before, xr.open_dataset("again.nc") as after:
-        for name in ("sst", "sst_spread"):
-            np.testing.assert_allclose(after[name], before[name], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["sea", "plain"])
-def test_kept_runs_forecast_the_last_days(kept: Path, name: str) -> None:
-    sstcast.forecast(f"runs/{name}", out="last.nc")
-    with xr.open_dataset("last.nc") as forecast, xr.open_dataset("sea.nc") as sea:
-        first = forecast["sst"].squeeze()[0]
-        assert first.shape == (6, 6)
-        assert float(abs(first - sea["sst"][-1].values).max()) < 1.5  # degC, in one day
-
-
-def test_a_kept_store_holds_what_prepare_makes_today(kept: Path) -> None:
-    config = sstcast.load_config("sea.yaml")
-    before = sstcast.open(config)
-    today = sstcast.load_config("sea.yaml", ["data.directory=data/again"])
-    sstcast.prepare(today)
-    for old, new in zip(before, sstcast.open(today), strict=True):
-        for name in ("sst", "anomaly"):
-            if name in old:
-                np.testing.assert_allclose(old[name], new[name], atol=1e-6)
-
-
-def test_kept_runs_are_trained(kept: Path) -> None:
-    for name in ("sea", "network"):
-        before = digest(kept / "runs" / name / "checkpoints/best.pt")
-        sstcast.train(resume=f"runs/{name}")
-        assert digest(kept / "runs" / name / "checkpoints/best.pt") == before
-
-
-def test_a_training_without_its_last_checkpoint_ends_as_it_did(kept: Path) -> None:
-    best = kept / "runs/plain/checkpoints/best.pt"
-    before = load_checkpoint(best)["model"]
-    sstcast.train(resume="runs/plain")
-    for name, weights in load_checkpoint(best)["model"].items():
+def test_a_training_without_its_last_checkpoint_ends_the_same() -> None:
+    run = Path("runs/network/checkpoints")
+    before = load_checkpoint(run / "best.pt")["model"]
+    step_checkpoints(run)[-1].unlink()
+    sstcast.train(resume="runs/network")
+    after = load_checkpoint(run / "best.pt")["model"]
+    assert before.keys() == after.keys()
+    for name, weights in after.items():
         torch.testing.assert_close(weights, before[name], rtol=1e-4, atol=1e-5)
 
 
-def test_a_kept_network_scores_as_it_did(kept: Path) -> None:
-    before = scores(kept / "runs/network/metrics.json")
-    sstcast.evaluate("runs/network")
-    compare(scores(kept / "runs/network/metrics.json"), before)
-    sstcast.report("runs/network")
-    assert "<img" in (kept / "runs/network/report.html").read_text()
-
-
-def test_a_kept_forecast_scores_as_it_did(kept: Path) -> None:
-    before = scores(kept / "scored/metrics.json")
-    sstcast.score("forecast.nc", truth="sea.yaml", out="again")
-    compare(scores(kept / "again/metrics.json"), before)
-
-
-def test_a_kept_hindcast_is_reported_and_scores_as_it_did(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw_quickly(monkeypatch)
-    before = scores(kept / "runs/hindcast/metrics.json")
-    sstcast.hindcast(["sea.yaml"], "1985:1986", fold=1, every=30, out="runs/hindcast")
-    compare(scores(kept / "runs/hindcast/metrics.json"), before)
-    sstcast.report("runs/hindcast")
-
-
-def test_a_kept_raw_store_takes_more_days(kept: Path) -> None:
-    sstcast.fetch("sample", end=dt.date(1982, 1, 25), region="147,150,-44,-41", out="raw.zarr")
+def test_a_raw_store_takes_more_days() -> None:
     with xr.open_zarr("raw.zarr", consolidated=False) as raw:
-        days = raw["sst"].notnull().any(("lat", "lon")).sum()
-    assert days == 25
+        before = raw["sst"].load()
+    sstcast.fetch("sample", end=dt.date(1982, 1, 25), **RAW)
+    with xr.open_zarr("raw.zarr", consolidated=False) as raw:
+        days = raw["sst"].notnull().any(("lat", "lon"))
+        assert int(days.sum()) == 25
+        np.testing.assert_array_equal(raw["sst"][:15], before[:15])
 
 
-def test_kept_scores_of_places_points_and_events_are_not_made_again(with_points: dict[str, Any]) -> None:
-    before = scores(Path("runs/sea/metrics.json"))
+def test_the_same_forecast() -> None:
+    assert not sstcast.forecast("runs/network", date=DAY, out="forecast.nc").new
+    sstcast.forecast("runs/network", date=DAY, out="again.nc")
+    with xr.open_dataset("forecast.nc") as before, xr.open_dataset("again.nc") as after:
+        xr.testing.assert_equal(before, after)
+
+
+def test_a_file_is_scored_once_and_the_same_elsewhere() -> None:
+    before = scores("scored")
+    assert not sstcast.score("forecast.nc", truth="network.yaml", out="scored").new
+    assert sstcast.score("forecast.nc", truth="network.yaml", out="elsewhere").new
+    assert scores("scored") == scores("elsewhere") == before
+
+
+def test_what_was_asked_last_is_kept() -> None:
+    before = scores("runs/network")
     assert {"places", "points", "areas", "events"} < before.keys()
-    titles = [sheet.title for sheets in sections_of(before, "sea").values() for sheet in sheets]
-    assert any(title.startswith("Warnings of a heatwave") for title in titles)
-    assert not any("as often as the event" in title for title in titles)  # whose tables they lack
-    for options in ({}, with_points):  # what was asked last is kept
-        kept = sstcast.evaluate("runs/sea", **options)
-        assert not kept.new
-        assert kept.value == before
+    for options in ({}, ASKED):
+        again = sstcast.evaluate("runs/network", **options)
+        assert not again.new
+        assert again.value == before
 
 
-def test_kept_folds_are_joined_and_not_verified_again(with_points: dict[str, Any]) -> None:
-    def again() -> sstcast.Result[dict[str, Any]]:
-        options = {"fold": 1, "validation": 1, "every": 21, "out": "runs/hindcast", **with_points}
-        return sstcast.hindcast(["sea.yaml"], "1985:1986", **options)
-
-    before = scores(Path("runs/hindcast/metrics.json"))
-    assert not again().new
+def test_folds_are_joined_and_not_verified_again() -> None:
+    before = scores("runs/hindcast")
+    assert {"places", "points", "areas", "events", "terciles"} < before.keys()
+    assert not sstcast.hindcast(["local.yaml"], "2004:2005", **HINDCAST).new
     files = {file: file.read_bytes() for file in Path("runs/hindcast").rglob("*.nc") if file.name != "scores.nc"}
+    assert len(files) >= 4  # of the system and of the baselines in both folds
     Path("runs/hindcast/metrics.json").unlink()
-    joined = again()
+    joined = sstcast.hindcast(["local.yaml"], "2004:2005", **HINDCAST)
     assert joined.new
-    compare(joined.value, before)
-    for part in ("points", "areas", "events", "terciles", "heatwaves"):
-        assert same(joined.value[part], before[part]), part
+    assert joined.value == before
     assert files == {file: file.read_bytes() for file in files}
-
-
-REDEFINED = ("interval", "ratio_interval", "left_out")  # since then, and told in other words
-
-
-def same(after: Any, before: Any) -> bool:
-    """Whether nested scores agree, whatever the processor, but for what has been `REDEFINED`."""
-    if isinstance(before, dict):
-        return all(key in REDEFINED or same(after[key], before[key]) for key in before)
-    if isinstance(before, list):
-        return len(after) == len(before) and all(map(same, after, before))
-    return after == (pytest.approx(before, abs=2e-5) if isinstance(before, float) else before)

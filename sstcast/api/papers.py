@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
 from sstcast.errors import SSTCastError, counted
-from sstcast.log import LOG, reporting
+from sstcast.log import reporting
 from sstcast.storage.paths import expand_user
 from sstcast.storage.yaml_files import suggest
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.paper_tables import Cell
     from sstcast.papers.table5 import ErrorsBySystem
-
-TABLE5 = "mpnn-gt:5"
 
 
 @reporting()
@@ -110,8 +108,8 @@ def table(
 
     Returns:
         A dictionary per cell with `dataset`, `model`, the `published` score, the `test` scores of the seeds, the
-        number of runs that are `left`, and why the cell is `missing`, if so. For `mpnn-gt:5`, the result of
-        `table5`. Without a name, the names of the tables.
+        number of runs that are `left`, and why the cell is `missing`, if so. Without a name, the names of the
+        tables.
 
     Raises:
         SSTCastError: there is no such table, data set or row, or an override does not suit a model.
@@ -120,14 +118,6 @@ def table(
     Examples:
         >>> result = sstcast.table("kdlgt:2", datasets="mutag", seeds="0..9")  # doctest: +SKIP
     """
-    if name == TABLE5:
-        for option, argument in (("datasets", datasets), ("root", root)):
-            if argument is not None:
-                raise SSTCastError(f"--{option}: {TABLE5} has no graph data sets; leave it out")
-        LOG.warning(f"{TABLE5}: is `sstcast table5`; use that, as the next version drops this name")
-        arguments: dict[str, Any] = {"systems": models} | {"out": out}
-        arguments = {option: value for option, value in arguments.items() if value is not None}
-        return table5(**arguments, seeds=seeds, overrides=overrides, jobs=jobs, dry_run=dry_run)
     from sstcast.benchmarks.paper_tables import choose, fit, needs, paper_tables, plan, table_lines
     from sstcast.benchmarks.registry import aligned
     from sstcast.hindcasts.executors import run_tasks
@@ -135,12 +125,11 @@ def table(
     tables, folder = paper_tables(), expand_user(out or "runs/benchmarks")
     if name is None:
         lines = {table: (table, _sets(cells), f"{counted(len(cells), 'cell')}") for table, cells in tables.items()}
-        lines[TABLE5] = (TABLE5, "sea surface temperature, the same as `sstcast table5`", "15 cells")
         for line in aligned([lines[table] for table in sorted(lines)]):
             print(line)
         return Result(sorted(lines), folder, False)
     if name not in tables:
-        raise SSTCastError(f"no table {name!r}{suggest(name, [*tables, TABLE5])}; see `sstcast table`")
+        raise SSTCastError(f"no table {name!r}{suggest(name, tables)}; see `sstcast table`")
     changes = [*listed(overrides), *([] if out is None else [f"runs={folder}"])]
     cells = choose(tables[name], _names(datasets), _names(models))
     trials = plan(cells, seeds_of(seeds) or [], expand_path(root), changes)

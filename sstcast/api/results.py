@@ -68,7 +68,7 @@ def evaluate(
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
-    from sstcast.forecasting.transfer import continued, transferred_run
+    from sstcast.forecasting.transfer import transferred_run
     from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare_runs, evaluate, kept
@@ -78,7 +78,7 @@ def evaluate(
     if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
         raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
-    if days.given and (days := continued(run.trained, days)).given:
+    if days.given:
         run = transferred_run(run, days)
     metrics, new = evaluate(run, also.or_else(kept(run), run.folder))
     metrics = _again(run.folder, metrics, index)

@@ -187,8 +187,9 @@ def load(
 ) -> LoadedRun:
     """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
-    For another source, climatology and linear systems are fitted to its record up to the last whole year, and the
-    spread to errors in the last one or two of those years.
+    The forecast is that of `sstcast.forecast` for the same place and the last day of the history: climatology,
+    spread and linear systems are those of the record up to the last whole year before it, and no later day enters
+    them. What that year needs is prepared by the first history of it, and stays in memory.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.

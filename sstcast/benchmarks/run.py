@@ -26,12 +26,12 @@ from sstcast.benchmarks.graph_model import (
     positions_of,
 )
 from sstcast.benchmarks.load import LoadedDataset, load
-from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import standardise
+from sstcast.benchmarks.objectives import TASKS, objective_of
+from sstcast.benchmarks.packed import Graphs, Split, standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
-from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
+from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import check_attention
 from sstcast.log import LOG
@@ -145,6 +145,8 @@ def run_benchmark(
         LOG.info(f"{run.folder}: {_describe(loaded, config)}")
         # Before the folder is made, because options may be wrong.
         task, model = build_task(seed_config, loaded, fabric)
+        for line in _doubts(loaded, config, task):
+            LOG.info(f"{run.folder}: {line}")
         initial = None if evaluate else _begin(seed_config, run, loaded, task, model)
         record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data
         if initial is not None and run.config_file.exists():
@@ -191,9 +193,7 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
     split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
     torch.manual_seed(seed)
-    of_many = not graphs.transductive
-    rows = _of_graphs(graphs.nodes, split.train) if graphs.level == "node" and of_many else split.train
-    training = graphs.y if graphs.level == "pair" else graphs.y[rows]
+    training = graphs.y if graphs.level == "pair" else graphs.y[training_rows(graphs, split)]
     objective = objective_of(dataset)(graphs.y, training, dataset)
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
@@ -204,18 +204,26 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
     if dataset.options.get("standardise"):
-        for name, counts in (("x", graphs.nodes), ("edge_attr", graphs.edges)):
-            if (table := getattr(graphs, name)) is not None:
-                graphs = replace(graphs, **{name: standardise(table, _of_graphs(counts, split.train))})
+        x, edge_attr = (
+            table if table is None else standardise(table, _of_graphs(counts, split.train))
+            for table, counts in ((graphs.x, graphs.nodes), (graphs.edge_attr, graphs.edges))
+        )
+        graphs = replace(graphs, x=x, edge_attr=edge_attr)
     graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
-    if config.part and of_many:
+    if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     if config.part and config.training.accumulate * fabric.world_size > 1:  # both would divide each part again
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
-    kind = BenchmarkTask if of_many else OneGraph if config.part is None else PartsOfOneGraph
+    kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
     return kind(*common), model
+
+
+def training_rows(graphs: Graphs, split: Split) -> Tensor:
+    """Return the numbers, or a mask, of the rows of labels that belong to the training samples."""
+    nodes_of_many = graphs.level == "node" and not graphs.transductive
+    return _of_graphs(graphs.nodes, split.train) if nodes_of_many else split.train
 
 
 def _of_graphs(counts: Tensor, numbers: Tensor) -> Tensor:
@@ -340,6 +348,28 @@ def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
     if graphs.edge_weight is not None:
         features.append(f"edge weights, {'not ' * (weights is None)}read by {name}")
     return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])
+
+
+def _doubts(loaded: LoadedDataset, config: BenchmarkConfig, task: BenchmarkTask) -> Iterator[str]:
+    """Yield what may not be as meant: classes taken as numbers, and classes that no training sample has."""
+    dataset, y = loaded.dataset, loaded.graphs.y
+    if not config.declaration.task and dataset.task.endswith("regression") and y.shape[1] == 1:
+        known = y[~y.isnan()]
+        if (known == known.floor()).all():
+            kinds, unknown = len(known.unique()), len(y) - len(known)
+            unknown_words = f" and {unknown} NaN" if unknown else ""
+            yield (
+                f"labels: {kinds} different whole numbers{unknown_words}, taken as regression; for classes set "
+                f"data.task={dataset.task.replace('regression', 'classification')}"
+            )
+    if TASKS[dataset.task].classes and y.numel() == len(y):
+        labels = y.flatten().nan_to_num(-1).long()
+        known, learnt = labels[labels >= 0], labels[training_rows(loaded.graphs, task.split)]
+        classes, sizes = known[~torch.isin(known, learnt)].unique(return_counts=True)
+        if len(classes):
+            absent = [f"{c} ({size})" for c, size in zip(classes[:LISTED].tolist(), sizes.tolist(), strict=False)]
+            more = f" and {len(classes) - LISTED} more" if len(classes) > LISTED else ""
+            yield f"absent from training, class (samples): {', '.join(absent)}{more}"
 
 
 def _kind(kind: Kind) -> str:

@@ -18,6 +18,8 @@ from sstcast.log import LOG
 
 NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a user's mapping
 MASKS = {part: f"{part}_mask" for part in ("train", "val", "test")}  # of PyG's graphs
+NUMBERED = {"train": ("train_idx",), "val": ("val_idx", "valid_idx"), "test": ("test_idx",)}  # of a single graph
+OFFICIAL = "", "official"
 HELD_OUT = 500, 1000  # validation and test nodes beside N samples per class, as in PyG's Planetoid
 
 
@@ -117,28 +119,44 @@ def by_part(source: Mapping[str, Any]) -> list[Any]:
 
 
 def find_splits(split: str, graphs: ConcatenatedGraphs, splits: list[Split]) -> list[Split]:
-    """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
+    """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs.
 
-    A training mask alone, as in some of PyG's graphs, is not a split. Raises ValueError if `scaffold` has no
-    SMILES to divide. Also raises it if `split` needs the masks and one of the three is missing, or if they divide
-    the nodes of many graphs.
+    These are masks, or the numbers of a single graph's nodes in `train_idx` and so on. Training samples alone, as
+    in some of PyG's graphs, are not a split. Raises ValueError if `scaffold` has no SMILES to divide. Also raises
+    it if `split` needs the masks or numbers and one of the three is missing, if masks divide the nodes of many
+    graphs, or if masks and numbers are different splits.
     """
     if split == "scaffold":
         if not isinstance(smiles := graphs.data.get("smiles"), list):
             raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
         return [scaffold_split(smiles)]
-    masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
-    is_official = split in ("", "official")
-    if splits or "train" not in masks or len(masks) == 1 or not (is_official or len(masks) == len(MASKS)):
+    if splits:
         return splits
+    masks = _parts(graphs, {part: (name,) for part, name in MASKS.items()}, split)
+    numbers = _parts(graphs, NUMBERED if len(graphs.nodes) == 1 else {}, split)
     if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
-        if not is_official:
+        if split not in OFFICIAL:
             return []
         raise ValueError("masks of the nodes of many graphs are not a split; set split=70/15/15")
     stopping = graphs.data.get("stopping_mask")  # of WikiCS, also for validation
     if stopping is not None and "val" in masks:
         masks["val"] = masks["val"] | stopping
-    return splits_in(masks, graphs.samples)
+    found = [splits_in(parts, graphs.samples) for parts in (masks, numbers) if parts]
+    if len(found) == 2 and _members(found[0]) != _members(found[1]):
+        raise ValueError("train_mask and train_idx are different splits; delete one of them with its like")
+    return found[0] if found else []
+
+
+def _parts(graphs: ConcatenatedGraphs, names: Mapping[str, Sequence[str]], split: str) -> dict[str, Any]:
+    """Return the attributes that are parts of a split, without those that are none together."""
+    data = graphs.data
+    parts = {part: data.get(name) for part, named in names.items() for name in named if data.get(name) is not None}
+    is_split = "train" in parts and len(parts) > 1 and (split in OFFICIAL or len(parts) == len(names))
+    return parts if is_split else {}
+
+
+def _members(splits: Sequence[Split]) -> list[list[list[int]]]:
+    return [[part.sort().values.tolist() for part in split] for split in splits]
 
 
 def _numbers_of(part: NDArray[Any], samples: int) -> NDArray[np.int64]:

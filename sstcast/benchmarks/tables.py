@@ -75,7 +75,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
     path, *split_files = [options["path"]] if "path" in options else fetch(dataset, root)
     table = read_table(path, [*options["targets"], split_column], [options["smiles"], id_column])
     _number(table, id_column, path)
-    labels = _labels(table, options["targets"], path)
+    labels = _labels(table, options["targets"], path, dataset.task)
 
     def where(row: int, column: int) -> str:
         name = options["targets"][column if len(options["targets"]) > 1 else 0]
@@ -158,7 +158,9 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     end_names = links[ends_names]
     _check_filled(end_names, edges)
     ends = end_names if options["id"] else end_names.apply(pd.to_numeric, errors="coerce")
-    ends = ends.apply(lambda column: column.map(numbers))
+    ends = (
+        _matched(ends, numbers, path, edges) if options["id"] else ends.apply(lambda column: column.map(numbers))
+    )
     if (unmatched := np.flatnonzero(ends.isna().any(axis=1))).size:
         source, to = end_names.iloc[unmatched[0]]
         raise SSTCastError(f"{edges}: line {links.index[unmatched[0]]}: {source} - {to}: no such node in {path}")
@@ -171,7 +173,7 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     merge = coalesce if options["directed"] else to_undirected
     index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
     attributes, weights = attributes.tensor_split([len(edge_names)], dim=1)
-    y = _labels(table, [options["target"]], path)
+    y = _labels(table, [options["target"]], path, dataset.task)
     if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes
         y = y.nan_to_num(-1).long()
     data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table), **masks)
@@ -248,6 +250,23 @@ def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int
     return pd.Series(np.arange(len(table)), index=ids)
 
 
+def _matched(ends: pd.DataFrame, numbers: "pd.Series[int]", path: Path, edges: Path) -> pd.DataFrame:
+    """Return the numbers of the nodes at the ends of edges, `<NA>` for an end that is no id.
+
+    If there is such an end, all ids and ends are tried without a trailing `.0`, which a program adds that took
+    them as numbers.
+    """
+    found = ends.apply(lambda column: column.map(numbers))
+    if found.isna().to_numpy().any():
+        plain = numbers.set_axis(numbers.index.str.removesuffix(".0"))
+        if plain.index.is_unique:
+            others = ends.apply(lambda column: column.str.removesuffix(".0").map(plain))
+            if not others.isna().to_numpy().any():
+                LOG.info(f"{edges}: ids are matched with those of {path} without a trailing .0")
+                return others
+    return found
+
+
 def _check_filled(ids: pd.DataFrame, path: Path) -> None:
     """Raise SSTCastError, naming line and column, if an id is missing."""
     if len(empty := np.argwhere(ids.isna().to_numpy())):
@@ -255,7 +274,7 @@ def _check_filled(ids: pd.DataFrame, path: Path) -> None:
         raise SSTCastError(f"{path}: line {line}: no id in the column {column!r}; give one, or remove the line")
 
 
-def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
+def _numbers(columns: pd.DataFrame, path: Path, remedy: str = "") -> Tensor:
     """Return numeric columns, NaN where empty. Raises SSTCastError, naming line and column, for a word."""
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     not_numeric = numbers.isna() & columns.notna()
@@ -264,16 +283,16 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
         column = columns.columns[int(np.argmax(not_numeric.iloc[bad_rows[0]]))]
         position = f"line {columns.index[bad_rows[0]]}, column {column!r}"
         word = str(columns[column].iloc[bad_rows[0]])
-        remedy = "; write numbers with a decimal point and without commas" if "," in word else ""
+        remedy = "; write numbers with a decimal point and without commas" if "," in word else remedy
         raise SSTCastError(f"{path}: {position}: {word!r} is not a number{remedy}")
     return torch.tensor(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
-def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
+def _labels(table: pd.DataFrame, names: Sequence[str], path: Path, task: str) -> Tensor:
     """Return the labels `[rows, columns]`. The cells of a single column may hold lists."""
     columns = table[list(names)]
     if len(names) > 1 or not str(columns.iloc[0, 0]).startswith("["):
-        return _numbers(columns, path)
+        return _numbers(columns, path, "" if "regression" in task else "; number the classes from 0")
     with reading(path, f"give every row of {names[0]} the same number of labels, as in [0, 1, 0]"):
         return torch.tensor([json.loads(text) for text in columns.iloc[:, 0]], dtype=torch.float64)
 

@@ -16,7 +16,7 @@ from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.training.task import seed_of
 
-LISTED = 5  # samples listed when a batch is described
+LISTED = 5  # samples or classes listed in a line
 
 
 class BenchmarkTask:

@@ -188,15 +188,18 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     return xr.DataArray(series, {"time": sst["time"], "place": names}, ("time", "place"))
 
 
-def described(dataset: xr.Dataset, source: str, baseline: str, subject: str) -> xr.Dataset:
-    """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`."""
+def described(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
+    """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
+
+    The `recipe` holds the `baseline` as text.
+    """
     title, summary = SUBJECTS[subject]
     return describe(
         dataset,
         title=f"{title} in {source}",
         summary=summary,
         source=source,
-        baseline=baseline,
-        recipe=as_text({"baseline": baseline}),
+        baseline=str(recipe["baseline"]),
+        recipe=as_text(recipe),
         history=f"sstcast {__version__} heatwaves",
     )

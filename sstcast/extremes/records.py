@@ -25,8 +25,9 @@ from sstcast.extremes.heatwave_record import (
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.reading.daily_field import source_of
 from sstcast.runs import PRETRAINED, Run, file_name
-from sstcast.storage.artefacts import atomic, check_own, followed, locked, read_recipe
+from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
@@ -81,55 +82,71 @@ def events_of_record(
     """Find the events in all days of a source, or of a run, and write them to `out`.
 
     The events of cells go to a `.nc`, by default `NAME-heatwaves.nc` in the current folder or `RUN/heatwaves.nc`.
-    Those of places go to a `.csv`, named after both. Returns the events and the file.
+    Those of places go to a `.csv`, named after both. Under its default name, no file of other days or of another
+    baseline is replaced. Returns the events and the file.
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
     run = Run.open(days.path) if is_run(days.path) else None
     name = question.file_name
     path = Path(f"{file_name(days.path.stem)}-{name}") if run is None else run.folder / name
-    out = checked_out(out or path, question.suffix)
-    with _record(days, run) as (sst, fraction), locked(out):
-        find = _stress if question.dhw else _events
-        return written(find(sst, fraction, question, days, run), out)
+    path = checked_out(out or path, question.suffix)
+    with _record(days, run) as (sst, fraction), locked(path):
+        baseline = _baseline(question, sst, days, run)
+        recipe = {"baseline": str(baseline), "made_from": _made_from(days, run)}
+        if out is None:
+            _check_same(path, recipe)
+        if question.places is not None:
+            weights = question.places.weights(fraction, sst[0].notnull().values)
+            series = series_of_places(sst, question.places, weights)
+            if isinstance(baseline, MonthlyYears):
+                table = stress_of_places(series, baseline)
+            else:
+                table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+            return written(table.assign(baseline=str(baseline)), path, recipe)
+        if isinstance(baseline, MonthlyYears):
+            found = stress_of_cells(sst, baseline)
+        else:
+            found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+        return written(described(found, str(sst.attrs["title"]), recipe, question.subject), path)
 
 
-def _events(
-    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
-) -> xr.Dataset | pd.DataFrame:
-    """Return the events of cells, ready for writing, or of places."""
+def _baseline(
+    question: Question, sst: xr.DataArray, days: FieldSource, run: Run | None
+) -> Baseline | MonthlyYears:
+    """Return what events, or the years whose monthly means heat stress, are measured from."""
+    if question.dhw:
+        first, last = _span(sst) if run is None else run.config.data.splits.base
+        if (years := MonthlyYears.of(first, last)) is None:
+            raise SSTCastError(
+                f"{days.path}: has {first}..{last}, no complete year for monthly means; give more days"
+            )
+        return years
     if run is None:
-        baseline = Baseline.of(question.kind, question.years, *_span(sst), days.path)
-    else:
-        baseline = _of_run(run, question)
-    if question.places is not None:
-        series = _series(sst, fraction, question.places)
-        table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-        return table.assign(baseline=str(baseline))
-    events = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
-    return described(events, str(sst.attrs["title"]), str(baseline), question.subject)
+        return Baseline.of(question.kind, question.years, *_span(sst), days.path)
+    return _of_run(run, question)
 
 
-def _stress(
-    sst: xr.DataArray, fraction: xr.DataArray, question: Question, days: FieldSource, run: Run | None
-) -> xr.Dataset | pd.DataFrame:
-    """Return the degree heating weeks of cells, ready for writing, or of places."""
-    first, last = _span(sst) if run is None else run.config.data.splits.base
-    if (years := MonthlyYears.of(first, last)) is None:
-        raise SSTCastError(f"{days.path}: has {first}..{last}, no complete year for monthly means; give more days")
-    if question.places is not None:
-        table = stress_of_places(_series(sst, fraction, question.places), years)
-        return table.assign(baseline=str(years))
-    return described(stress_of_cells(sst, years), str(sst.attrs["title"]), str(years), question.subject)
+def _made_from(days: FieldSource, run: Run | None) -> dict[str, Any]:
+    """Return which days events are found in. Those of a run are its own, wherever it lies."""
+    if run is not None:
+        return {}
+    given = {key: str(value) for key, value in days.given.items() if value}  # no gaps are the default
+    return given | {"source": source_of(days.source).identity}
+
+
+def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+    """Raise SSTCastError if a file of the default name holds events of other days or of another baseline."""
+    held = read_recipe(path)
+    if held is None or "made_from" not in held or held == recipe:
+        return
+    words = [f"{key} {value}" for key, value in held["made_from"].items()]
+    raise SSTCastError(f"{path}: holds {', '.join([*words, held['baseline']])}; name another file with --out")
 
 
 def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
     first, last = (day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]])
     return first, last
-
-
-def _series(sst: xr.DataArray, fraction: xr.DataArray, places: Places) -> xr.DataArray:
-    return series_of_places(sst, places, places.weights(fraction, sst[0].notnull().values))
 
 
 @contextmanager
@@ -176,11 +193,16 @@ def checked_out(out: Path, suffix: str) -> Path:
     return out
 
 
-def written(events: xr.Dataset | pd.DataFrame, out: Path) -> tuple[xr.Dataset | pd.DataFrame, Path]:
-    """Write the events of cells to NetCDF, or those of places to a CSV file. Returns them, lazily if of cells."""
+def written(
+    events: xr.Dataset | pd.DataFrame, out: Path, recipe: dict[str, Any] | None = None
+) -> tuple[xr.Dataset | pd.DataFrame, Path]:
+    """Write the events of cells to NetCDF, or those of places to a CSV file, whose note keeps the `recipe`.
+
+    Returns them, lazily if of cells.
+    """
     if isinstance(events, pd.DataFrame):
         numbers: Any = events.select_dtypes("float").round(TABLE_DECIMALS)
-        with atomic(out) as temporary:
+        with noted(out, recipe) as temporary:
             events.assign(**numbers).to_csv(temporary, index=False, date_format="%Y-%m-%d")
         return events, out
     write(events, out)

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
-from sstcast.forecasting.samples import CELLS_AT_ONCE, sampled
+from sstcast.forecasting.samples import CELLS_AT_ONCE, ErrorsOfCells, sampled
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.geo import area_weights
 from sstcast.types import Array
@@ -20,7 +20,7 @@ HAZEN: Any = "hazen"  # the plotting position (i - 1/2) / N, at which joint samp
 
 
 def area_means(
-    mean: Array, spread: Array, errors: Array, weights: Array, lowest: Array | None = None
+    mean: Array, spread: Array, errors: Array | ErrorsOfCells, weights: Array, lowest: Array | None = None
 ) -> NDArray[np.float32]:
     """Return samples of the mean of each area, `[lead, area, sample]`, in degC.
 
@@ -33,12 +33,15 @@ def area_means(
     """
     shares = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     if lowest is None or np.isnan(lowest).all():
-        return (mean @ shares.T)[..., None] + (spread[:, None] * shares) @ errors[: len(mean)]
-    days = zip(mean, spread, errors, strict=False)
-    return np.stack([shares @ sampled(*day, lowest) for day in days])
+        of_errors = [(width * shares) @ errors[day] for day, width in enumerate(spread)]
+        return (mean @ shares.T)[..., None] + np.stack(of_errors)
+    days = zip(mean, spread, strict=True)
+    return np.stack([shares @ sampled(*of, errors[day], lowest) for day, of in enumerate(days)])
 
 
-def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors: Array, weights: Array) -> Array:
+def heatwave_shares(
+    hot: NDArray[np.bool_], margin: Array, spread: Array, errors: Array | ErrorsOfCells, weights: Array
+) -> Array:
     """Return samples of the share of each area in a heatwave, `[1 + lead, area, sample]`, initial date first.
 
     After the last lead, margin and spread keep their last values, and only the errors change from day to day.
@@ -59,6 +62,8 @@ def heatwave_shares(hot: NDArray[np.bool_], margin: Array, spread: Array, errors
     inside_area = np.zeros((1 + leads, len(weights), samples), np.float32)
     for start in range(0, len(hot[0]), CELLS_AT_ONCE):
         part = slice(start, start + CELLS_AT_ONCE)
+        if not weights[:, part].any():
+            continue
         limit = (-margin[:, part] / spread[:, part]).astype(np.float32)
         # A bit for each sample. None is set where the limit is NaN.
         ahead = np.packbits(errors[:, part] > limit[days, :, None], axis=-1)

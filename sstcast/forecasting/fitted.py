@@ -23,7 +23,7 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import remove_noted
 from sstcast.storage.dataset_files import cached
 
-LAYOUT = 1  # version of the layout of the files and of the fits
+LAYOUT = 2  # version of the layout of the files and of the fits
 MOST_OTHERS = 4  # files of other oceans
 
 Arrays = Mapping[str, NDArray[Any]]

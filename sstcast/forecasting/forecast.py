@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import FieldSource
+from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
@@ -32,17 +32,26 @@ from sstcast.forecasting.history import (
     describe_history,
     last_days,
     most_days_read,
+    recognised,
 )
 from sstcast.forecasting.places import HEADER, SHARES, with_place_events, with_places, write_table
 from sstcast.forecasting.plausible import check_forecast
-from sstcast.forecasting.samples import MAX_CELLS_UNASKED, MOST_SAMPLES, SAMPLES, ErrorPaths, sampled
-from sstcast.forecasting.spread import Spread, calibrated, with_distribution
+from sstcast.forecasting.samples import (
+    MAX_CELLS_UNASKED,
+    MOST_SAMPLES,
+    SAMPLES,
+    ErrorPaths,
+    ErrorsOfCells,
+    sampled,
+)
+from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
+from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
-from sstcast.forecasting.transfer import OWN, continued, newest_data, transferred_data
+from sstcast.forecasting.transfer import OWN, READING, continued, data_of
 from sstcast.log import LOG
 from sstcast.ocean.places import OUTLINES, Places
-from sstcast.ocean.prepare import prepare, update_predictors
-from sstcast.ocean.prepared import Prepared, changed_days, check_source
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.splits import last_test
 from sstcast.predictors.predictors import (
     check_known,
     describe_predictors,
@@ -51,6 +60,7 @@ from sstcast.predictors.predictors import (
     with_predictors,
 )
 from sstcast.progress import waiting
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.objects import check_by_name
@@ -60,7 +70,7 @@ from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest
-from sstcast.training.data_record import check_data
+from sstcast.training.data_record import check_data, is_own
 
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
@@ -82,9 +92,10 @@ def forecast(
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
-    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder. With `members`, it
-    also holds the forecast of each ensemble member. `samples` is that of `LoadedRun.forecast`. If `days` give
-    another region or source, the statistics of that ocean are prepared if necessary (see `transferred_data`).
+    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder, which must not hold a
+    forecast of another source or region. With `members`, it also holds the forecast of each ensemble member.
+    `samples` is that of `LoadedRun.forecast`. If `days` give another region or source, the statistics of that
+    ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, it also holds their forecast (see `forecasting.places`), and the file
     `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent.
@@ -92,55 +103,48 @@ def forecast(
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
     """
-    day = read_date(date)
+    day, today = read_date(date), dt.date.today()
     asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
         out = _checked_out(out, asked)
     run = Run.open(folder)
-    days = continued(run, days)
-    options = days.given
-    error_keys = options_for_keys() if "source" in options else nullcontext()
     # Lock first, so that an unwritable folder fails at once.
-    with locked(out or run.folder / "forecast"), error_keys:
-        data = transferred_data(run, days, to_forecast=True, date=day) if options else run.config.data
-        today = dt.date.today()
-        history = last_days(data, day, today, most=max(most_days_read(run), PAST))
+    with locked(out or run.folder / "forecast"), _error_keys(days), ExitStack() as held:
+        loaded = LoadedRun(run.folder, days)
+        history = last_days(loaded.data, day, today, most=max(most_days_read(run), PAST))
         last = history.indexes["time"][-1].date()
-        if not options:
-            prepared = own_data(run, last)
-            data = prepared.data
-        elif "source" in options or not (prepared := Prepared.of(data)).exist:
-            prepared = prepare(data)
-        else:
-            check_source(prepared)
-            update_predictors(prepared)
-        if options and data == run.config.data:
-            check_data(run, prepared)
-        if (count := days_read(run, data)) > len(history):
-            history = last_days(data, last, today, count, PAST)
-        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
-        loaded = LoadedRun(run.folder, prepared)
         if out is None:
-            source = options.get("source")
-            name_suffix = "".join(
-                f"-{part}" for part in (source and Path(source).stem, options.get("region")) if part
-            )
-            file = f"forecast{file_name(name_suffix)}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-            out = _checked_out(run.folder / file, asked)
-        if short_period := short_base_period(*data.splits.base):
+            out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
+            held.enter_context(locked(out))  # which another process may name as its --out
+            _checked_out(out, asked)
+            if loaded.days.given:
+                check_made_from(out, loaded.data, "name another file with --out")
+        prepared = loaded.turn_to(last)
+        if (count := days_read(run, prepared)) > len(history):
+            history = last_days(prepared.data, last, today, count, PAST)
+        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
+        if short_period := short_base_period(*prepared.data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
-        if is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
-            if asked is not None:
-                _tabulate(out, asked)
-            return out, False
-        fields = loaded.forecast(history, members, samples, asked)
-        if samples is None and INTERVAL not in fields:
-            reason = "there are too few training days, or more than 50,000 cells"
-            LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
-        write(fields, out, grows_along="init_time")
+        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
+            fields = loaded.forecast(history, members, samples, asked)
+            if samples is None and INTERVAL not in fields:
+                reason = "there are too few training days, or more than 50,000 cells"
+                LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
+            write(fields, out, grows_along="init_time")
         if asked is not None:
             _tabulate(out, asked)
-        return out, True
+        return out, is_new
+
+
+def _error_keys(days: FieldSource) -> AbstractContextManager[None]:
+    """Let errors name the options of a source that was given, instead of keys of a configuration."""
+    return options_for_keys() if "source" in days.given else nullcontext()
+
+
+def _suffix(days: FieldSource) -> str:
+    """Return what the name of a forecast's file says of its source and region, if they are not the run's."""
+    source, region = (days.given.get(key) for key in ("source", "region"))
+    return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 
 class Asked(NamedTuple):
@@ -165,24 +169,6 @@ def _tabulate(forecast: Path, asked: Asked) -> None:
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
         write_table(opened.load(), asked.places, table)
     LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
-
-
-def own_data(run: Run, last: dt.date) -> Prepared:
-    """Return the stores of a run's own ocean to forecast from days up to `last`, and prepare them if necessary.
-
-    Raises SSTCastError if the source or the stores hold other days than the run was trained on.
-    """
-    trained_data = run.config.data
-    prepared = Prepared.of(newest_data(run, last))
-    is_trained = prepared.data == trained_data
-    if not prepared.exist or (not is_trained and changed_days(prepared).size):
-        prepared = prepare(prepared.data)
-    elif is_trained:
-        check_source(prepared)
-    update_predictors(prepared)
-    if (trained := prepared if is_trained else Prepared.of(trained_data)).exist:
-        check_data(run, trained)  # stores extended with newer days must be of the same ocean
-    return prepared
 
 
 def read_date(text: str) -> dt.date | None:
@@ -213,22 +199,64 @@ def _checked_out(path: Path, asked: Asked | None) -> Path:
     return path
 
 
-class LoadedRun:
-    """The models of a run's members, and the climatology and scale of its data, loaded in memory.
+def made_from(data: DataConfig) -> dict[str, Any]:
+    """Return what a forecast is of: the source, how it is read, and the region."""
+    return {
+        "source": source_of(data.source).identity,
+        **{key: getattr(data, key) for key in READING},
+        "region": str(data.box.bounds),
+    }
 
-    The `prepared` stores, which may be of other data than the run's (see `transferred_data`), have been checked.
-    Raises SSTCastError if the run has no checkpoint, its model is restricted to one shape of tile and the region
-    has another, or the prepared stores hold other data than the run was trained on.
+
+def check_made_from(path: Path, data: DataConfig, remedy: str, may_have_moved: bool = False) -> None:
+    """Raise SSTCastError, ending in `remedy`, if a file holds a forecast of another source or region than `data`.
+
+    If the project `may_have_moved`, only the name of a source's file counts.
+    """
+    if not path.exists():
+        return
+    with open_netcdf(path, remedy) as opened:
+        held, wanted = json.loads(opened.attrs.get("made_from", "{}")), made_from(data)
+    if may_have_moved and held and Path(held["source"]).name == Path(wanted["source"]).name:
+        held["source"] = wanted["source"]
+    if words := [f"{key} {held[key]}" for key in held if held[key] != wanted.get(key)]:
+        raise SSTCastError(f"{path}: holds a forecast of other data, {', '.join(words)}; {remedy}")
+
+
+class LoadedRun:
+    """The models of a run's members, and the climatology and scale of a place, loaded in memory.
+
+    The place is the run's ocean, or the region or source that `days` give. Climatology, scale and linear fits
+    belong to an initial date (see `stores.stores_for`). Those of the last one stay in memory.
+
+    Raises SSTCastError if the run has no checkpoint, or its model is restricted to one shape of tile and the
+    region has another.
     """
 
-    def __init__(self, folder: Path, prepared: Prepared | None = None) -> None:
+    prepared: Prepared  # from the first initial date on
+
+    def __init__(self, folder: Path, days: FieldSource = OWN) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config
-        self.prepared = prepared or Prepared.of(self.config.data)
-        self.data = self.prepared.data
-        if prepared is None:
-            check_data(self.run, self.prepared)
+        self.days = continued(self.run, days)
+        self.data = data_of(self.run, self.days)
+        self._test_start: dt.date | None = None
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
+
+    def turn_to(self, date: dt.date) -> Prepared:
+        """Return the stores for an initial date, and forecast from them until another date needs others.
+
+        Raises SSTCastError like `stores.stores_for`.
+        """
+        if (start := last_test(self.data, date)) != self._test_start:  # on which alone the splits depend
+            with _error_keys(self.days):
+                prepared = stores_for(self.run, self.days, date)
+            if self._test_start is None or prepared != self.prepared:
+                for loaded in ("normals", "system", "spread"):
+                    vars(self).pop(loaded, None)
+                self.prepared, self.data = prepared, prepared.data
+            self._test_start = start
+        return self.prepared
 
     @cached_property
     def normals(self) -> RegionStatistics:
@@ -291,7 +319,7 @@ class LoadedRun:
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
             "statistics": str(self.normals.statistics.attrs["digest"]),
-            "spread": self.spread.digest,
+            "spread": spread_file(self.run, self.prepared)[1],
             "limits": LAYOUT,
             "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),
@@ -348,7 +376,9 @@ class LoadedRun:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
-        count = days_read(self.run, self.data)
+        history = recognised(history)
+        prepared = self.turn_to(history.indexes["time"][-1].date())
+        count = days_read(self.run, prepared)
         history = checked(history, count, PAST)
         given = self._given(predictors or {})
         all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
@@ -382,7 +412,7 @@ class LoadedRun:
             fields,
             self.run,
             self.normals.source,
-            None if self.data == self.config.data else self.data,
+            None if is_own(self.run, prepared) else self.data,
             title=f"SST forecast by run {name} from {data.partition(';')[0]}",
             history=f"{timestamp} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
             date_created=timestamp,
@@ -391,6 +421,8 @@ class LoadedRun:
             recipe=as_text(self.recipe(history, members, samples, asked, given)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
+            **({"comment": prepared.note} if prepared.note else {}),
+            made_from=as_text(made_from(self.data)),
             maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
             **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
@@ -407,24 +439,23 @@ class LoadedRun:
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         paths, day = ErrorPaths.of(self.prepared, ocean.values), fields["init_time"].values[0]
         lowest = freezing_point.values[ocean.values]
-        of_areas = asked is not None and not asked.places.are_points.all()
-        errors = None
         unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
-        if samples or of_areas or unasked:
-            errors = paths.standard_errors(day, samples or SAMPLES)
-        extended = fields
-        if errors is not None and samples != 0:
-            extended = with_interval_of_area(extended, errors)
+        errors = paths.standard_errors(day, samples or SAMPLES) if samples or unasked else None
+        extended = fields if errors is None else with_interval_of_area(fields, errors)
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
-            extended = with_places(extended, asked.places, weights, asked.shares, errors, lowest)
+            of_areas = np.asarray(weights[~asked.places.are_points].sum(0)).ravel()[ocean.values.ravel()] > 0
+            of_places: Any = errors
+            if errors is None and of_areas.any():
+                of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, of_areas), of_areas)
+            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest)
             if weights.nnz:
                 base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
                 if areas.size:
                     days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
                     of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
                     base = series_of_places(days, of_areas_only, weights[areas])
-                extended = with_place_events(extended, base, asked.places, weights, errors, lowest)
+                extended = with_place_events(extended, base, asked.places, weights, of_places, lowest)
         if not samples or errors is None:
             return extended
         mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
@@ -437,12 +468,15 @@ class LoadedRun:
 
 
 def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
-    """Load a run for its own ocean or, if `days` give another region or source, for that, which is prepared."""
-    prepared, run = None, Run.open(folder)
-    if (days := continued(run, days)).given:
-        with options_for_keys():
-            prepared = prepare(transferred_data(run, days, to_forecast=True))
-    return LoadedRun(folder, prepared)
+    """Load a run for its own ocean or, if `days` give another region or source, for that.
+
+    Raises SSTCastError also if the stores of the run's own data hold other days than it was trained on.
+    """
+    with _error_keys(days):
+        loaded = LoadedRun(folder, days)
+    if (own := Prepared.of(loaded.config.data)).exist and not loaded.days.given:
+        check_data(loaded.run, own)
+    return loaded
 
 
 def _past(standard: xr.Dataset) -> xr.Dataset:

@@ -43,7 +43,7 @@ def events_in_forecast(forecast: xr.Dataset, where: str, cold: bool = False) -> 
     NaN for other events. An event on the first day of history may have begun before it, and one on the last day
     forecast may go on. Both have no rate at that end.
 
-    Raises SSTCastError, naming the file `where`, if an earlier version made it.
+    Raises SSTCastError, naming the file `where`, if it lacks one of these fields.
     """
     event = "cold_spell" if cold else "heatwave"
     names = "sst", "heatwave_climatology", f"{event}_threshold"
@@ -210,4 +210,4 @@ def events_of_forecast(
         else:
             found = events_in_forecast(forecast, where, question.cold)
         source = str(forecast.attrs.get("title", where))
-        return written(described(found, source, baseline, question.subject), out)
+        return written(described(found, source, {"baseline": baseline}, question.subject), out)

@@ -24,6 +24,7 @@ from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
+from sstcast.training.data_record import is_own
 
 ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
@@ -154,12 +155,10 @@ class RegionStatistics:
         return native, coarsen(native, ocean, region), ocean, region
 
 
-def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
-    """Return the last `count` days of a field as `sst(time, lat, lon)` in degC, in memory, with times at 00:00.
+def recognised(history: xr.DataArray) -> xr.DataArray:
+    """Return a field that a caller gave as `sst(time, lat, lon)` in degC, with times at 00:00.
 
-    Up to `most` days are returned if those before are consecutive and have the same land. Axes and units are
-    recognised in the same way as in a file. Raises SSTCastError if they are not recognised, or
-    a day is missing.
+    Axes and units are recognised in the same way as in a file. Raises SSTCastError if they are not.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
@@ -174,6 +173,16 @@ def checked(history: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     field = field.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
     if "preliminary" in history.coords:
         field = field.assign_coords(preliminary=("time", history["preliminary"].values))
+    return field
+
+
+def checked(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
+    """Return the last `count` days of `sst(time, lat, lon)` in degC, in memory.
+
+    Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
+    day is missing, or values are not temperatures of the sea.
+    """
+    days = field.indexes["time"]
     if len(days) < count:
         raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}; give more")
     field, days = field[-max(count, most) :].load(), days[-max(count, most) :]
@@ -212,17 +221,18 @@ def most_days_read(run: Run) -> int:
     return history + max(days_before(model.name, model.options, history) for model in models)
 
 
-def days_read(run: Run, data: DataConfig | None = None) -> int:
+def days_read(run: Run, prepared: Prepared | None = None) -> int:
     """Return the number of days up to the initial date that a run, or any part of a combination, reads.
 
-    With other `data` than the run's, to which linear systems are fitted again, this is the largest number.
+    With `prepared` stores of other data than the run's, to which linear systems are fitted again, this is the
+    largest number.
     """
     run = run.trained
     if run.config.model.name == COMBINATION:
-        return max(days_read(part, data) for part in run.open_parts())
+        return max(days_read(part, prepared) for part in run.open_parts())
     history = run.config.data.history
     before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (data is None or data == run.config.data):
+    if before and (prepared is None or is_own(run, prepared)):
         from sstcast.forecasting.system import remembers  # imported late: PyTorch takes a second
 
         return history + before * remembers(run)

@@ -20,6 +20,7 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits, where_defined
 from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
 from sstcast.forecasting.heatwaves import first_event, running_event
+from sstcast.forecasting.samples import ErrorsOfCells
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.ocean.places import Places
 from sstcast.reading.days_of_year import on_days
@@ -83,7 +84,7 @@ def with_places(
     places: Places,
     weights: Any,
     shares: Sequence[float],
-    errors: Array | None,
+    errors: Array | ErrorsOfCells | None,
     lowest: Array,
 ) -> xr.Dataset:
     """Add the forecast of places to a forecast from one initial date.
@@ -132,7 +133,7 @@ def with_place_events(
     base: xr.DataArray | None,
     places: Places,
     weights: Any,
-    errors: Array | None,
+    errors: Array | ErrorsOfCells | None,
     lowest: Array,
 ) -> xr.Dataset:
     """Add what events of places are detected from, and their probabilities, to a forecast from one initial date.
@@ -196,7 +197,7 @@ def points_and_areas(
 
 
 def _of_areas(
-    fields: xr.Dataset, weights: Array, shares: Sequence[float], errors: Array, lowest: Array
+    fields: xr.Dataset, weights: Array, shares: Sequence[float], errors: Array | ErrorsOfCells, lowest: Array
 ) -> dict[str, Array]:
     """Return the fields `[lead, ..., area]` of areas with `weights [area, cell]`."""
     means = area_means(on_cells(fields, "sst"), on_cells(fields, "sst_spread"), errors, weights, lowest)

@@ -106,30 +106,74 @@ class ErrorPaths:
         other_days = np.abs(days - date) >= self.length * DAY
         return np.flatnonzero(within & other_days & (np.abs(day_offset) <= REACH))
 
-    def standard_errors(self, init_time: np.datetime64, count: int) -> Array:
+    def standard_errors(
+        self, init_time: np.datetime64, count: int, cells: NDArray[np.bool_] | None = None
+    ) -> Array:
         """Return standardised errors `[horizon + MARGIN_DAYS, cell, count]`, which link cells and days.
 
         On each day and in each cell, they are the quantiles of the standard normal distribution at (i - 1/2) /
-        `count`, in the order of the errors of damped persistence on the paths. Raises SSTCastError like `starts`.
+        `count`, in the order of the errors of damped persistence on the paths. With a mask `cells` of the cells,
+        only theirs are returned, in memory for theirs and a few days of all. They are the same, because all cells
+        share the damping. Raises SSTCastError like `starts`.
         """
         positions = self.starts(init_time, count) + np.arange(self.length)[:, None]
-        paths = np.empty((self.length, int(self.cells.sum()), count), np.float32)
+        at_once = self.length - 1
+        if cells is not None:
+            at_once = max(1, MAX_CELLS_UNASKED * self.length // len(cells))
+        paths = self._paths(positions[: 1 + at_once])
+        initial, ahead = (paths[0] if cells is None else paths[0].copy()), paths[1:]
+        square, damping, kept = max(np.vdot(initial, initial), 1e-12), [], []
+        for start in range(1, self.length, at_once):
+            if start > 1:
+                ahead = self._paths(positions[start : start + at_once])
+            damping += [np.vdot(day, initial) for day in ahead]
+            kept.append(ahead if cells is None else ahead[:, cells])
+        standardised, initial = (ahead, initial) if cells is None else (np.concatenate(kept), initial[cells])
+        levels = normal_levels(count)
+        factors = [*zip(standardised, (np.array(damping) / square).astype(np.float32), strict=True)]
+        for day, factor in tracked(factors, "joint samples"):
+            for start in range(0, len(day), CELLS_AT_ONCE):
+                part = slice(start, start + CELLS_AT_ONCE)
+                order = np.argsort(day[part] - factor * initial[part], axis=-1)
+                np.put_along_axis(day[part], order, levels[None], axis=-1)
+        return standardised
+
+    def _paths(self, positions: NDArray[np.intp]) -> Array:
+        """Read the anomalies of all cells on the days at `positions [day, path]`, as `[day, cell, path]`."""
+        paths = np.empty((len(positions), int(self.cells.sum()), positions.shape[1]), np.float32)
         for part in parts(self.anomaly):
             day, path = np.nonzero((part.start <= positions) & (positions < part.stop))
             if len(day):
                 values = np.asarray(self.anomaly[part])
                 paths[day, :, path] = values[positions[day, path] - part.start][:, self.cells]
-        initial = paths[0]
-        damping = np.array([np.vdot(day, initial) for day in paths[1:]]) / max(np.vdot(initial, initial), 1e-12)
-        levels = normal_levels(count)
-        standardised = paths[1:]
-        factors = [*zip(standardised, damping.astype(np.float32), strict=True)]
-        for day, factor in tracked(factors, "joint samples"):
-            for start in range(0, len(day), CELLS_AT_ONCE):
-                cells = slice(start, start + CELLS_AT_ONCE)
-                order = np.argsort(day[cells] - factor * initial[cells], axis=-1)
-                np.put_along_axis(day[cells], order, levels[None], axis=-1)
-        return standardised
+        return paths
+
+
+@dataclass(frozen=True)
+class ErrorsOfCells:
+    """Standardised errors of some cells, read like the array `[day, cell, sample]` of all, which has 0 elsewhere.
+
+    Attributes:
+        values: the errors, `[day, known cell, sample]`.
+        known: mask `[cell]` of their cells.
+    """
+
+    values: Array
+    known: NDArray[np.bool_]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        days, _, samples = self.values.shape
+        return days, len(self.known), samples
+
+    def __getitem__(self, key: int | tuple[slice, slice]) -> Array:
+        """Return a day of all cells, or days of a part of the cells."""
+        days, part = key if isinstance(key, tuple) else (key, slice(0, None))
+        known, first = self.known[part], np.count_nonzero(self.known[: part.start])
+        of_known = self.values[days][..., first : first + np.count_nonzero(known), :]
+        values = np.zeros((*of_known.shape[:-2], len(known), of_known.shape[-1]), np.float32)
+        values[..., known, :] = of_known
+        return values
 
 
 def normal_levels(count: int) -> Array:

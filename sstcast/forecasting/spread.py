@@ -4,10 +4,10 @@ The standard deviation depends on cell, lead and season. A cell that never chang
 No test day is used, and no error on a day that the system was fitted to (see `held_out`).
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
+from sstcast.training.data_record import is_own
 from sstcast.types import Array
 
 if TYPE_CHECKING:
@@ -60,11 +61,6 @@ class Spread:
 
     values: xr.DataArray
     correlation: Array
-
-    @cached_property
-    def digest(self) -> str:
-        """A hash of the standard deviations."""
-        return hashlib.sha256(self.values.values.tobytes()).hexdigest()
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the standard deviation `(init_time, lead, lat, lon)` in degC on the days `valid_time`."""
@@ -259,7 +255,7 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
-LAYOUT = 2  # version of the layout of spread.nc and of the estimate
+LAYOUT = 3  # version of the layout of spread.nc and of the estimate
 
 
 def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.DataArray) -> xr.Dataset:
@@ -291,13 +287,7 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
     validation days.
     """
     prepared = prepared or Prepared.of(run.config.data)
-    if (system := _held_out_fit(run, prepared.data)) is not None:
-        path = prepared.spread(system.file_name)
-        recipe = {"sstcast": __version__, "system": system._asdict(), **recipe_of_days(prepared, system.before)}
-    else:
-        is_own = prepared.data == run.config.data
-        path = run.folder / "spread.nc" if is_own else ocean_file(run, prepared, "spread")
-        recipe = recipe_of_fit(run, prepared)
+    path, recipe = spread_file(run, prepared)
 
     def make() -> xr.Dataset:
         validation = days or SpreadCalibrator(prepared)
@@ -315,9 +305,20 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, {"layout": LAYOUT, **recipe}, make)
+    dataset = cached(path, recipe, make)
     with reading(path, "delete it"), dataset:
         return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
+
+
+def spread_file(run: Run, prepared: Prepared) -> tuple[Path, dict[str, Any]]:
+    """Return the file of the spread of a run's forecasts, and its recipe, which nothing is computed for."""
+    if (system := _held_out_fit(run, prepared.data)) is not None:
+        path = prepared.spread(system.file_name)
+        recipe = {"sstcast": __version__, "system": system._asdict(), **recipe_of_days(prepared, system.before)}
+    else:
+        path = run.folder / "spread.nc" if is_own(run, prepared) else ocean_file(run, prepared, "spread")
+        recipe = recipe_of_fit(run, prepared)
+    return path, {"layout": LAYOUT, **recipe}
 
 
 class LinearFit(NamedTuple):
@@ -353,7 +354,7 @@ def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
     config = run.config
     if config.model.name == COMBINATION:
         return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
-    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and days.data != config.data
+    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and not is_own(run, days.prepared)
     return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
 
 

@@ -36,6 +36,7 @@ from sstcast.progress import tracked, waiting
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
+from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit, samples
 from sstcast.types import Array
@@ -219,10 +220,8 @@ class TrainedRun(Models):
     BLOCKS = 3
 
     def __init__(self, run: Run, prepared: Prepared | None = None, refit: bool = True) -> None:
-        own, config = run.config.data, run.config.model
-        prepared = prepared or Prepared.of(own)
-        data = prepared.data
-        is_other = data != own
+        config, prepared = run.config.model, prepared or Prepared.of(run.config.data)
+        data, is_other = prepared.data, not is_own(run, prepared)
         models: list[ForecastModel] = []
         wraps = True
         for member in run.members:
@@ -248,8 +247,7 @@ class TrainedRun(Models):
                 wraps = wraps and bool(state.get("wraps"))
             models.append(model)
         if is_other:
-            is_own_ocean = (data.path, data.box) == (own.path, own.box)
-            _adapt(models, run, prepared, 0 if is_own_ocean else self.BLOCKS, refit)
+            _adapt(models, run, prepared, 0 if is_own_ocean(run, prepared) else self.BLOCKS, refit)
         device = choose_device(run.config.training.device)
         super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
@@ -303,7 +301,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
             fit(system, other_years, None)
             yield network, block
 
-    return supported_share(leave_one_block_out())
+    return supported_share(leave_one_block_out(), system.horizon)
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:

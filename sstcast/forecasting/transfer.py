@@ -1,16 +1,24 @@
 """Transfer of a run to another ocean: it keeps its weights, and uses that ocean's climatology and scale."""
 
-import datetime as dt
 import math
 from typing import Any
 
-from sstcast.config import LONGEST_NAME, DataConfig, FieldSource, Region, RunConfig, parse_box
+from sstcast.config import (
+    LONGEST_NAME,
+    DataConfig,
+    FieldSource,
+    Region,
+    RunConfig,
+    Splits,
+    load_region,
+    parse_box,
+)
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, step
-from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
+from sstcast.models import transfer_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source, source_name
-from sstcast.ocean.splits import LEAST_YEARS, check_splits, clipped, for_forecasts, for_training, last_test
+from sstcast.ocean.splits import check_splits, clipped, for_training
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.objects import hold, open_object, release
@@ -22,26 +30,27 @@ from sstcast.training.data_record import record_of
 
 OWN = FieldSource()  # gives no key, so a run keeps its own days
 OTHER_DAYS = "give the object that the run was trained on, or a region as well, to use it as another ocean's"
+READING = ("variable", "units", "gaps", "grid")  # keys by which a source is read
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
-def transferred_data(
-    run: Run, days: FieldSource, to_forecast: bool = False, date: dt.date | None = None
-) -> DataConfig:
+def data_of(run: Run, days: FieldSource) -> DataConfig:
     """Return the data configuration of a run for the region, the source, or both that were given in `days`.
 
+    The splits are the run's (see `splits_to_score` and `stores.splits_to_forecast`). What is the run's own is left
+    out first (see `continued`). If nothing else was given, this is the run's configuration.
+
     A region `W,E,S,N` is averaged in the same way as the run's region. Graph models accept tiles of any shape. If
-    the source does not contain the run's region, they forecast all of the source.
+    another source does not contain the run's region, they forecast all of it.
 
-    With `to_forecast`, no day is tested. The splits are from `splits.for_forecasts`, for a record that ends on the
-    initial `date`, by default on its last day. Otherwise they are the run's, clipped to the days in the source. If
-    the record begins after the run's training days, they are chosen as for training on it.
-
-    Raises SSTCastError if the region or source does not exist, the source has too few days, or the run's model
-    requires another shape of tile.
+    Raises SSTCastError if the region or source does not exist, or the run's model requires another shape of tile.
     """
-    data, options = run.config.data, days.given
-    region, source = options.pop("region", None), options.pop("source", None)
+    data, days = run.config.data, continued(run, days)
+    if not (options := days.given):
+        return data
+    region, source = options.get("region"), options.get("source")
+    if source is None and (unused := [key for key in options if key != "region"]):
+        raise SSTCastError(f"--{unused[0]}: applies to another source; name it with --source")
     new_region: Region | str = data.region if region is None else region
     if region is not None and "," in region:
         new_region = _cut_as(data.box, parse_box(region))
@@ -50,8 +59,6 @@ def transferred_data(
     transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     if source is not None:
         new_data = _of_source(new_data, days, data)
-    elif options:
-        raise SSTCastError(f"--{next(iter(options))}: applies to another source; name it with --source")
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
         new_data = _fitted(new_data, anywhere=region is None)
     for name, transfer in transfers.items():
@@ -65,58 +72,95 @@ def transferred_data(
                 f"--region {region}: model {name} needs tiles of {shapes[0]}, but the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return new_data if source is None else _of_days(new_data, to_forecast, date)
+    return new_data
 
 
 def continued(run: Run, days: FieldSource) -> FieldSource:
-    """Use an object in `days` as the run's own source, if that is an object. Returns the rest of `days`.
+    """Return `days` without what is the run's own: its source by any path, its region, and how it reads them.
 
-    With a region, the object is another ocean's. Raises SSTCastError if a day in the run's splits is lost or
-    differs.
+    Without another region, an object stands for the run's own source if that is an object. Raises SSTCastError if
+    a day in the run's splits is lost or differs in it.
     """
-    run_data, options = run.config.data, days.given
-    if "region" in options or not all(source_of(data.source).needs_python for data in (run_data, days)):
-        return days
-    del options["source"]
-    if run_data.source != days.source:
-        previous_object = release(run_data.source)
-        hold(open_object(days.path), run_data.source)
-        try:
-            if (prepared := Prepared.of(run_data)).exist:
-                check_source(prepared, OTHER_DAYS)
-        except SSTCastError:
-            release(run_data.source)
-            if previous_object is not None:
-                hold(previous_object, run_data.source)
-            raise
+    data, options = run.config.data, days.given
+    if "region" in options and _is_own_region(data, options["region"]):
+        del options["region"]
+    if "source" not in options:
+        return FieldSource(**options)
+    if all(source_of(source).needs_python for source in (data.source, days.source)) and "region" not in options:
+        _replace_object(data, days)
+        options["source"] = data.source
+    if is_same_source(data.source, options["source"]):
+        own_keys = [key for key in READING if key in options and options[key] == getattr(data, key)]
+        options = {key: value for key, value in options.items() if key not in own_keys} | {"source": data.source}
+        if not {*options} & {*READING}:
+            del options["source"]
     return FieldSource(**options)
 
 
-def newest_data(run: Run, last: dt.date) -> DataConfig:
-    """Return the data configuration with which a run forecasts its own ocean from days up to `last`.
+def is_same_source(source: str, other: str) -> bool:
+    """Return whether two sources are one, also if they are spelled otherwise or one is a link to the other."""
+    paths = [FieldSource(source=text).path.resolve() for text in (source, other)]
+    return paths[0] == paths[1]
 
-    For linear systems and networks with linear bases, the climatology and the linear fit extend to the last whole
-    year that is followed by a window. Other networks keep the run's data, and so does a run whose splits already
-    reach that year, or whose record is too short for a climatology up to it.
+
+def _is_own_region(data: DataConfig, region: Region | str) -> bool:
+    if not isinstance(region, str):
+        return region == data.box
+    if "," in region:
+        return parse_box(region) == data.box.bounds
+    return region == data.region or (bool(region) and load_region(region) == data.box)
+
+
+def _replace_object(data: DataConfig, days: FieldSource) -> None:
+    """Let the object in `days` stand for the run's own, if it holds the same days in the splits of the data."""
+    if days.source == data.source:
+        return
+    previous_object = release(data.source)
+    hold(open_object(days.path), data.source)
+    try:
+        if (prepared := Prepared.of(data)).exist:
+            check_source(prepared, OTHER_DAYS)
+    except SSTCastError:
+        release(data.source)
+        if previous_object is not None:
+            hold(previous_object, data.source)
+        raise
+
+
+def splits_to_score(run: Run, data: DataConfig) -> Splits:
+    """Return the splits with which a run is scored on `data`: its own, clipped to the days in another source.
+
+    If the record begins after the run's training days, they are chosen as for training on it. Raises SSTCastError
+    if the source has too few days.
     """
-    data = run.config.data
-    models = [system.config.model for system in run.systems]
-    is_refitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
-    first, test_start = data.splits.train[0], last_test(data, last)
-    if not is_refitted or test_start <= data.splits.test[0] or (test_start - first).days < 365 * LEAST_YEARS:
-        return data
-    splits = for_forecasts(data, first, last, str(run.folder))
-    return data.model_copy(update={"splits": splits})
+    if data.source == run.config.data.source:
+        return data.splits
+    where = f"--source {data.source}"
+    with open_region(data) as sst:
+        time = sst["time"].values
+    first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
+    if first > data.splits.train[1]:
+        splits = for_training(first, last, data.path)[2]
+    else:
+        splits = clipped(data.splits, first, last, where)
+    try:
+        check_splits(data.model_copy(update={"splits": splits}), time)
+    except SSTCastError as error:
+        raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
+    return splits
 
 
 def transferred_run(run: Run, days: FieldSource) -> Run:
     """Make or update the folder `RUN/elsewhere-NAME` of a run on another ocean, and prepare that ocean.
 
-    In its configuration, `data` is the other ocean and `trained_on` is the run's own.
-    Raises SSTCastError in the same cases as `transferred_data` and `prepare`.
+    In its configuration, `data` is the other ocean and `trained_on` is the run's own. The run itself is returned
+    if `days` give nothing but its own. Raises SSTCastError in the same cases as `data_of`, `splits_to_score` and
+    `prepare`.
     """
     run = run.trained
-    data = transferred_data(run, days)
+    if (data := data_of(run, days)) == run.config.data:
+        return run
+    data = data.model_copy(update={"splits": splits_to_score(run, data)})
     record = prepare(data).record()
     new_run = Run(run.folder / file_name(f"{ELSEWHERE}{source_name(data)}-{data.place}")[:LONGEST_NAME])
     config = run.config.model_copy(
@@ -146,15 +190,30 @@ def _cut_as(region: Region, box: Box) -> Region:
 
 def _of_source(data: DataConfig, days: FieldSource, own: DataConfig) -> DataConfig:
     """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
-    options: dict[str, Any] = {"variable": None, "units": None, "grid": None}
-    if own.path == days.path:  # a source that the run was trained on is read with the same options
-        options = {"variable": own.variable, "units": own.units, "gaps": own.gaps, "grid": own.grid}
     source = source_of(days.source)
     if not days.source or not (source.needs_python or source.exists()):
         raise SSTCastError(f"--source {days.source}: no such file or folder")
-    if days.grid is None and options["grid"] is None and source_grid(days) is not None:  # to cells like the run's
-        options["grid"] = round(step(Prepared.of(own).open_cube()["lat"].values), 6)
+    options: dict[str, Any] = {}
+    if days.source != own.source:
+        options = {"variable": None, "units": None, "grid": None}
+        if days.grid is None and source_grid(days) is not None:  # to cells like the run's
+            options["grid"] = _spacing(own, days.source)
     return data.model_copy(update=options | days.given | {"region": data.region})
+
+
+def _spacing(own: DataConfig, other: str) -> float:
+    """Return the width of the cells of a run's source in degrees, which its stores tell if the source is gone."""
+    if own.grid is not None:
+        return own.grid
+    if source_of(own.source).exists():
+        with open_sst(own) as sst:
+            return round(step(sst["lat"].values), 6)
+    if (cube := Prepared.of(own)).cube.exists():
+        return round(step(cube.open_cube()["lat"].values) / own.box.coarsen, 6)
+    raise SSTCastError(
+        f"--source {other}: its cells are not on axes of latitude and longitude, and neither {own.path} nor "
+        "stores made from it tell how wide the run's are; put that source back"
+    )
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
@@ -185,23 +244,3 @@ def _side(cells: int, target: int) -> int:
     """Return the tile side that divides `cells` and is nearest to `target`, or `target` itself if no side fits."""
     divisors = [side for side in (target, *SIDES) if cells % side == 0]
     return min(divisors, key=lambda side: abs(math.log(side / target)), default=target)
-
-
-def _of_days(data: DataConfig, to_forecast: bool, date: dt.date | None) -> DataConfig:
-    """Return `data` with splits that fit the days in its source (see `transferred_data`)."""
-    where = f"--source {data.source}"
-    with open_region(data) as sst:
-        time = sst["time"].values
-    first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
-    if to_forecast:
-        splits = for_forecasts(data, first, min(last, date or last), where)
-    elif first > data.splits.train[1]:
-        splits = for_training(first, last, data.path)[2]
-    else:
-        splits = clipped(data.splits, first, last, where)
-    new_data = data.model_copy(update={"splits": splits})
-    try:
-        check_splits(new_data, time)
-    except SSTCastError as error:
-        raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
-    return new_data

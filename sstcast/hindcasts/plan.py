@@ -16,12 +16,14 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
+from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.significance import Lengths
-from sstcast.storage.artefacts import check_own
+from sstcast.storage.artefacts import check_own, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -248,7 +250,14 @@ class Plan:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The recipe of the scores: the protocol, and the checkpoints of every member that has been trained."""
+        """The recipe of the scores: the protocol, the checkpoints of every trained member, and the days scored.
+
+        Without stores, scores that are there are taken to be of the days that they tell.
+        """
+        stores = {name: [Prepared.of(data) for data in folds] for name, folds in self.oceans.items()}
+        scored = (read_recipe(self.hindcast.metrics) or {}).get("scored")
+        if all(prepared.exist for folds in stores.values() for prepared in folds):
+            scored = {name: [*map(digest_of_scored, folds)] for name, folds in stores.items()}
         runs = {
             system.name: {
                 fold.name: checkpoints([Run(member.folder) for member in self.members(self.run(system, fold))])
@@ -256,7 +265,11 @@ class Plan:
             }
             for system in self.scored
         }
-        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs} | self.asked.recipe
+        return (
+            recipe_of_scores()
+            | {"protocol": asdict(self.protocol), "runs": runs, "scored": scored}
+            | self.asked.recipe
+        )
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""

@@ -52,6 +52,7 @@ COLUMN_NAMES = {  # what a column holds, and its names in files, in lower case
 }
 NEEDED = ("time", "lat", "lon", "sst")
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")  # of iQuam, in place of `time`
+MOST = {"hour": 24, "minute": 60, "second": 61}  # which a part of a time is below; pandas would add a day and more
 NDBC_DATE_PARTS = {"YY": "year", "YYYY": "year", "MM": "month", "DD": "day", "hh": "hour", "mm": "minute"}
 OWN_FLAGS = ("{}_qc", "{}_qc_agg", "qartod_{}", "flg_{}", "{}_flag", "{}_quality")  # of a column of this name
 FLAG = re.compile(r"(^|_)(qc|qf|flg|flags?|quality|qartod)(_|$)")
@@ -93,7 +94,10 @@ def read_columns(path: Path) -> PointColumns:
     raw, attributes = _units_of_text(raw, attributes)
     lower = {str(name).strip().lower(): name for name in raw.columns}
     if set(DATE_PARTS[:3]) <= lower.keys() and not set(COLUMN_NAMES["time"]) & lower.keys():
-        parts = {part: raw[lower[part]] for part in DATE_PARTS if part in lower}
+        parts = {part: pd.to_numeric(raw[lower[part]], errors="coerce") for part in DATE_PARTS if part in lower}
+        parts = {
+            part: values.where((values >= 0) & (values < MOST.get(part, np.inf))) for part, values in parts.items()
+        }
         raw["time"] = pd.to_datetime(pd.DataFrame(parts), errors="coerce")
         lower["time"] = "time"
     names = {key: str(lower[name]) for key in COLUMN_NAMES if (name := _first_known(key, lower))}
@@ -146,7 +150,11 @@ def _raw_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     with path.open(encoding="utf-8", errors="replace") as lines:
         header, second = (lines.readline(MAX_HEADER).lstrip("#").split() for _ in range(2))
     if "WTMP" in header:  # of NDBC, whose header is a comment, as the units below it are
-        raw = pd.read_csv(path, comment="#", sep=r"\s+", names=header, skiprows=1, low_memory=False)
+        raw = pd.read_csv(
+            path, comment="#", sep=r"\s+", names=header, skiprows=1, low_memory=False, dtype={"hhmm": str}
+        )
+        if "hhmm" in raw:  # of drifters
+            raw[["hh", "mm"]] = raw.pop("hhmm").str.extract(r"^(\d\d)(\d\d)$").to_numpy()
         units = dict(zip(header, second, strict=False))
         return raw.rename(columns=NDBC_DATE_PARTS), {name: {"units": unit} for name, unit in units.items()}
     check_csv(path)

@@ -89,9 +89,8 @@ class PointObservations:
             checks[f"deeper than {MAX_DEPTH_METRES:g} m"] = ~(table["depth"].abs() > MAX_DEPTH_METRES)
         if hours is not None:
             local = (table["time"].dt.hour + table["time"].dt.minute / 60 + table["lon"] / 15) % 24
-            checks[f"outside {hours[0]:g} to {hours[1]:g} h local time"] = (local - hours[0]) % 24 < (
-                hours[1] - hours[0]
-            ) % 24
+            length = (hours[1] - hours[0]) % 24 or 24  # from 0 to 24, all hours
+            checks[f"outside {hours[0]:g} to {hours[1]:g} h local time"] = (local - hours[0]) % 24 < length
         if platforms:
             kinds = _kinds(table)
             words = [name.strip() for name in platforms]
@@ -144,7 +143,7 @@ def parse_hours(text: str) -> tuple[float, float]:
     first, dots, last = text.partition("..")
     try:
         hours = float(first), float(last)
-        if dots and all(0 <= hour <= 24 for hour in hours) and hours[0] != hours[1]:
+        if dots and 0 <= hours[0] < 24 and 0 <= hours[1] <= 24 and hours[0] != hours[1]:
             return hours
     except ValueError:
         pass

@@ -6,6 +6,7 @@ recipe of a cube therefore contains the state of the source's files (`artefacts.
 accepts new days, and changes outside its splits. Any other change is an error.
 """
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,7 @@ from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
+LAYOUT = 7  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 STATES = "source_state"  # variable of a cube that was made from a URL
@@ -44,7 +46,8 @@ STATES = "source_state"  # variable of a cube that was made from a URL
 class Prepared:
     """The stores of a data configuration, each of which is opened once, on first use.
 
-    A command makes this value once and hands it down. `written` tells whether `prepare` wrote any of the stores.
+    A command makes this value once and hands it down. `written` tells whether `prepare` wrote any of the stores,
+    and `note` what a forecast from them must tell.
     """
 
     data: DataConfig
@@ -52,6 +55,7 @@ class Prepared:
     statistics: Path
     anomalies: Path
     written: bool = False
+    note: str = ""
 
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
@@ -92,6 +96,19 @@ class Prepared:
         stores = (store for predictor in predictors for store in predictor.stores)
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *stores))
 
+    @property
+    def whole(self) -> bool:
+        """Whether all stores exist, and each was made from the one before it.
+
+        They are not whole while they are prepared again, or if that was killed. Raises SSTCastError like `open`.
+        """
+        if not self.exist:
+            return False
+        base, whole = digest_of_days(self._cube, *self.data.splits.base), digest_of_days(self._cube)
+        recipes = (json.loads(store.attrs["recipe"]) for store in (self._statistics, self._standardised))
+        made_from = ((recipe.get("base_days"), recipe.get("days", whole)) for recipe in recipes)
+        return all(days == (base, whole) for days in made_from)
+
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
         return self.open_cube(), self.open_anomalies()
@@ -113,31 +130,42 @@ class Prepared:
 
     @cached_property
     def _cube(self) -> xr.Dataset:
-        return rounded(open_intact(self.cube, REMEDY))
+        cube = rounded(open_intact(self.cube, REMEDY, LAYOUT))
+        return cube.assign(digest=cube["digest"].load())  # it is asked for again and again
 
     @cached_property
     def _anomalies(self) -> xr.Dataset:
-        return with_predictors(rounded(open_intact(self.anomalies, REMEDY)), self.data, self.cube.parent)
+        return with_predictors(self._standardised, self.data, self.cube.parent)
+
+    @cached_property
+    def _standardised(self) -> xr.Dataset:
+        return rounded(open_intact(self.anomalies, REMEDY, LAYOUT))
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
-        statistics = open_intact(self.statistics, REMEDY)
+        statistics = open_intact(self.statistics, REMEDY, LAYOUT)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
-    def record(self) -> "Record":
-        """Return a record that identifies the data in the stores. Raises SSTCastError like `open`."""
-        return self._record
+    def record(self, data: DataConfig | None = None) -> "Record":
+        """Return a record that identifies the data in the stores. Raises SSTCastError like `open`.
+
+        With `data` of the same ocean, it identifies the days in its splits. The statistics are then "" unless the
+        stores hold those of its base period.
+        """
+        return self._record if data is None or data.splits == self.data.splits else self._record_of(data)
 
     @cached_property
     def _record(self) -> "Record":
-        cube, statistics = self.open_cube(), self.open_statistics()
-        splits = self.data.splits
+        return self._record_of(self.data)
+
+    def _record_of(self, data: DataConfig) -> "Record":
+        cube, is_of_base = self.open_cube(), Prepared.of(data).statistics == self.statistics
         return Record(
             source=self.data.source,
-            cube=digest_of_days(cube, *splits.whole),
-            test=digest_of_days(cube, *splits.test),
-            statistics=str(statistics.attrs["digest"]),
-            predictors=digests_of_predictors(self.data, self.cube.parent),
+            cube=digest_of_days(cube, *data.splits.whole),
+            test=digest_of_days(cube, *data.splits.test),
+            statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
+            predictors=digests_of_predictors(data, self.cube.parent),
         )
 
 
@@ -162,11 +190,12 @@ class Record(JsonRecord):
     def check(self, current_record: "Record", prepared: Prepared, statement: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores, which have the `current_record`, hold the recorded data.
 
-        The message begins with `statement`, for instance `runs/demo: was trained`, and ends with the remedy.
+        Statistics that are "" are not compared. The message begins with `statement`, for instance `runs/demo: was
+        trained`, and ends with the remedy.
         """
         for store in ("cube", "statistics"):
             expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
-            if expected_digest != actual_digest:
+            if actual_digest and expected_digest != actual_digest:
                 raise SSTCastError(
                     f"{statement} on other data than {prepared.cube} holds: {store} {expected_digest[:12]} of "
                     f"{self.source}, not {actual_digest[:12]} of {current_record.source}; {remedy}"

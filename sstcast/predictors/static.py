@@ -24,6 +24,7 @@ from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
 from sstcast.reading.fields import find_field
+from sstcast.reading.flags import tell_invalid
 from sstcast.reading.regrid import is_finer, read_by
 from sstcast.storage.cf import rounded
 
@@ -33,6 +34,7 @@ HEIGHT = re.compile(
     r"|elev(ation)?|topo(graphy)?|bathy(metry)?|deptho",
     re.I,
 )
+UNNAMED_HEIGHTS = ("z", "band1", "bed")  # names of heights in files of GMT, GDAL and BedMachine, and of others
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
@@ -61,7 +63,8 @@ class StaticPredictor(FieldPredictor):
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            source = read_by(first.drop_vars("time"), cells).load()
+            source, valid = read_by(first.drop_vars("time"), cells).load(), first.attrs.pop("valid")
+            tell_invalid(self.config.path, first.name, [valid] if valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
             field, on_land = first.isel(time=0, drop=True), 0
             if is_finer(field, cells) and (side := sea_side(first.attrs["is_height"], source.values)):
@@ -125,6 +128,8 @@ def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> x
     field = find_field(dataset, path, is_sst=False, **options)
     attributes = dataset[field.name].attrs
     names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
+    if "standard_name" not in attributes and str(field.name).lower() in UNNAMED_HEIGHTS:
+        names = [str(field.name)]
     return field.assign_attrs(
         is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
     )
@@ -134,9 +139,10 @@ def sea_side(names: str, values: np.ndarray) -> int:
     """Return the sign of a height or depth below the sea, or 0 if `names` are not those of either.
 
     A depth is positive and a height negative. Of a bathymetry, it is the sign of most `values`. The attribute
-    `positive` may say otherwise, and so may values that all have the other sign.
+    `positive` may say otherwise, and so may values that all have the other sign. A field that is only called `z`
+    or the like is a height if its values have both signs.
     """
-    if not names:
+    if not names or (names.split()[0] in UNNAMED_HEIGHTS and not ((values > 0).any() and (values < 0).any())):
         return 0
     usual = int(np.sign(np.nansum(np.sign(values)))) if "bathy" in names else 1 if "depth" in names else -1
     side = {"up": -1, "down": 1}.get(names.split()[-1], usual)

@@ -4,7 +4,7 @@ The same rules apply to observations, forecasts and downloaded files.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH, bounds, step
-from sstcast.reading.flags import flags_beside, is_flag
+from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
+from sstcast.reading.levels import surface
 from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart
 from sstcast.reading.units import celsius
 
@@ -65,7 +66,7 @@ def find_field(
         dataset: an open file or store.
         path: the path for messages.
         dims: `OBSERVED` or `FORECAST`. All axes except latitude keep the file's order, and `time`, `init_time` and
-            `lead` keep its values. A missing `member` is added. Of several depths, the shallowest is read.
+            `lead` keep its values. A missing `member` is added. Of several levels, the one at the surface is read.
         variable: the name, if the variable has no standard or common name.
         units: units that override those in the file.
         layouts: a cache of layouts; among many similar files, only the first is searched.
@@ -74,9 +75,9 @@ def find_field(
         regrid: brings a field that is on no axes of latitude and longitude to a regular grid (see `regridding`).
 
     Returns:
-        The field, with the choices listed in the attribute `notes`, and the names of the axes in the file in
-        `axes`. If the file also has true positions, as an ocean model with nominal axes does, the mask
-        `misplaced(lat, lon)` marks the cells that are not there.
+        The field, with the choices listed in the attribute `notes`, the names of the axes in the file in `axes`,
+        and its range of valid values, if it has one, in `valid`. If the file also has true positions, as an ocean
+        model with nominal axes does, the mask `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
@@ -89,13 +90,14 @@ def find_field(
     )
     field, method = dataset[name], ""
     notes: list[str] = []
-    if regrid is not None and is_apart(dataset, axes) and dims == OBSERVED and not is_flag(field):
-        for flag_name, keeps in flags_beside(dataset, name, notes):
-            field = field.chunk({field.dims[0]: 1}).where(keeps(dataset[flag_name].chunk({field.dims[0]: 1})))
-    if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
-        level = int(np.argmin(abs(field[depth].values)))
-        notes.append(f"the level at {depth} {float(field[depth][level]):g}")
-        field = field.isel({depth: level})
+    if (depth := axes.get("depth")) in field.coords and field[depth].size > 1:
+        level = surface(field[depth])
+        notes.append(f"at the level {depth} {float(field[depth][level]):g}")
+        dataset = dataset.isel({field[depth].dims[0]: level})
+        field = dataset[name]
+    field, valid = field, None
+    if is_sst or not is_flag(field):
+        field, valid = _judged(dataset, name, axes, dims, path, notes, layouts)
     if regrid is not None and is_apart(dataset, axes):
         if is_sst and (given := units or str(field.attrs.get("units", "")).strip()):
             factor, offset = celsius(given, path, name)
@@ -121,15 +123,46 @@ def find_field(
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
     factor, offset = celsius(units, path, name) if is_sst else (1, 0)
-    field = _blocks(field, dataset[name], axes).astype("float32")
+    field = _blocks(
+        field, dims[dims != OBSERVED], axes["time" if dims == OBSERVED else "init_time"], dataset[name]
+    )
+    field = field.astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
-    if dims == OBSERVED and not is_flag(dataset[name]):
-        for flag_name, keeps in flags_beside(dataset, name, notes):
-            flags = find_field(dataset, path, OBSERVED, flag_name, "", layouts.setdefault(flag_name, {}), False)
-            field = field.where(keeps(flags))
-    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes, axes=axes, regridded=method)
+    attributes = {"units": units, "notes": notes, "axes": axes, "regridded": method, "valid": valid}
+    return field.drop_attrs(deep=False).assign_attrs(attributes)
+
+
+def _judged(
+    dataset: xr.Dataset,
+    name: str,
+    axes: Mapping[str, str],
+    dims: tuple[str, ...],
+    path: Path,
+    notes: list[str],
+    layouts: dict[Any, Any],
+) -> tuple[xr.DataArray, ValidRange | None]:
+    """Return a field on its own cells, NaN where the file calls it no data, and the range of its valid values.
+
+    Raises SSTCastError if a range, or flags that do not vary by day, leave no value of the first day.
+    """
+    field = dataset[name]
+    valid = valid_range(field)
+    space = {dim for axis in ("lat", "lon") for dim in dataset[axes[axis]].dims}
+    rules = [Rule(f"in its {valid.text}", valid)] if valid else []
+    rules += [*own_flags(field, notes), *flags_beside(dataset, name, space, notes)]
+    for rule in rules:
+        is_constant = not rule.name or {*dataset[rule.name].squeeze().dims} <= space
+        if is_constant and layouts.setdefault(rule.described, rule) is rule:  # of the first of many similar files
+            check_some_left(rule, field, dataset, space, path)
+    if rules and not field.chunks:
+        days = axes["time" if dims == OBSERVED else "init_time"]
+        along = next(iter(dataset[days].dims if days in dataset.coords else ()), days)
+        field = _blocks(field, along, along, field)
+    for rule in rules:
+        field = rule(field, dataset)
+    return field, valid
 
 
 def _with_leads(field: xr.DataArray, axes: dict[str, str], path: Path) -> tuple[xr.DataArray, dict[str, str]]:
@@ -273,15 +306,17 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     return values
 
 
-def _blocks(field: xr.DataArray, stored: xr.DataArray, axes: Mapping[str, str]) -> xr.DataArray:
-    """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file."""
+def _blocks(field: xr.DataArray, along: Hashable, name: Hashable, stored: xr.DataArray) -> xr.DataArray:
+    """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file.
+
+    The days lie on the dimension `along`, which is called `name` in the file that has the field `stored`.
+    """
     if field.chunks:
         return (
             field.chunk(lat=-1, lon=-1) if "init_time" in field.dims else field
         )  # a crop reads few of its chunks
-    along = "time" if "time" in field.dims else "init_time"
-    count = max(1, VALUES_AT_ONCE * field.sizes[along] // max(1, field.size))
+    count = max(1, VALUES_AT_ONCE * field.sizes.get(along, 1) // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
-    if step := sizes.get(axes[along]):
+    if step := sizes.get(name):
         count = max(1, count // step) * step
     return field.chunk({dim: count if dim == along else -1 for dim in field.dims})

@@ -167,6 +167,7 @@ def _forecasts(
     notes = [
         f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
         *field.attrs["notes"],
+        *([f"without values outside its {valid.text}"] if (valid := field.attrs["valid"]) else []),
         *period_notes,
         *day_notes,
     ]

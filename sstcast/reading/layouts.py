@@ -13,6 +13,7 @@ import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import xarray as xr
 
 from sstcast.errors import SSTCastError
+from sstcast.reading.levels import SURFACE, VERTICAL, is_vertical, surface
 from sstcast.reading.positions import located, straightened
 
 OBSERVED = ("time", "lat", "lon")
@@ -47,11 +48,11 @@ AXIS_NAMES = {
     ),
     "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
     "member": ("realization", "member", "number", "ensemble"),
-    "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile(
-    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in AXIS_NAMES.values() for name in names)})$", re.I
+    rf"(nav_|geo|x)?(lat|lon)|({'|'.join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names)})$",
+    re.I,
 )
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
@@ -85,7 +86,7 @@ def identified(
         coordinates = [
             name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
         ]
-    dataset = straightened(located(dataset.set_coords(coordinates)))
+    dataset = straightened(located(dataset.set_coords(coordinates), path))
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
@@ -174,6 +175,11 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
                 break
     if "lead" in axes and "time" in axes:
         axes.setdefault("init_time", axes["time"])
+    others = {dim for name in axes.values() for dim in coords[name].dims}
+    vertical = [name for name, axis in coords.items() if axis.ndim == 1 and is_vertical(name, axis)]
+    vertical = [name for name in vertical if coords[name].dims[0] not in others]
+    if vertical:
+        axes["depth"] = min(vertical, key=lambda name: name not in field.coords or surface(coords[name]) is None)
     return axes
 
 
@@ -219,6 +225,11 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> 
         f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used_dims and size != 1
     ]:
         return f"has an extra dimension {', '.join(extra_dims)}; select one index and save it to a file"
+    depth = axes.get("depth")
+    if depth and field[depth].size > 1 and (depth not in field.coords or surface(field[depth]) is None):
+        (dim,) = field[depth].dims
+        levels = f"{field[depth].size} levels on {depth}"
+        return f"has {levels}, of which nothing tells the surface; {SURFACE.format(dim=dim)}"
     return ""
 
 

@@ -22,6 +22,7 @@ from sstcast.reading.bounds import averages, days_of
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, source_of
 from sstcast.reading.fields import PLAUSIBLE, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
+from sstcast.reading.flags import tell_invalid
 from sstcast.reading.grid import coarsen, crop, ocean_cells
 from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.positions import is_apart
@@ -97,7 +98,7 @@ def open_sst(days: FieldSource) -> xr.DataArray:
         title = f"{title}; regridded: {method}"
     kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
     sst = sst.drop_attrs().assign_attrs(title=title, **kept)
-    sst.set_close(_closing(parts))
+    sst.set_close(_closing(parts, path))
     LOG.debug(
         f"{path}: read {parts[0].field.name} as SST: {counted(sst.sizes['time'], 'day')}, "
         f"{sst.sizes['lat']} x {sst.sizes['lon']} cells, from {counted(len(parts), 'file')}"
@@ -120,7 +121,7 @@ def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.Data
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{days.path}: {note}")
     field = field.drop_attrs().assign_attrs(units=units[0])
-    field.set_close(_closing(parts))
+    field.set_close(_closing(parts, days.path))
     return field
 
 
@@ -155,8 +156,12 @@ def source_grid(days: FieldSource) -> SourceGrid | None:
     return found[0]
 
 
-def _closing(parts: Sequence[FieldInFile]) -> Callable[[], None]:
+def _closing(parts: Sequence[FieldInFile], path: Path) -> Callable[[], None]:
+    """Return what closes the files, and logs how many values that were read lie outside their valid range."""
+    ranges = [valid for part in parts if (valid := part.field.attrs["valid"]) is not None]
+
     open_files = ExitStack()
+    open_files.callback(tell_invalid, path, parts[0].field.name, ranges)
     for part in parts:
         open_files.callback(part.close)
     return open_files.close

@@ -16,7 +16,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -36,6 +36,7 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.reading.bounds import days_of
 from sstcast.reading.fields import find_field
+from sstcast.reading.flags import RANGES, flags_beside, is_flag
 from sstcast.reading.grid import crop
 from sstcast.reading.layouts import identified
 from sstcast.reading.positions import is_apart
@@ -61,6 +62,7 @@ MAX_BYTES = 2**26  # of metadata, and of a chunk whose decoded size is below hal
 TOGETHER = 32  # requests
 # Attributes that change the values read from unchanged chunks.
 DECODING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "dtype")
+JUDGING = (*RANGES, "flag_values", "flag_masks", "flag_meanings", "standard_name")
 CREDENTIALS = {
     "s3": ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
     "gs": ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
@@ -200,24 +202,21 @@ def open_url(path: Path) -> xr.Dataset:
 def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
     """Return a hash `(time)` of the sizes and ETags of the chunks that hold each day in the region of SST.
 
-    If `cells` are given, the data are another field that is brought to these. A day whose hash is the same has the
-    same values. Raises SSTCastError like `open_url`.
+    Chunks of the flags that are applied count too. If `cells` are given, the data are another field that is
+    brought to these. A day whose hash is the same has the same values. Raises SSTCastError like `open_url`.
     """
-    path = data.path
+    path, is_sst = data.path, cells is None
     dataset, group, store = _open(path)
     dataset, (name, axes) = identified(
-        dataset, path, variable=data.variable, is_sst=cells is None, regular=data.grid is None
+        dataset, path, variable=data.variable, is_sst=is_sst, regular=is_sst and data.grid is None
     )
-    array, time_axis = group[name], dataset[name][axes["time"]]
+    time_axis = dataset[name][axes["time"]]
     days, _ = days_of(time_axis, dataset, path)
-    lengths = dict(zip(dataset[name].dims, array.shards or array.chunks, strict=True))
-    dims = {axis: dataset[axes[axis]].dims[0] if axes[axis] in dataset.coords else axes[axis] for axis in axes}
-    needed: dict[Hashable, Any] = {dim: range(-(-dataset.sizes[dim] // lengths[dim])) for dim in lengths}
-    about = _about(array)
+    about, in_region = _about(group[name]), {}
     if is_apart(dataset, axes):  # any cell may be in the region
         about += str(data.grid)
     else:
-        field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=cells is None)
+        field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=is_sst)
         first = field.isel(time=slice(1))
         used = crop(first, data.box, path) if isinstance(data, DataConfig) else read_by(first, cells)
         for axis in ("lat", "lon"):
@@ -225,23 +224,32 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
                 (degrees.values.astype(float) % 360).round(4) % 360
                 for degrees in (dataset[axes[axis]], used[axis])
             )
-            in_region = np.flatnonzero(np.isin(stored, of_region))
-            needed[dims[axis]] = np.unique(in_region // lengths[dims[axis]]).tolist()
+            in_region[dataset[axes[axis]].dims[0]] = np.flatnonzero(np.isin(stored, of_region))
             about += str(used[axis].values.tolist())
-    chunks = list(itertools.product(*needed.values()))
-    keys = [f"{name}/{array.metadata.encode_chunk_key(chunk)}" for chunk in chunks]
-    with ThreadPoolExecutor(TOGETHER) as pool:
-        states = list(pool.map(store.state, keys))
-    along = list(lengths).index(dims["time"])
-    of_time: dict[int, list[str]] = {number: [] for number in needed[dims["time"]]}
-    for chunk, key, state in zip(chunks, keys, states, strict=True):
-        of_time[chunk[along]].append(f"{key} {state}")
-    length = lengths[dims["time"]]
-    return xr.DataArray(
-        [_hash(about, str(day_index % length), *of_time[day_index // length]) for day_index in range(len(days))],
-        {"time": days},
-        ["time"],
-    ).sortby("time")
+    space = {dim for axis in ("lat", "lon") for dim in dataset[axes[axis]].dims}
+    flags = [rule.name for rule in flags_beside(dataset, name, space, [])]
+    told: list[list[str]] = [[] for _ in days]
+    for array_name in [name] if is_flag(dataset[name]) else [name, *flags]:
+        array, dims = group[array_name], dataset[array_name].dims
+        lengths = dict(zip(dims, array.shards or array.chunks, strict=True))
+        chunks = {
+            dim: np.unique(in_region.get(dim, np.arange(dataset.sizes[dim])) // lengths[dim]).tolist()
+            for dim in dims
+        }
+        keys = [f"{array_name}/{array.metadata.encode_chunk_key(c)}" for c in itertools.product(*chunks.values())]
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            states = [f"{key} {state}" for key, state in zip(keys, pool.map(store.state, keys), strict=True)]
+        (along,) = time_axis.dims
+        if along not in dims:
+            about += "".join((_about(array), *states))
+            continue
+        of_time: dict[int, list[str]] = {number: [] for number in chunks[along]}
+        for chunk, state in zip(itertools.product(*chunks.values()), states, strict=True):
+            of_time[chunk[dims.index(along)]].append(state)
+        about += _about(array) if array_name != name else ""
+        for day_index, texts in enumerate(told):
+            texts += [str(day_index % lengths[along]), *of_time[day_index // lengths[along]]]
+    return xr.DataArray([_hash(about, *texts) for texts in told], {"time": days}, ["time"]).sortby("time")
 
 
 def metadata_digest(path: Path) -> str:
@@ -268,7 +276,9 @@ def _about(array: Any) -> str:
     metadata = dict(array.metadata.to_dict())
     attributes = metadata.pop("attributes", {})
     metadata = {key: value for key, value in metadata.items() if key not in ("shape", "dimension_names")}
-    return json.dumps([metadata, {key: attributes.get(key) for key in DECODING}], default=str, sort_keys=True)
+    decoding = {key: attributes.get(key) for key in DECODING}
+    decoding |= {key: attributes[key] for key in JUDGING if key in attributes}
+    return json.dumps([metadata, decoding], default=str, sort_keys=True)
 
 
 def _open(path: Path) -> tuple[xr.Dataset, Any, _Store]:

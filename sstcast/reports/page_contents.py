@@ -81,8 +81,8 @@ PAST_SHOWN = 42  # days of history on a page
 def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return those fields `([lead or past,] lat, lon)` of a forecast from one day that are in `STORED`.
 
-    Dates are converted to days after `init_time`. In older files, which have no `sst_quantile`, `sst_spread` is
-    the spread of ensemble members. It says little about the error, so it is omitted.
+    Dates are converted to days after `init_time`. In files without `sst_quantile`, `sst_spread` may be the spread
+    of ensemble members. It says little about the error, so it is omitted.
     """
     fields = {name: forecast[name] for name in STORED if name in forecast}
     if "sst_anomaly" in forecast:
@@ -101,7 +101,7 @@ def with_running_event(forecast: xr.Dataset) -> xr.Dataset:
 
     The first counts its days so far, among the days of history in the file, and the second is the highest category
     of these days. Both are NaN without a heatwave. Whether the last days belong to one also depends on the days
-    forecast. Older files do not tell, and are returned unchanged.
+    forecast. Files without the days of history do not tell, and are returned unchanged.
     """
     names = ("sst", "heatwave_climatology", "heatwave_threshold")
     if not {f"{name}_past" for name in names} <= {*forecast.data_vars}:

@@ -10,15 +10,17 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import counted, reading
-from sstcast.forecasting.forecast import LATEST, forecast, own_data, read_date
+from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
+from sstcast.forecasting.stores import stores_for
+from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
 from sstcast.reading.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
-from sstcast.scores.metrics import bias, mae, rmse, statistics
+from sstcast.scores.metrics import bias, mae, rmse, statistics_of
 from sstcast.storage.artefacts import atomic, check_intact, locked
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
@@ -60,6 +62,8 @@ def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today
         new = not issued.exists()
         if new:
             forecast(run.folder, str(day or last), issued)
+        else:
+            check_made_from(issued, run.config.data, AS_ISSUED, may_have_moved=True)
         verified, scores = _verify(run, forecast_folder, last)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
@@ -84,7 +88,7 @@ def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     files = [file for day, file in sorted(forecasts_in(folder).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
-    prepared = own_data(run, last)
+    prepared = stores_for(run, OWN, last)
     with open_region(prepared.data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify_issued(files, RegionStatistics(prepared).on_grid(days).compute())
@@ -112,7 +116,7 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     means = by_date.mean("init_time")
     table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
-        system_means = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
+        system_means = {name: means[name].sel(system=system, drop=True) for name in statistics_of(MEASURED)}
         table |= {f"{name}{system}": metric.from_means(system_means) for name, metric in MEASURED.items()}
     return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
@@ -130,7 +134,7 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     last_anomaly = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
     forecasts = xr.concat([sst, climatology + last_anomaly, climatology], pd.Index(SYSTEMS, name="system"))
-    means = {name: statistic.function(forecasts, observed) for name, statistic in statistics(MEASURED).items()}
+    means = {name: statistic.function(forecasts, observed) for name, statistic in statistics_of(MEASURED).items()}
     inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(observed.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(observed.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))

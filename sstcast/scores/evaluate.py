@@ -17,7 +17,8 @@ from sstcast.predictors.predictors import count_lacking
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked
+from sstcast.scores.scored_days import digest_of_scored
+from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, record_of
@@ -47,6 +48,8 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
+    # Without stores, scores that are there are taken to be of the days that they tell.
+    recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False
     with locked(run.forecasts):
@@ -91,32 +94,32 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     from sstcast.scores.baseline_tables import tables_of_run
     from sstcast.scores.joining import join_folds, join_systems
     from sstcast.scores.scene import Scene
-    from sstcast.scores.summary import finish, metadata, predictors_of, summarise
+    from sstcast.scores.summary import assemble, predictors_of
     from sstcast.scores.systems import describe_run, forecast_file, systems_of
     from sstcast.scores.verify import verify
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
-    lacking = count_lacking(truth.windows.init_times, days_read(run, config), config, prepared.cube.parent)
+    lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked, references=False), label, write)
-    verified = join_systems([verified, tables_of_run(truth, days, asked, len(run.members))])
+    verified = join_systems([verified, tables_of_run(truth, days, asked)])
     references = [str(name) for name in verified["system"].values if name != MODEL]
-    tables = finish(join_folds([verified]), [MODEL], references)
-    described = {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)}
-    metrics = {
-        "kind": "run",
-        "source": str(truth.cube.attrs["source"]),
-        "data": prepared.record().model_dump(),
-        **metadata(config, tables),
+    tables, metrics = assemble(
+        join_folds([verified]),
+        ([MODEL], references),
+        DEFAULT_REFERENCE,
+        {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)},
+        config,
+        asked,
+        kind="run",
+        source=str(truth.cube.attrs["source"]),
+        data=prepared.record().model_dump(),
         **predictors_of({MODEL: config}),
         **({"predictors_lacking": lacking} if lacking else {}),
-        "systems": described,
-        **summarise(tables, DEFAULT_REFERENCE, described),
-    }
-    asked.describe(metrics)
+    )
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 

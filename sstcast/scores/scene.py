@@ -14,12 +14,13 @@ from sstcast.names import DAY, EVENT, EXCEEDANCE, REFERENCES
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.asked import NOTHING, Asked
+from sstcast.scores.scored_days import with_margin
 from sstcast.scores.significance import spacing
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 from sstcast.types import Array, Mask
 
-STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
+TRAJECTORIES = WORD  # scores use as many as one word has bits
 EVERY = 3  # days from one initial date to the next whose forecasts of heatwaves are scored
 DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
 
@@ -58,6 +59,11 @@ class Block:
         """The positions of the initial dates."""
         return self.observed.dates
 
+    @property
+    def shares(self) -> int:
+        """The number of members of which probabilities are shares, 1 with a spread."""
+        return len(self.members) if self.spread is None else 1
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -67,8 +73,7 @@ class Scene:
         truth: the initial dates and the observations.
         systems: the systems to verify, by name.
         asked: what is verified besides the forecasts of every cell.
-        references: whether the base rate and the persistence of state are also verified, as forecasts of
-            heatwaves.
+        references: whether the `REFERENCES` are also verified, as forecasts of events.
     """
 
     truth: Analysis
@@ -93,7 +98,7 @@ class Scene:
     @cached_property
     def trajectories(self) -> dict[str, Trajectories]:
         """The error trajectories of each system that has a spread model."""
-        return {name: Trajectories(correlation, STEPS) for name, correlation in self.correlations.items()}
+        return {name: Trajectories(correlation, TRAJECTORIES) for name, correlation in self.correlations.items()}
 
     @property
     def probabilistic(self) -> list[str]:
@@ -101,9 +106,17 @@ class Scene:
         return [name for name, system in self.systems.items() if system.has_probabilities]
 
     @property
-    def warnings(self) -> list[str]:
-        """The names of the systems and references that forecast heatwaves."""
+    def forecasters(self) -> list[str]:
+        """The names of the systems and references that give probabilities of events."""
         return [*self.probabilistic, *(REFERENCES if self.references else ())]
+
+    def has_probabilities(self, block: Block) -> bool:
+        """Return whether the forecasts of a system in a block give probabilities of events.
+
+        A single member of several, on a date that lacks the others, gives none.
+        """
+        alone = block.shares == 1 and block.spread is None and self.systems[block.system].members > 1
+        return self.systems[block.system].has_probabilities and not alone
 
     @cached_property
     def heatwaves(self) -> "ObservedHeatwaves | None":
@@ -130,12 +143,9 @@ class ObservedHeatwaves:
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
 
     def _hot(self, threshold: xr.DataArray) -> Mask:
-        first, last = (
-            self.init_times[0] - MARGIN_DAYS * DAY,
-            self.init_times[-1] + (self.horizon + MARGIN_DAYS) * DAY,
-        )
+        first, last = with_margin(self.init_times[0], self.init_times[-1] + self.horizon * DAY)
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot = scratch_array((int((last - first) // DAY) + 1, *self.data.index.shape), bool)
         hot[:] = False
         for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
             days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))

@@ -12,10 +12,10 @@ from sstcast.config import DataConfig, FieldSource, Region, load_config, load_re
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
-from sstcast.forecasting.transfer import OWN, continued, transferred_data
+from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
+from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
@@ -32,7 +32,8 @@ from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched,
 from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
-from sstcast.scores.summary import finish, metadata, summarise
+from sstcast.scores.scored_days import digest_of_scored
+from sstcast.scores.summary import assemble
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
@@ -62,8 +63,8 @@ def score(
     Args:
         path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.reading.forecast_files`).
         truth: a source of daily temperatures, or a YAML file that names one, by default the first run's. Its
-            region is by default the run's, or all cells of the truth that the file covers. `data_of` describes
-            how the data follow from `truth` and `against`.
+            region is by default the run's, or all cells of the truth that the file covers. `data_to_score`
+            describes how the data follow from `truth` and `against`.
         against: runs that forecast the same days, as further references.
         out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
         variable, units: name and unit of the temperatures, for files that do not state them.
@@ -98,7 +99,7 @@ def score(
             f"{path}: the first lead is {file_leads[0]} days, but only {horizon} days ahead are scored; increase "
             "--leads, or choose other forecasts"
         )
-    data = data_of(forecasts, truth, against, horizon)
+    data = data_to_score(forecasts, truth, against, horizon)
     prepared = prepare(data)
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
@@ -110,6 +111,7 @@ def score(
         "reading": READING,
         "data": data.model_dump(mode="json"),
         "record": prepared.record().model_dump(),
+        **digest_of_scored(prepared),
         "against": {str(run.folder): run.digest for run in against},
         "remove_bias": remove_bias,
         **asked.recipe,
@@ -179,26 +181,25 @@ def _score(
         LOG.info(f"{path}: {notes[-1]}")
     verified = verify(Scene(truth, systems, asked), path.name)
     compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
-    tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": found.sst.sizes["member"], "trained_on": None}
-    described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
-    heading = metadata(data, tables)
-    for note in heading["notes"]:
+    tables, metrics = assemble(
+        join_folds([verified]),
+        (compared, [name for name in systems if name != MODEL]),
+        DEFAULT_REFERENCE,
+        {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
+        data,
+        asked,
+        kind="file",
+        file=str(path.absolute()),
+        source=str(prepared.open_cube().attrs["source"]),
+        data=recipe["record"],
+        test=[str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
+        notes=notes,
+        references=names,
+    )
+    for note in metrics["notes"][len(notes) :]:
         LOG.info(f"{path}: {note}")
-    notes += heading["notes"]
-    metrics = {
-        "kind": "file",
-        "file": str(path.absolute()),
-        "source": str(prepared.open_cube().attrs["source"]),
-        "data": recipe["record"],
-        **heading,
-        "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
-        "notes": notes,
-        "references": names,
-        "systems": described,
-        **summarise(tables, DEFAULT_REFERENCE, described),
-    }
-    asked.describe(metrics)
+    notes = metrics["notes"]
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         corrected_names = (f"{name}{BIAS_REMOVED}" for name in (MODEL, DEFAULT_REFERENCE))
@@ -210,12 +211,12 @@ def _score(
 
 def _name(folder: Path, taken: Collection[str]) -> str:
     """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
-    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, *TERCILE_REFERENCES}
+    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, SCORED_YEARS}
     names = [name for name in (folder.name, str(folder)) if name not in taken and not name.endswith(BIAS_REMOVED)]
     return [*names, str(folder.resolve())][0]
 
 
-def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
+def data_to_score(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
     """Return the data configuration that forecasts are scored with, up to `horizon` days ahead.
 
     With `against`, it is the first run's, transferred to the source or region that `truth` gives. If `truth` is a
@@ -244,10 +245,8 @@ def data_of(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], ho
         first_run, *other_runs = against
         for run in other_runs:
             check_same(first_run, run, ("source", *OCEAN_KEYS), {}, "compare runs of one ocean")
-        run_data = first_run.config.data
-        if "source" in settings and truth.path.resolve() == run_data.path.resolve():
-            del settings["source"]
-        data = transferred_data(first_run, FieldSource(**settings)) if settings else run_data
+        data = data_of(first_run, truth)
+        data = data.model_copy(update={"splits": splits_to_score(first_run, data)})
     return data.model_copy(update={"horizon": horizon})
 
 

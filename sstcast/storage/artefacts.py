@@ -7,7 +7,7 @@ files in the key `recipe`, PNG images in a text chunk and HTML pages in a commen
 A file is up to date if its recipe equals the requested one, and it has not changed since it was written. As in
 git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe, fingerprint, times of change and
 digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. A file without a note
-counts as a copy, and gets one. CSV, HTML and pictures need none.
+counts as a copy, and gets one. HTML and pictures need none, and few CSV files have one.
 
 A link to a store or a folder is followed, if that is missing, empty or sstcast's own. A file that is a link, or a
 pipe, counts as absent where it is kept for later, and is replaced wherever it is written: what it leads to is not
@@ -370,6 +370,8 @@ def _write_note(path: Path, note: dict[str, Any]) -> None:
 
 def _embedded_recipe(path: Path) -> str:
     """Return the text of a file's recipe."""
+    if path.suffix == ".csv":  # which holds no recipe, so that its note does
+        return as_text((_read_note(path) or {})[RECIPE])
     if path.suffix in (".json", ".html", ".png"):
         with open_regular(path) as file:
             if path.suffix == ".json":

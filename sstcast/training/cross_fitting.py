@@ -6,7 +6,7 @@ coefficient, clipped to [0, 1], is the share of the change that is added to the 
 does not generalise.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sstcast.errors import SSTCastError, counted
+from sstcast.log import LOG
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.windows import Windows, lead_weeks
 
@@ -21,11 +22,12 @@ EVERY = 3  # days from one window of a block to the next
 NODES_AT_ONCE = 2**15
 
 
-def blocks_of_years(windows: Windows, count: int) -> Iterator[tuple[Windows, Windows]]:
+def blocks_of_years(windows: Windows, count: int) -> list[tuple[Windows, Windows]]:
     """Divide windows into `count` blocks of years.
 
-    Yields for each block the windows that share no day with it, and the windows of the block. Raises SSTCastError
-    if there are too few years.
+    Returns for each block the windows that share no day of history or horizon with it, and its own. The others
+    also read, in their memory, no day that the block forecasts. If a block leaves no other window, log it and
+    return no blocks. Raises SSTCastError if there are too few years.
     """
     years = windows.init_times.astype("datetime64[Y]")
     all_years = np.unique(years)
@@ -34,23 +36,29 @@ def blocks_of_years(windows: Windows, count: int) -> Iterator[tuple[Windows, Win
             f"training.cross_fit: {counted(len(all_years), 'year')} of training windows for {count} blocks; "
             "choose fewer blocks"
         )
-    gap = windows.history + windows.horizon
+    gap, blocks = windows.history + windows.horizon, []
     for block in np.array_split(all_years, count):
         first, last = np.searchsorted(years, [block[0], block[-1] + np.timedelta64(1, "Y")])
-        others = np.concatenate([windows.at[: max(0, first - gap)], windows.at[last + gap :]])
+        others = np.concatenate([windows.at[: max(0, first - gap)], windows.at[last + gap + windows.before :]])
         if not len(others):
-            raise SSTCastError(f"training.cross_fit: no window is outside {block[0]}; lengthen data.splits.train")
-        yield replace(windows, at=others), replace(windows, at=windows.at[first:last])
+            LOG.warning(
+                f"no training window is clear of {block[0]}..{block[-1]}, so no share of the network's change is "
+                "added; lengthen data.splits.train"
+            )
+            return []
+        blocks.append((replace(windows, at=others), replace(windows, at=windows.at[first:last])))
+    return blocks
 
 
-def supported_share(pairs: Iterable[tuple[ForecastModel, Windows]]) -> Tensor:
-    """Return the share of the change, `[horizon]`, from pairs of a network and a block that it has not seen."""
-    products = squares = torch.zeros(0)
+def supported_share(pairs: Iterable[tuple[ForecastModel, Windows]], horizon: int) -> Tensor:
+    """Return the share of the change, `[horizon]`, from pairs of a network and a block that it has not seen.
+
+    Without any pair, nothing supports the change, and the share is 0.
+    """
+    products, squares = torch.zeros(2, horizon, dtype=torch.float64)
     for model, block in pairs:
         base, device = model.eval().linear, next(model.parameters()).device
         assert base is not None
-        if not len(products):
-            products, squares = torch.zeros(2, base.horizon, dtype=torch.float64)
         windows = block.thinned(EVERY)
         for index in torch.arange(len(windows)).split(max(1, NODES_AT_ONCE // windows.values.shape[-1])):
             batch = windows.batch(index, device)
@@ -60,7 +68,7 @@ def supported_share(pairs: Iterable[tuple[ForecastModel, Windows]]) -> Tensor:
                 residual = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
             products += (change * residual).sum(0).cpu()
             squares += change.square().sum(0).cpu()
-    week = torch.from_numpy(lead_weeks(1 + np.arange(len(products))))
+    week = torch.from_numpy(lead_weeks(1 + np.arange(horizon)))
     totals = torch.zeros(2, int(week[-1]) + 1, dtype=torch.float64)
     totals.index_add_(1, week, torch.stack([products, squares]))
     return (totals[0] / totals[1].clamp(min=1e-12)).clamp(0, 1)[week].float()

@@ -1,5 +1,8 @@
 """Checks that a run's data and weights are those it was trained with. `data.json` holds their digests."""
 
+from typing import Any
+
+from sstcast.config import DataConfig, differing_key
 from sstcast.log import warn_once
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.runs import Run
@@ -17,13 +20,49 @@ def record_of(run: Run) -> Record | None:
 def check_data(run: Run, prepared: Prepared | None = None) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained or scored on.
 
-    By default they are the stores of the run's own data. For a run without data.json, print a warning instead.
+    By default they are the stores of the run's own data. They may be of other splits. For a run without data.json,
+    print a warning instead.
     """
     prepared = prepared or Prepared.of(run.config.data)
-    current_record = prepared.record()  # raises an error if the stores are absent
+    current_record = prepared.record(run.config.data)  # raises an error if the stores are absent
     for recorded in run.recorded:
         message = f"{recorded.folder}: was {'trained' if recorded.trained == recorded else 'scored'}"
         if (record := record_of(recorded)) is not None:
             record.check(current_record, prepared, message, REMEDY)
         elif FIRST_PROCESS and recorded.best.exists():
             warn_once(f"{recorded.folder}: has no {recorded.data.name}; its data are not checked")
+
+
+def is_own(run: Run, prepared: Prepared) -> bool:
+    """Return whether stores hold the data that a run was trained on, wherever they and their source lie.
+
+    Stores of the run's own configuration are taken to (see `check_data`). Others do if the configurations differ
+    in no more than the paths, and the digests are those in data.json.
+    """
+    data = run.config.data
+    if prepared.data == data:
+        return True
+    record = record_of(run.recorded[0])
+    if record is None or differing_key(_without_paths(data), _without_paths(prepared.data)):
+        return False
+    now = prepared.record()
+    digests = ("cube", "test", "statistics", "predictors")
+    return all(getattr(record, name) == getattr(now, name) for name in digests)
+
+
+def is_own_ocean(run: Run, prepared: Prepared) -> bool:
+    """Return whether stores hold the ocean that a run was trained on, perhaps with other splits."""
+    data = run.config.data
+    if prepared.data.model_copy(update={"splits": data.splits}) == data:
+        return True
+    record = record_of(run.recorded[0])
+    return record is not None and prepared.record(data).cube == record.cube
+
+
+def _without_paths(data: DataConfig) -> dict[str, Any]:
+    paths: Any = {
+        "predictors": {"__all__": {"source", "missing", "implausible"}},
+        "source": True,
+        "directory": True,
+    }
+    return data.model_dump(mode="json", exclude=paths) | {"region": data.box.model_dump(mode="json")}

@@ -161,7 +161,7 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, Windows], f
             load_weights(model, load_checkpoint(part_run.best, config), part_run.best)
             yield model, block
 
-    return supported_share(networks())
+    return supported_share(networks(), config.data.horizon)
 
 
 def plan(

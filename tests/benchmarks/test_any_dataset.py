@@ -218,13 +218,62 @@ def test_masks_without_validation_need_a_split() -> None:
     assert load_memory(one, "split=50/25/25").splits == []
 
 
+def numbered_graph(**attributes: Any) -> Data:
+    data = Data(x=torch.randn(NODES, 2), edge_index=torch.from_numpy(both_ways(ring(NODES))))
+    return data.update({"y": torch.arange(NODES) % 3} | attributes)
+
+
+ORDER = torch.randperm(NODES, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("validation", ["val_idx", "valid_idx"])
+@pytest.mark.parametrize("form", [torch.Tensor.clone, torch.Tensor.numpy, torch.Tensor.tolist])
+def test_numbers_of_nodes_are_the_split_of_a_graph(validation: str, form: Any) -> None:
+    names = ("train_idx", validation, "test_idx")
+    parts = ORDER[:25], ORDER[25:30], ORDER[30:]
+    one = numbered_graph(**{name: form(part) for name, part in zip(names, parts, strict=True)})
+    loaded = load_memory(one)
+    assert loaded.dataset.split == "official"
+    assert all(map(torch.equal, split_of(loaded), parts))
+    for name, part in zip(MASKS.values(), parts, strict=True):
+        one[name] = torch.isin(torch.arange(NODES), part)
+    assert [set(part.tolist()) for part in split_of(load_memory(one))] == [set(part.tolist()) for part in parts]
+    one.test_mask[parts[2][0]] = False
+    with pytest.raises(SSTCastError, match="train_mask and train_idx are different splits; delete one"):
+        load_memory(one)
+    assert load_memory(numbered_graph(train_idx=ORDER[:3])).splits == []
+    with pytest.raises(SSTCastError, match="has no validation part"):
+        load_memory(numbered_graph(train_idx=ORDER[:25], test_idx=ORDER[30:]))
+
+
+def test_what_may_not_be_as_meant_is_said_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    y = (torch.arange(NODES) % 3).double()
+    y[::4] = torch.nan
+    keys = [*SMALL, f"runs={tmp_path}"]
+    sstcast.benchmark(numbered_graph(y=y), "gcn", overrides=keys)
+    line = (
+        "3 different whole numbers and 10 NaN, taken as regression; for classes set data.task=node-classification"
+    )
+    assert line in capsys.readouterr().out
+    sstcast.benchmark(numbered_graph(y=y), "gcn", overrides=[*keys, "data.task=node-regression"])
+    sstcast.benchmark(numbered_graph(y=y + 0.5), "gcn", overrides=keys)
+    assert "taken as regression" not in capsys.readouterr().out
+    rare = torch.arange(NODES) % 2
+    rare[-2:] = 5
+    parts = {"train_idx": [*range(25)], "val_idx": [*range(25, 30)], "test_idx": [*range(30, NODES)]}
+    sstcast.benchmark(numbered_graph(y=rare, **parts), "gcn", overrides=keys)
+    assert "absent from training, class (samples): 5 (2)\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         ([], r"graphs: cannot be read \(no graphs\); give a list"),
         (1, "'int' object is not iterable.; give a list of"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
-        (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
+        (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y, .*; number the classes from 0"),
         (graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])), "all known labels are 1; number the classes"),
         (graphs(60, y=lambda d, i: torch.tensor([i])), "did you mean data.task=graph-regression"),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))] * 2, "edge_index must be a dense tensor"),
@@ -342,7 +391,7 @@ def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
     (result,) = sstcast.benchmark(str(tmp_path / "mine.yaml"), "gcn", overrides=keys)
     saved = read_config(tmp_path / "runs/mine/gcn/seed-0/config.yaml")
     loaded = load_memory(data)
-    assert result["data"] == {"graphs": loaded.digest}
+    assert result["data"]["graphs"] == loaded.digest
     assert [saved["model"], saved["predictor"]] == [part.model_dump() for part in defaults(loaded)[:2]]
 
 

@@ -206,6 +206,26 @@ def test_ids_are_text_whatever_they_look_like(tmp_path: Path) -> None:
         load_own(tmp_path, raw)
 
 
+def test_ids_that_became_floats_are_matched_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    raw, line = graph_csv(tmp_path), "edges.csv: ids are matched with those of "
+    pairs = [[0, 1], [1, 0], [2, 3], [3, 2]]
+    for id_end, edge_end in (("", ".0"), (".0", "")):
+        rows = "".join(f"{i}{id_end},{i % 3},0.5\n" for i in range(NODES))
+        (tmp_path / "mine.csv").write_text("name,kind,a\n" + rows)
+        (tmp_path / "edges.csv").write_text(f"source,target\n0{edge_end},1{edge_end}\n2,3{edge_end}\n")
+        with caplog.at_level("INFO", "sstcast"):
+            assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == pairs
+        assert caplog.text.count(line) == 1
+        caplog.clear()
+    edit(tmp_path, "mine.csv", "\n4.0,", "\n3,")  # 3 and 3.0 differ, as text does
+    with caplog.at_level("INFO", "sstcast"), pytest.raises(SSTCastError, match=r"line 2: 0 - 1: no such node"):
+        load_own(tmp_path, raw)
+    edit(tmp_path, "edges.csv", "0,1\n2,", "0.0,1.0\n2.0,")
+    with caplog.at_level("INFO", "sstcast"):
+        assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 4], [4, 2]]
+    assert line not in caplog.text
+
+
 def test_nodes_without_ids_are_numbered(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
     del raw["id"]
@@ -261,6 +281,11 @@ def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, run: Run)
         (smiles_csv, ("mine.csv", "3.5", '"-1,5"'), "'-1,5' is not a number; write numbers with a decimal point"),
         (smiles_csv, b"name;smiles;solubility\na;CCO;-1,5\n", "mine.csv: separated by semicolons; save it with"),
         (smiles_csv, b"name\tsmiles\na\tCCO\n", "mine.csv: separated by tabs; save it with commas"),
+        (
+            graph_csv,
+            ("mine.csv", "n3,0", "n3,rock"),
+            "column 'kind': 'rock' is not a number; number the classes fr",
+        ),
         (graph_csv, {"split_column": "name"}, "mine.csv: line 2: 'n0' is not a part of a split"),
         (graph_csv, {"task": "colour"}, "task: no 'colour'"),
         (graph_csv, {"kind": "memory"}, "mine.yaml: kind: give smiles_csv, graph_csv or pyg"),

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 import pytest
 
 import sstcast
-from sstcast.api import papers
-from sstcast.api.arguments import Result
 from sstcast.benchmarks import paper_tables as paper_tables_module
 from sstcast.benchmarks.paper_tables import Trial, choose, fit, paper_tables, plan
 from sstcast.storage.artefacts import write_json
@@ -38,7 +35,7 @@ def rows_of(out: str, dataset: str) -> dict[str, list[str]]:
 def test_tables_are_listed(command: Command) -> None:
     code, out, _ = command("table")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == sorted([*paper_tables(), "mpnn-gt:5"])
+    assert [line.split()[0] for line in out.splitlines()] == sorted(paper_tables())
     assert len(re.findall(r"PROTEINS.* 85 cells", out)) == 1
 
 
@@ -115,7 +112,7 @@ def test_a_score_of_other_data_is_not_printed(options: list[object], tmp_path: P
     chosen = ["table", "kdlgt:2", "--datasets", "mutag", "--models", "sat", *options]
     assert command(*chosen)[0] == 0
     record = tmp_path / "runs/MUTAG/sat-paper/seed-0/data.json"
-    write_json(record, {"graphs": "0" * 64})
+    write_json(record, {"graphs": "0" * 64, "weighted": False})
     code, out, err = command(*chosen)
     assert (code, rows_of(out, "MUTAG,")) == (2, {})
     assert "trained on other data" in err
@@ -153,25 +150,12 @@ def test_a_changed_model_does_not_stand_beside_the_paper_s_number(options: list[
         (["kdlgt:2", "--datasets", "MUTAG", "--models", "dgt"], "none of them on these data sets"),
         (["kdlgt:2", "--datasets", "MUTAG", "--set", "model.hosp=2"], "hosp"),
         (["kdlgt:2", "--datasets", "MUTAG", "--set", "label=mine"], "choose another --out"),
-        (["mpnn-gt:5", "--datasets", "MUTAG"], "mpnn-gt:5 has no graph data sets"),
+        (["mpnn-gt:5"], "no table 'mpnn-gt:5'"),
     ],
 )
 def test_wrong_arguments(arguments: list[str], words: str, tmp_path: Path, fails: Callable[..., None]) -> None:
     fails([words], "table", *arguments, "--root", tmp_path, "--out", tmp_path / "runs")
     assert not list(tmp_path.iterdir())
-
-
-def test_table_5_of_cai_is_table5(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(papers, "table5", lambda **options: given.update(options))
-    assert command("table", "mpnn-gt:5", "--dry-run", "--models", "mlp", "--seeds", "1", "--jobs", "3")[0] == 0
-    assert given == {"systems": "mlp", "seeds": "1", "overrides": (), "jobs": 3, "dry_run": True}
-    found = Result({"mlp": {28: [[0.5, 0.7]]}}, Path("table5.json"), True)
-    monkeypatch.setattr(papers, "table5", lambda **_: found)
-    code, out, err = command("table", "mpnn-gt:5")
-    assert code == 0
-    assert err.startswith("mpnn-gt:5: is `sstcast table5`")
-    assert re.search(r"mlp +0\.3302 +0\.6000", out)
 
 
 def test_runs_can_be_sent_to_other_processes() -> None:

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from scipy.ndimage import label
 from scipy.sparse import csr_array
+from small_ocean import make_sst
 
 import sstcast
 from sstcast.errors import SSTCastError
@@ -325,3 +326,24 @@ def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> 
     series = series_of_places(sst, Places.read(file), csr_array(weights.reshape(3, -1)))
     assert series["place"].values.tolist() == ["site", "bay"]
     np.testing.assert_array_equal(series, [[1, (0 + 2 + 2 * 3) / 4], [5, (4 + 6 + 2 * 7) / 4]])
+
+
+def test_a_file_of_other_days_or_another_baseline_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in "ab":
+        Path(folder).mkdir()
+        make_sst().to_netcdf(f"{folder}/x.nc", engine="netcdf4")
+    places = Path("places.csv")
+    places.write_text("name,lat,lon\npier,-10.5,172\n")
+    for options in ({}, {"places": places}):
+        made = sstcast.heatwaves("a/x.nc", **options)
+        before = made.path.read_bytes()
+        for source, other in (("b/x.nc", {}), ("a/x.nc", {"baseline": "detrended"}), ("a/x.nc", {"gaps": 3})):
+            words = rf"{made.path}: holds source \S+a/x.nc, fixed, 2001-01-01..2004-12-31; name another .* --out"
+            with pytest.raises(SSTCastError, match=words):
+                sstcast.heatwaves(source, **options, **other)
+        assert made.path.read_bytes() == before
+        sstcast.heatwaves(tmp_path / "a/x.nc", **options)  # by another path
+        sstcast.heatwaves("b/x.nc", **options, out=made.path)

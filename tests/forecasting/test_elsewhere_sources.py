@@ -1,5 +1,6 @@
 """Forecasts of an ocean that a run was not trained on: its tiles, its years, a base fitted there."""
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import sstcast
 from sstcast.config import FieldSource, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.system import TrainedRun
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.transfer import data_of, splits_to_score
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
@@ -24,6 +26,8 @@ from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run, run_folder
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.forecast_task import fit
+
+LAST = dt.date(2016, 2, 29)  # of the seven years
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +49,14 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
-    data = transferred_data(run, FieldSource(source=years), to_forecast=True)
+    data = stores_for(run, FieldSource(source=years), LAST).data
     rows, cols = data.box.tile
     assert (14 % rows, 9 % cols) == (0, 0)
     spans = {name: tuple(map(str, span)) for name, span in data.splits.given.items()}
     assert spans["base_period"] == ("2009-01-01", "2015-12-31")
     assert spans["validation"] == ("2015-01-01", "2015-12-31")
     assert spans["test"] == ("2016-01-01", "2016-02-29")
-    splits = transferred_data(run, FieldSource(source=years)).splits  # to score it on the record's own last years
+    splits = splits_to_score(run, data_of(run, FieldSource(source=years)))  # the last years of the record
     assert str(splits.train[0]) == "2009-01-01"
     assert splits.test[1].year == 2016
 
@@ -109,9 +113,9 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
     xr.load_dataset(years).isel(lat=slice(-rows, None), lon=slice(cols)).to_netcdf(small, engine="netcdf4")
     if rows < 6:
         with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 on each side$"):
-            transferred_data(run, FieldSource(source=small), to_forecast=True)
+            data_of(run, FieldSource(source=small))
     else:
-        assert transferred_data(run, FieldSource(source=small), to_forecast=True).box.tile == (rows, cols)
+        assert data_of(run, FieldSource(source=small)).box.tile == (rows, cols)
 
 
 @pytest.mark.slow
@@ -119,7 +123,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     file, new = forecast(run.folder, days=FieldSource(source=years))
     assert new
     assert forecast(run.folder, days=FieldSource(source=years)) == (file, False)
-    data = transferred_data(run, FieldSource(source=years), to_forecast=True)
+    data = stores_for(run, FieldSource(source=years), LAST).data
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
     fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"))
@@ -137,7 +141,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
             fit(without.linear, others, None)
             yield without, block
 
-    torch.testing.assert_close(there.share, supported_share(parts()))
+    torch.testing.assert_close(there.share, supported_share(parts(), windows.horizon))
     opened = xr.open_dataset(file, engine="netcdf4")
     loaded = sstcast.load(run, source=years).forecast(xr.load_dataset(years)["sst"])
     xr.testing.assert_allclose(opened["sst"], loaded["sst"], atol=1e-3)

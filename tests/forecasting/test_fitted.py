@@ -20,8 +20,8 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig
 from sstcast.forecasting import fitted, system
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.stores import splits_to_forecast
 from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
-from sstcast.forecasting.transfer import newest_data
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.update import NOTHING_NEW, update
@@ -44,8 +44,9 @@ def run(tmp_path: Path) -> Run:
 
 def newest(run: Run, year: int = 2000 + YEARS) -> DataConfig:
     """Prepare the data with which the run forecasts at the end of a year."""
-    data = newest_data(run, np.datetime64(f"{year}-12-31").item())
-    prepare(data)
+    data = run.config.data
+    splits = splits_to_forecast(run, data, np.datetime64(f"{year}-12-31").item())
+    prepare(data := data.model_copy(update={"splits": splits}))
     return data
 
 

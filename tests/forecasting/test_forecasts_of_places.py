@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,10 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heat_stress import STRESS_LEVELS, stress_level
 from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits
+from sstcast.forecasting.areas import INTERVAL
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
-from sstcast.forecasting.samples import SAMPLES
+from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.ocean.places import Places
@@ -164,11 +166,36 @@ def test_the_table_is_what_the_file_holds(forecasted: xr.Dataset) -> None:
     assert park["heatwave_probability"].isna().all()
 
 
-def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset, tmp_path: Path) -> None:
-    plain = xr.load_dataset(forecast(made.folder, DATE, tmp_path / "plain.nc")[0])
+def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset) -> None:
+    path, _ = forecast(made.folder, DATE)
+    assert path.with_name(f".{path.name}.lock").exists()  # also held by a process that names it as its --out
+    plain = xr.load_dataset(path)
     assert not [name for name in plain.variables if "place" in str(name)]
     for name, field in plain.items():
         np.testing.assert_array_equal(field, forecasted[name], err_msg=str(name))
+
+
+def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
+    made: Run, file: Path, forecasted: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("forecast", "samples"):
+        monkeypatch.setattr(f"sstcast.forecasting.{module}.MAX_CELLS_UNASKED", 3)
+    drawn, draw = [], ErrorPaths.standard_errors
+
+    def drawing(paths: ErrorPaths, *arguments: Any) -> Any:
+        drawn.append(draw(paths, *arguments))
+        return drawn[-1]
+
+    monkeypatch.setattr(ErrorPaths, "standard_errors", drawing)
+    places = Places.read(file)
+    path, _ = forecast(made.folder, DATE, tmp_path / "large.nc", places=places, shares=(20, 60))
+    assert [errors.shape[1] for errors in drawn] == [16]
+    large = xr.load_dataset(path)
+    assert INTERVAL not in large
+    of_places = [name for name in forecasted if str(name).startswith("place_")]
+    assert len(of_places) > 10
+    for name in of_places:
+        np.testing.assert_array_equal(large[name], forecasted[name], err_msg=str(name))
 
 
 def test_python_and_both_formats(made: Run, file: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:

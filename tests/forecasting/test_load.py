@@ -1,5 +1,6 @@
 """`sstcast.load(run).forecast(history)`: the histories it takes, and those it refuses."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,10 +143,17 @@ def test_preliminary_days_are_named(run: LoadedRun, history: xr.DataArray, expec
     assert run.forecast(final).attrs["data"].endswith("preliminary days: none")
 
 
-def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history: xr.DataArray) -> None:
-    run = make_run(load_config(run_yaml, [f"data.directory={tmp_path}/empty"]))
-    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: does not exist"):
-        sstcast.load(run.folder).forecast(history)
+def test_absent_stores_are_prepared(
+    run: LoadedRun, run_yaml: Path, tmp_path: Path, history: xr.DataArray, expected: xr.Dataset, sst_file: Path
+) -> None:
+    config = configure(tmp_path, shutil.copy(sst_file, tmp_path / "small.nc"), horizon=5)
+    made = make_run(config)
+    with refused("small.nc: no such file"):
+        Path(config.data.source).rename(tmp_path / "away.nc")
+        sstcast.load(made).forecast(history)
+    (tmp_path / "away.nc").rename(config.data.source)
+    shutil.copy(run.run.best, made.best)
+    same(sstcast.load(made).forecast(history), expected)
 
 
 def test_geography_reaches_the_model(run_yaml: Path, history: xr.DataArray) -> None:

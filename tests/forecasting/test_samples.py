@@ -17,11 +17,12 @@ from sstcast.cli import DEFAULTS
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events
+from sstcast.forecasting import samples
 from sstcast.forecasting.areas import area_means, heatwave_shares
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels, sampled
+from sstcast.forecasting.samples import SAMPLES, ErrorPaths, ErrorsOfCells, normal_levels, sampled
 from sstcast.forecasting.spread import QUANTILES, calibrated
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.stores import stores_for
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -75,6 +76,28 @@ def test_a_known_covariance_is_found_again(known_ocean: tuple[np.ndarray, np.nda
     of_mean = spread[:HORIZON] ** 2 * space.mean()
     np.testing.assert_allclose(np.mean(variance, 0), of_mean, rtol=0.12)
     assert (of_mean > 2 * spread[:HORIZON] ** 2 / 8).all()  # far from independent cells
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_errors_of_some_cells_are_those_of_all_to_the_bit(
+    known_ocean: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However many days are in memory at once, and in the means and shares of areas."""
+    paths, known = paths_of(known_ocean[0]), np.arange(8) % 3 == 1
+    errors = paths.standard_errors(DATE, 30)
+    monkeypatch.setattr(samples, "MAX_CELLS_UNASKED", most)
+    some = ErrorsOfCells(paths.standard_errors(DATE, 30, known), known)
+    np.testing.assert_array_equal(some.values, errors[:, known])
+    random = np.random.default_rng(1)
+    mean, spread, lowest = (random.gamma(4, 0.3, (HORIZON, 8)).astype(np.float32) for _ in range(3))
+    weights = (random.random((2, 8)) * known).astype(np.float32)
+    for least in (None, lowest[0]):
+        found, expected = (area_means(mean, spread, of, weights, least) for of in (some, errors))
+        np.testing.assert_array_equal(found, expected)
+    hot = random.random((12, 8)) < 0.6
+    monkeypatch.setattr("sstcast.forecasting.areas.CELLS_AT_ONCE", 3)
+    found, expected = (heatwave_shares(hot, mean - 1, spread, of, weights) for of in (some, errors))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_each_cell_and_day_keeps_its_distribution(known_ocean: tuple[np.ndarray, np.ndarray]) -> None:
@@ -245,7 +268,7 @@ def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -
     days = FieldSource(source=tmp_path / "other.nc")
     path, _ = forecast(made.folder, out=tmp_path / "o.nc", days=days, samples=20)
     found = xr.load_dataset(path).isel(init_time=0)
-    data = transferred_data(made, days, to_forecast=True)
+    data = stores_for(made, days, dt.date(2008, 12, 31)).data
     assert data.splits.train[1].year == 2006  # 2007 is for validation
     ocean = found["sst"].notnull().values[0]
     paths = ErrorPaths.of(Prepared.of(data), ocean)

@@ -11,9 +11,7 @@ from small_ocean import make_sst
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.forecasting.history import days_read
-from sstcast.forecasting.transfer import newest_data
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
 from sstcast.training.train import train, training_windows
@@ -61,9 +59,8 @@ def test_a_memory_comes_with_a_longer_record(
         assert made["init_time"].values.astype("datetime64[D]").item() == dt.date(2008, 12, 31)
         assert made["sst"].notnull().any()
     assert not forecast(run.folder)[1]
-    prepared, days = Prepared.of(newest_data(run, dt.date(2008, 12, 31))), make_sst(years=8)["sst"][-400:]
-    loaded = LoadedRun(run.folder, prepared)
-    assert loaded.system.models[0].before > 0
+    loaded, days = LoadedRun(run.folder), make_sst(years=8)["sst"][-400:]
     fetched = loaded.forecast(days.assign_coords(preliminary=("time", np.arange(400) > 397)))
     assert fetched.attrs["data"].endswith("preliminary days: 2008-12-30..2008-12-31")
+    assert loaded.system.models[0].before > 0
     xr.testing.assert_equal(fetched["sst"].drop_attrs(), loaded.forecast(days)["sst"].drop_attrs())

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from refusals import refused
 
-from sstcast.ocean.point_observations import PointObservations
+from sstcast.ocean.point_observations import PointObservations, parse_hours
 
 TIMES = pd.date_range("2004-03-01T06:00", periods=6, freq="D")
 LAT, LON = np.linspace(-11.9, -10.2, 6), np.linspace(170.1, 172.9, 6)
@@ -59,6 +59,14 @@ def ndbc(path: Path) -> None:
     for row, (time, lat, lon, sst, platform) in enumerate(zip(TIMES, LAT, LON, SST, PLATFORM, strict=True)):
         value = "MM" if row == BAD else f"{sst:.2f}"
         lines.append(f"{time:%Y %m %d %H %M} {value} 1013.2 {lat:.4f} {lon:.4f} {platform}")
+    path.write_text("\n".join(lines))
+
+
+def ndbc_drifters(path: Path) -> None:
+    lines = ["#YY  MM DD hhmm LAT LON WTMP station", "#yr  mo dy hrmn deg deg degC -"]
+    for row, (time, lat, lon, sst, platform) in enumerate(zip(TIMES, LAT, LON, SST, PLATFORM, strict=True)):
+        hhmm = "2400" if row == BAD else f"{time:%H%M}"
+        lines.append(f"{time:%Y %m %d} {hhmm} {lat:.4f} {lon:.4f} {sst:.2f} {platform}")
     path.write_text("\n".join(lines))
 
 
@@ -141,6 +149,7 @@ LAYOUTS: tuple[tuple[Writer, str], ...] = (
     (erddap, ".csv"),
     (erddapy, ".csv"),
     (ndbc, ".txt"),
+    (ndbc_drifters, ".txt"),
     (mooring, ".nc"),
     (argo_profiles, ".nc"),
     (ragged, ".nc"),
@@ -200,6 +209,23 @@ def test_what_is_not_read_is_told(tmp_path: Path) -> None:
     dataset.to_netcdf(path := tmp_path / "unknown.nc", engine="netcdf4")
     found = PointObservations.read(path)
     assert (len(found.table), found.notes) == (6, ("flags that are not read: sst_qc",))
+
+
+@pytest.mark.parametrize("wrong", ["2400", "0860", "MM", "830"])
+def test_a_time_that_no_clock_shows_is_left_out_and_counted(tmp_path: Path, wrong: str) -> None:
+    header = "#YY MM DD hhmm LAT LON WTMP station\n#yr mo dy hrmn deg deg degC -\n"
+    rows = [f"2004 01 02 {hhmm} -11 171 20.{n} a" for n, hhmm in enumerate(("0005", "1259", wrong))]
+    (tmp_path / "drifters.txt").write_text(header + "\n".join(rows))
+    parts = pd.DataFrame({"year": 2004, "month": 1, "day": 2, "hour": [0, 12, 24], "minute": [5, 59, 0]})
+    parts.assign(lat=-11, lon=171, sst=[20.0, 20.1, 20.2], platform="a").to_csv(
+        tmp_path / "parts.csv", index=False
+    )
+    for name in ("drifters.txt", "parts.csv"):
+        found = PointObservations.read(tmp_path / name)
+        assert [*found.table["time"].dt.strftime("%d %H:%M")] == ["02 00:05", "02 12:59"]
+        assert "1 observations left out: without a time, place or value" in found.notes
+    for hours, count in (("0..24", 2), ("11..12", 1)):  # 11:29 and 00:23 of local time
+        assert len(PointObservations.read(tmp_path / "parts.csv", hours=parse_hours(hours)).table) == count
 
 
 def test_a_pressure_of_the_air_is_no_depth(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from refusals import refused
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
+from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import open_daily, open_sst
 
@@ -61,10 +62,9 @@ def test_land_of_a_mask_is_left_out_and_its_other_flags_are_named(tmp_path: Path
     is_land = np.isin(mask, [2, 3])
     with logged() as lines, open_sst(FieldSource(source=str(tmp_path / "mur.nc"))) as sst:
         np.testing.assert_allclose(sst.values, expected.where(~is_land).values, rtol=1e-6)
+    lakes = "open_lake and open_lake_with_ice_in_the_grid of it stay sea"
     assert [
-        line
-        for line in lines
-        if line.endswith("mur.nc: sst is read without land of mask, whose other flags are not used")
+        line for line in lines if line.endswith(f"without land of mask, whose other flags are not used; {lakes}")
     ]
     write(tmp_path / "values.nc", "mask", mask, {"flag_values": MASKS["flag_masks"], "flag_meanings": MUR})
     with logged() as lines, open_sst(FieldSource(source=str(tmp_path / "values.nc"))) as sst:
@@ -74,13 +74,13 @@ def test_land_of_a_mask_is_left_out_and_its_other_flags_are_named(tmp_path: Path
 def test_flags_that_are_not_used_are_named(tmp_path: Path) -> None:
     clouds = {"flag_values": np.arange(2, dtype="i1"), "flag_meanings": "clear cloudy"}
     expected = write(tmp_path / "l3.nc", "cloud", LEVELS % 2, clouds)
-    write(tmp_path / "flat.nc", "mask", LEVELS[0], MASKS, AXES[1:])
-    for name, flag in (("l3.nc", "cloud"), ("flat.nc", "mask")):
+    levels = {"flag_values": np.arange(2, dtype="i1"), "flag_meanings": "land sea"}
+    write(tmp_path / "row.nc", "mask", LEVELS[:, 0] % 2, levels, ("time", "lon"))
+    for name, flag in (("l3.nc", "cloud"), ("row.nc", "")):
         with logged() as lines, open_sst(FieldSource(source=str(tmp_path / name))) as sst:
             np.testing.assert_allclose(sst.values, expected.values, rtol=1e-6)
-        assert [
-            line for line in lines if line.endswith(f"{name}: sst is read without regard to the flags in {flag}")
-        ]
+        told = f"{name}: sst is read without regard to the flags in {flag}"
+        assert not flag or [line for line in lines if line.endswith(told)]
 
 
 def test_it_is_told_from_which_day_a_record_serves() -> None:
@@ -93,3 +93,123 @@ def test_it_is_told_from_which_day_a_record_serves() -> None:
         checked(sst.where(odd), Path("l3.nc"))[0].compute()
     with refused("l3.nc", "longer than data.gaps: 3; raise it to fill them linearly in time, or use"):
         checked(sst.where(whole), Path("l3.nc"), gaps=3)[0].compute()
+
+
+IS_SEA = np.random.default_rng(6).random((8, 12)) > 0.3
+LAND_SEA = {"flag_values": np.array([0.0, 1.0]), "flag_meanings": "land water"}  # as ROMS writes
+
+
+@pytest.mark.parametrize(
+    ("name", "mask", "attributes", "told"),
+    [
+        ("mask_rho", IS_SEA, LAND_SEA, "without land of mask_rho, whose other flags are not used"),
+        ("lsm", ~IS_SEA * 0.9 + 0.05, {}, "where lsm is 0, the sea by its name, alone"),  # shares, as ECMWF writes
+        ("tmask", IS_SEA, {}, "where tmask is 1, the sea by its name, alone"),
+        ("wet", np.where(IS_SEA, 1, np.nan), {}, "where wet is 1, the sea by its name, alone"),
+        ("m", ~IS_SEA, {"standard_name": "land_binary_mask"}, "where m is 0, the sea by its standard name, alone"),
+        ("m", IS_SEA, {"standard_name": "sea_binary_mask"}, "where m is 1, the sea by its standard name, alone"),
+        ("lsm", IS_SEA, {"standard_name": "sea_binary_mask"}, "lsm is 1, the sea by its standard name, alone"),
+    ],
+)
+def test_a_mask_without_days_is_used(
+    tmp_path: Path, name: str, mask: np.ndarray, attributes: dict[str, Any], told: str
+) -> None:
+    """The file stores latitudes from the north, as the mask does, and a folder tells a line once."""
+    data = make_sst()
+    data[name] = (AXES[1:], np.asarray(mask, "f4"), attributes)
+    expected = data["sst"].where(xr.DataArray(IS_SEA, dims=AXES[1:]))
+    files = data.set_coords(name).isel(lat=slice(None, None, -1))
+    for year in (2001, 2002):
+        files.sel(time=str(year)).to_netcdf(tmp_path / f"{year}.nc")
+    with logged() as lines, open_sst(FieldSource(source=str(tmp_path))) as sst:
+        np.testing.assert_allclose(sst.values, expected.sel(time=slice("2001", "2002")).values, rtol=1e-6)
+    assert [line.endswith(told) for line in lines] == [True]
+
+
+def test_a_mask_or_range_that_leaves_no_sea_is_refused_by_name(tmp_path: Path) -> None:
+    data = make_sst()
+    data["tmask"] = (AXES[1:], np.zeros((8, 12), "f4"))
+    data.to_netcdf(tmp_path / "land.nc")
+    with refused("land.nc: sst has no value on its first day if it is read where tmask is 1"):
+        open_sst(FieldSource(source=str(tmp_path / "land.nc")))
+    data["tmask"] = data["sst"][0].isnull().astype("f4")  # 1 is land
+    data["tmask"][3, 3] = 0
+    data.to_netcdf(tmp_path / "turned.nc")
+    with refused("turned.nc", "read where tmask is 1"):
+        open_sst(FieldSource(source=str(tmp_path / "turned.nc")))
+    for attributes in ({"valid_range": np.array([270.0, 310.0])}, {"valid_min": 270.0}):
+        ranged = make_sst()
+        ranged["sst"].attrs |= attributes
+        path = tmp_path / f"{next(iter(attributes))}.nc"
+        ranged.to_netcdf(path)
+        with refused(f"{path.name}: sst has no value on its first day if it is read in its valid_", "(270.."):
+            open_sst(FieldSource(source=str(path)))
+
+
+PACKED = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 20.0, "_FillValue": -32768}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "attributes", "low", "high"),
+    [
+        (PACKED, {"valid_min": np.int16(-100), "valid_max": np.int16(500)}, 19.0, 25.0),  # packed as its values
+        (PACKED, {"valid_range": np.array([-100, 500])}, 19.0, 25.0),  # as netCDF4 writes numbers of Python
+        (PACKED, {"valid_range": np.array([19, 25], "f4")}, 19.0, 25.0),  # in degrees
+        (PACKED | {"scale_factor": -0.01}, {"valid_min": np.int16(-500)}, -np.inf, 25.0),
+        (
+            PACKED | {"dtype": "u2", "add_offset": 0.0, "_FillValue": 65535},
+            {"valid_max": np.uint16(2500)},
+            0,
+            25.0,
+        ),
+        ({"dtype": "f4"}, {"valid_range": np.array([19.1, 25.3])}, np.float32(19.1), np.float32(25.3)),
+        ({"dtype": "f4"}, {"valid_range": "19 25"}, -np.inf, np.inf),  # no numbers
+    ],
+)
+def test_values_outside_the_valid_range_are_missing_and_counted(
+    tmp_path: Path, encoding: dict[str, Any], attributes: dict[str, Any], low: float, high: float
+) -> None:
+    """Also without `isel`, netCDF4's own reader masks them."""
+    data = make_sst()
+    data["sst"][7, 3, :2] = np.array([19.1, 25.3], "f4")
+    data["sst"].attrs |= attributes
+    data.to_netcdf(tmp_path / "a.nc", encoding={"sst": encoding})
+    stored = xr.open_dataset(tmp_path / "a.nc")["sst"].astype("f4")
+    expected = stored.where((stored >= low - 1e-4 * (encoding["dtype"] != "f4")) & (stored <= high + 1e-4))
+    with logged() as lines, open_sst(FieldSource(source=str(tmp_path / "a.nc"))) as sst:
+        np.testing.assert_array_equal(np.isnan(sst.values), np.isnan(expected.values))
+        np.testing.assert_allclose(sst.values, expected.values, atol=1e-5)
+        sst[:10].compute()  # counts no value twice
+    count = int((stored.notnull() & expected.isnull()).sum())
+    assert bool(count) == np.isfinite(high)
+    assert [line for line in lines if f"a.nc: sst has {count} values outside its valid_" in line] or not count
+
+
+def test_the_range_and_mask_of_forecasts_and_of_predictors_count(tmp_path: Path) -> None:
+    init = np.datetime64("2002-01-01", "ns") + np.arange(3) * np.timedelta64(1, "D")
+    values = np.full((3, 2, 8, 12), 20.0, "f4") + np.arange(12, dtype="f4")
+    attributes = {"units": "degC", "valid_range": np.array([20, 29], "f4")}
+    axes = {"init_time": init, "lead": ("lead", [1, 2], {"units": "days"})}
+    axes |= {"lat": np.arange(8.0), "lon": np.arange(12.0), "wet": (("lat", "lon"), IS_SEA.astype("f4"))}
+    data = xr.Dataset({"sst": (("init_time", "lead", "lat", "lon"), values, attributes)}, axes)
+    data.to_netcdf(tmp_path / "ahead.nc")
+    found = read_forecasts(tmp_path / "ahead.nc")
+    expected = np.where(IS_SEA & (values <= 29), values, np.nan)
+    np.testing.assert_array_equal(found.sst[0].values, expected)
+    assert "where wet is 1, the sea by its name, alone" in found.note
+    assert "without values outside its valid_range (20..29)" in found.note
+    daily = data.isel(lead=0, drop=True).rename(init_time="time", sst="u10")
+    daily.to_netcdf(tmp_path / "wind.nc")
+    with open_daily(FieldSource(source=str(tmp_path / "wind.nc"), variable="u10")) as field:
+        np.testing.assert_array_equal(field.values, expected[:, 0])
+
+
+def test_values_that_the_field_itself_calls_flags_are_missing(tmp_path: Path) -> None:
+    """A code for ice in the range of temperatures."""
+    data = make_sst()
+    data["sst"][100:110, 4, 5] = -4
+    data["sst"].attrs |= {"flag_values": np.array([-4], "f4"), "flag_meanings": "sea_ice"}
+    data.to_netcdf(tmp_path / "ice.nc")
+    with logged() as lines, open_sst(FieldSource(source=str(tmp_path / "ice.nc"))) as sst:
+        np.testing.assert_allclose(sst.values, data["sst"].where(data["sst"] != -4).values, rtol=1e-6)
+    assert [line for line in lines if "sst is read without -4, which it calls flags" in line]

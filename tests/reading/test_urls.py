@@ -17,17 +17,20 @@ from bucket_server import BucketServer, serving
 from small_ocean import make_sst
 
 import sstcast
-from sstcast.config import FieldSource, load_config
+from sstcast.config import DataConfig, FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared, changed_days
 from sstcast.reading import urls
 from sstcast.reading.reading import open_region, open_sst
+from sstcast.reading.urls import day_states
 from sstcast.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]
 Fails = Callable[..., None]
 SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
 CHUNKS = {"chunks": (100, 4, 4)}
+REGION = {"lon": [170, 171], "lat": [-12, -11], "tile": [4, 4]}
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +134,28 @@ def test_days_that_change_between_prepare_and_evaluate(
     assert "the events are of the old data" in told
     with pytest.raises(SSTCastError, match=r"has changed since .* on 2 days, the first 2002-05-01"):
         sstcast.forecast(run)
+
+
+def test_flags_that_change_count_as_days_that_change(server: tuple[str, BucketServer]) -> None:
+    """Days are in chunks of 100, flags of them in chunks of 10; a mask without days counts for all."""
+    url, _ = server
+    data = make_sst()
+    data["quality_level"] = (data["sst"].dims, np.full(data["sst"].shape, 5, "i1"))
+    data["wet"] = (data["sst"].dims[1:], np.ones(data["sst"].shape[1:], "i1"))
+
+    def states() -> xr.DataArray:
+        encoding = {"sst": CHUNKS | {"_FillValue": np.nan}, "quality_level": {"chunks": (10, 8, 12)}}
+        data.to_zarr("served/days.zarr", mode="w", zarr_format=2, encoding=encoding)
+        return day_states(DataConfig.model_validate({"source": url, "region": REGION, "splits": SPLITS}))
+
+    before = states()
+    assert (states() == before).all()
+    data["quality_level"][205] = 0
+    changed = before["time"].values[(states() != before).values]
+    np.testing.assert_array_equal(changed, before["time"].values[200:210])
+    before = states()
+    data["wet"][0, 0] = 0
+    assert (states() != before).all()
 
 
 @pytest.mark.slow

@@ -230,8 +230,9 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.table, night.table)
     with refused("iquam.csv", "no observation is left", "choose others"):
         PointObservations.read(file, ["glider"])
-    with refused("--hours 6", "write the first and the last hour"):
-        parse_hours("6")
+    for wrong in ("6", "6..6", "24..0", "0..25"):
+        with refused(f"--hours {wrong}", "write the first and the last hour"):
+            parse_hours(wrong)
 
 
 def test_netcdf_and_files_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,31 +35,48 @@ def network(base: object = "linear", **training: int) -> RunConfig:
     )
 
 
-def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0) -> Windows:
+def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0, before: int = 0) -> Windows:
     """Write and prepare the ocean in `folder`, the new working folder, and return its training windows."""
     write_ocean(folder, jump)
     monkeypatch.chdir(folder)
     data = network().data
     prepare(data)
-    return cut_windows(Prepared.of(data).open()[1], data, "train")
+    return cut_windows(Prepared.of(data).open()[1], data, "train", before)
 
 
-def days_of(windows: Windows) -> set[int]:
-    """Return the days that the windows read or forecast, counted from the first of the record."""
-    length = windows.before + windows.history + windows.horizon
-    return set((windows.at[:, None] - windows.before + np.arange(length)).flat)
+def days_of(windows: Windows, before: int = 0) -> set[int]:
+    """Return the days of the windows, with `before` days of their memory, counted from the first of the record."""
+    length = before + windows.history + windows.horizon
+    return set((windows.at[:, None] - before + np.arange(length)).flat)
 
 
-def test_no_day_of_a_block_is_among_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = cut(tmp_path, monkeypatch)
-    blocks = list(blocks_of_years(windows, 3))
+@pytest.mark.parametrize("before", [0, 300])
+def test_no_day_of_a_block_is_among_the_others_and_no_memory_reads_what_it_forecasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    windows = cut(tmp_path, monkeypatch, before=before)
+    assert windows.before == before
+    blocks = blocks_of_years(windows, 3)
     dates = np.concatenate([block.init_times for _, block in blocks])
     np.testing.assert_array_equal(dates, windows.init_times)  # each date is in one block
     for others, block in blocks:
         assert days_of(block).isdisjoint(days_of(others))
-        assert len(others) > len(windows) / 2
+        targets = (block.at[:, None] + block.history + np.arange(block.horizon)).flat
+        assert days_of(others, before).isdisjoint(targets)
+        assert len(others) > len(windows) / 4
     with pytest.raises(SSTCastError, match=r"training.cross_fit: 5 years .* choose fewer"):
-        next(blocks_of_years(windows, 6))
+        blocks_of_years(windows, 6)
+
+
+def test_a_block_that_leaves_no_window_supports_no_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = cut(tmp_path, monkeypatch, before=300)
+    short = windows.part(0, int(np.searchsorted(windows.init_times, np.datetime64("2002-10-01"))))
+    blocks = blocks_of_years(short, 2)
+    assert blocks == []
+    assert "no training window is clear of 2001..2001" in capsys.readouterr().err
+    assert supported_share([], 8).tolist() == [0] * 8
 
 
 def test_a_share_is_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +87,7 @@ def test_a_share_is_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     fit(model.linear, windows, None)
     for parameter in model.head.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    share = supported_share([(model, windows)])
+    share = supported_share([(model, windows)], windows.horizon)
     every = windows.thinned(3)
     batch = every.batch(torch.arange(len(every)))
     with torch.no_grad():

@@ -63,7 +63,8 @@ def ratios(values: np.ndarray) -> np.ndarray:
     found = []
     for years in FOLDS:
         train, test = cut(values, 0, years), cut(values, years, years + 2).thinned(3)
-        share = supported_share((trained(others), block) for others, block in blocks_of_years(train, 3))
+        pairs = ((trained(others), block) for others, block in blocks_of_years(train, 3))
+        share = supported_share(pairs, HORIZON)
         model, batch = trained(train), test.batch(torch.arange(len(test)))
         assert model.share is not None
         assert model.linear is not None

@@ -1,0 +1,248 @@
+"""A run and an initial date give one forecast, whatever function or option asks for it, without any later day."""
+
+import datetime as dt
+import os
+import shutil
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from logged import logged
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.forecasting import forecast as of_forecast
+from sstcast.forecasting import system
+from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting.spread import spread_file
+from sstcast.forecasting.stores import splits_to_forecast
+from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.transfer import data_of
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.training.data_record import is_own, is_own_ocean
+from sstcast.training.train import train, training_windows
+
+YEARS = 8
+DATES = ("2004-06-30", "2005-06-30", "2008-11-30")  # before the test year, in it and after it
+SPLITS = {"train": [2001, 2003], "validation": [2004, 2004], "test": [2005, 2005]}
+OWN_BOX = "170,173,-12,-10"
+FIELDS = ("sst", "sst_anomaly", "sst_spread", "sst_quantile", "heatwave_threshold", "tercile_probability")
+
+
+def ocean() -> xr.Dataset:
+    """The small ocean, which warms, so that a climatology tells its years."""
+    sst = make_sst(YEARS)
+    sst["sst"] += 1e-3 * xr.DataArray(np.arange(sst.sizes["time"]), dims="time")
+    sst["sst"].attrs["units"] = "Celsius"
+    return sst
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("one")
+    ocean().to_netcdf(folder / "small.nc", engine="netcdf4")
+    config = configure(folder, folder / "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
+    prepare(config.data)
+    return train(config, training_windows(config))[0]
+
+
+@pytest.fixture(scope="module")
+def plain(run: Run) -> dict[str, xr.Dataset]:
+    return {date: xr.load_dataset(forecast(run.folder, date)[0], engine="netcdf4") for date in DATES}
+
+
+@pytest.fixture
+def copy(run: Run, tmp_path: Path) -> Run:
+    """A copy of the run whose source and stores may be changed."""
+    shutil.copy(run.config.data.source, tmp_path / "small.nc")
+    config = configure(tmp_path, tmp_path / "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
+    prepare(config.data)
+    return train(config, training_windows(config))[0]
+
+
+def same(one: xr.Dataset, other: xr.Dataset) -> None:
+    for name in FIELDS:
+        np.testing.assert_array_equal(one[name].values, other[name].values, name)
+
+
+def past(date: str) -> xr.DataArray:
+    return ocean()["sst"].sel(time=slice(None, date))
+
+
+def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
+    source = Path(run.config.data.source)
+    (tmp_path / "link.nc").symlink_to(source)
+    loaded = sstcast.load(run)
+    options = [{"source": os.path.relpath(source)}, {"source": tmp_path / "link.nc"}, {"region": OWN_BOX}]
+    with patch.object(of_forecast, "stores_for", side_effect=of_forecast.stores_for) as asked:
+        for date in DATES:
+            same(loaded.forecast(past(date)), plain[date])
+        same(loaded.forecast(past("2008-11-30")), plain["2008-11-30"])
+    assert asked.call_count == len(DATES)  # a year of histories asks once
+    for date in DATES:
+        for option in options:
+            path, new = forecast(run.folder, date, days=FieldSource(**option))
+            assert (path.name, new) == (f"forecast-{date}.nc", False)
+            same(sstcast.load(run, **option).forecast(past(date)), plain[date])
+
+
+def test_an_object_gives_the_bits_of_its_file(run: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
+    held = sstcast.train(
+        run.config.model_copy(update={"name": "held", "runs": tmp_path}), source=ocean().chunk(time=300)
+    )
+    for date in DATES:
+        same(sstcast.forecast(held, date).value, plain[date])
+        same(sstcast.load(held, source=ocean()).forecast(past(date)), plain[date])
+
+
+def test_no_later_day_changes_a_bit(copy: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
+    """The same from a record that ends on the initial date, as the run's own and as another source."""
+    date = DATES[-1]
+    whole, known = tmp_path / "whole.nc", tmp_path / "known.nc"
+    ocean().to_netcdf(whole, engine="netcdf4")
+    past(date).to_dataset(name="sst").to_netcdf(known, engine="netcdf4")
+    shutil.copy(known, copy.config.data.source)
+    same(xr.load_dataset(forecast(copy.folder)[0]), plain[date])
+    same(sstcast.load(copy).forecast(past(date)), plain[date])
+    for source in (whole, known):  # whose record begins like the run's training
+        same(sstcast.load(copy, source=source).forecast(past(date)), plain[date])
+
+
+def test_a_history_later_than_the_source_reads_what_the_source_has(run: Run) -> None:
+    later = ocean()["sst"].copy()
+    later = later.assign_coords(time=later["time"] + np.timedelta64(2922, "D"))  # eight years, with two leap days
+    made = sstcast.load(run).forecast(later.sel(time=slice(None, "2012-06-30")))
+    assert made.attrs["heatwave_years"] == "2001..2007"
+    assert made["sst"].notnull().any()
+
+
+def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> None:
+    both = ocean()
+    both["other"] = (both["sst"] + 3).assign_attrs(units="degC")
+    both.to_netcdf(tmp_path / "two.nc", engine="netcdf4")
+    config = configure(
+        tmp_path, tmp_path / "two.nc", model={"name": "multiscale-ridge"}, splits=SPLITS, variable="other"
+    )
+    prepare(config.data)
+    two = train(config, training_windows(config))[0]
+    date = DATES[-1]
+    (tmp_path / "link.nc").symlink_to(tmp_path / "two.nc")
+    own, linked, other = (
+        xr.load_dataset(forecast(two.folder, date, days=FieldSource(**options))[0])["sst"]
+        for options in ({}, {"source": tmp_path / "link.nc"}, {"source": tmp_path / "two.nc", "variable": "sst"})
+    )
+    np.testing.assert_array_equal(own, linked)
+    assert abs(float((own - other).mean()) - 3) < 0.1
+    named = data_of(two, FieldSource(source=tmp_path / "link.nc", region="170,171.5,-12,-10"))
+    assert (named.variable, named.source) == ("other", str(tmp_path / "two.nc"))
+
+
+@pytest.mark.parametrize("reason", ["gone", "read-only"])
+def test_without_a_source_the_stores_of_the_training_serve_and_it_is_told(
+    copy: Run, reason: str, tmp_path: Path
+) -> None:
+    loaded, history = sstcast.load(copy), past(DATES[-1])
+    trained = sstcast.load(copy).forecast(past("2004-06-30"))
+    with logged() as lines:
+        if reason == "gone":
+            Path(copy.config.data.source).unlink()
+            made = loaded.forecast(history)
+        else:
+            with patch("os.access", return_value=False):
+                made = loaded.forecast(history)
+    (line,) = [line for line in lines if reason in line]
+    assert "those of its training, of 2001-01-01..2003-12-31" in line
+    assert reason in made.attrs["comment"]
+    assert made.attrs["heatwave_years"] == trained.attrs["heatwave_years"] == "2001..2003"
+    assert "comment" not in trained.attrs
+
+
+def test_the_stores_of_another_year_tell_the_ocean_of_the_training(copy: Run) -> None:
+    """Also if those of the training are gone: the days of the cube tell, and lost ones are refused."""
+    forecast(copy.folder, DATES[-1])
+    own = Prepared.of(copy.config.data)
+    for store in (own.statistics, own.anomalies):
+        shutil.rmtree(store)
+    changed = ocean()
+    changed["sst"].loc[{"time": "2002-03-04"}] += 1
+    changed.to_netcdf(copy.config.data.source, engine="netcdf4")
+    with pytest.raises(SSTCastError, match=rf"{copy.folder}: was trained on other data .*: cube"):
+        forecast(copy.folder, DATES[-1])
+    with pytest.raises(SSTCastError, match="was trained on other data"):
+        sstcast.load(copy).forecast(past(DATES[-1]))
+
+
+def turned() -> xr.Dataset:
+    """Days of a grid that is turned by ten degrees and covers the small ocean."""
+    y, x = np.meshgrid(np.linspace(-2.5, 2.5, 22), np.linspace(-3, 3, 26), indexing="ij")
+    cos, sin = np.cos(np.radians(10)), np.sin(np.radians(10))
+    places = {"lat": (("y", "x"), -11 + cos * y + sin * x), "lon": (("y", "x"), 171.5 + cos * x - sin * y)}
+    sst = 20 + 0.1 * y + np.sin(np.arange(60))[:, None, None]
+    time = np.arange("2001-01-01", "2001-03-02", dtype="M8[D]").astype("M8[ns]")
+    return xr.Dataset({"sst": (("time", "y", "x"), sst, {"units": "degC"})}, {"time": time, **places})
+
+
+def test_a_curvilinear_source_needs_no_stores(copy: Run, tmp_path: Path) -> None:
+    turned().to_netcdf(tmp_path / "turned.nc", engine="netcdf4")
+    days = FieldSource(source=tmp_path / "turned.nc")
+    shutil.rmtree(copy.config.data.directory)
+    assert data_of(copy, days).grid == 0.25
+    Path(copy.config.data.source).unlink()
+    with pytest.raises(SSTCastError, match=r"turned.nc: its cells are not on axes .* put that source back"):
+        data_of(copy, days)
+
+
+def test_a_forecast_of_other_days_is_not_replaced(copy: Run, tmp_path: Path) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        ocean().to_netcdf(tmp_path / folder / "x.nc", engine="netcdf4")
+    first, second = (FieldSource(source=tmp_path / folder / "x.nc") for folder in "ab")
+    made, _ = forecast(copy.folder, DATES[-1], days=first)
+    before = made.read_bytes()
+    with (
+        patch.object(LoadedRun, "turn_to", side_effect=AssertionError("computed")),
+        pytest.raises(SSTCastError, match=r"x-2008-11-30.nc: holds .*, source \S+a/x.nc; name another .* --out"),
+    ):
+        forecast(copy.folder, DATES[-1], days=second)
+    assert made.read_bytes() == before
+    assert forecast(copy.folder, DATES[-1], days=first, samples=0) == (made, True)
+    assert forecast(copy.folder, DATES[-1], tmp_path / "own.nc", days=second)[1]
+
+
+def test_dates_and_places_are_the_run_s_own_in_any_words(run: Run) -> None:
+    own = run.config.data
+    for given in ({"region": OWN_BOX}, {"source": own.source, "units": own.units or "degC"}, {"gaps": 0}):
+        if given.keys() != {"gaps"} and "units" not in given:
+            assert data_of(run, FieldSource(**given)) == own
+    assert data_of(run, FieldSource(source=own.source, gaps=0)) == own
+    with pytest.raises(SSTCastError, match="--gaps: applies to another source; name it with --source"):
+        data_of(run, FieldSource(gaps=0))
+    assert dt.date(2004, 1, 1) == own.splits.validation[0]
+
+
+def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) -> None:
+    """A combination forecasts from the stores of its first part. The base of the second is not fitted to them."""
+    (tmp_path / "link.nc").symlink_to(run.config.data.source)
+    model = {"name": "mpnn", "width": 4, "layers": 1, "base": {"name": "linear", "memory": False}}
+    first, second = (
+        make_run(configure(tmp_path, source, name, model, splits=SPLITS, directory=tmp_path / name))
+        for name, source in (("a", run.config.data.source), ("b", tmp_path / "link.nc"))
+    )
+    there = Prepared.of(first.config.data)
+    with patch.object(system, "fitted", side_effect=AssertionError("fitted")):
+        own, part = (TrainedRun(second, stores).models[0].state_dict() for stores in (None, there))
+    assert all(torch.equal(weights, part[name]) for name, weights in own.items())
+    assert spread_file(second, there)[0] == second.folder / "spread.nc"
+    changed = there.data.model_copy(
+        update={"splits": splits_to_forecast(first, there.data, dt.date(2008, 11, 30))}
+    )
+    assert not is_own(second, prepare(changed))
+    assert is_own_ocean(second, Prepared.of(changed))

@@ -1,0 +1,92 @@
+"""A record that grows during a heatwave is scored anew, once, and no new day makes a run another."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run, metrics_of
+from small_hindcast import plan
+from small_ocean import make_sst
+
+from sstcast.config import FieldSource
+from sstcast.extremes.heatwaves import MARGIN_DAYS
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.score import score
+from sstcast.scores.scored_days import scored_days
+from sstcast.storage.artefacts import remove
+
+LAST = np.datetime64("2004-06-30")  # of the test days
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-06-30"]}
+
+
+def write(path: Path, beyond: int, last: np.datetime64 = LAST) -> None:
+    """Write the small ocean up to some days after the test, with a heatwave that begins before its end."""
+    sst = make_sst(5)
+    sst["sst"].loc[{"time": slice(last - 2, last + 10)}] += 2.5
+    sst.sel(time=slice(None, last + beyond)).to_netcdf(path, engine="netcdf4")
+
+
+def without_recipe(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metrics.items() if key not in ("recipe", "data", "source")}
+
+
+def run_on(source: Path, name: str) -> Run:
+    return make_run(configure(source.parent, source, name, splits=SPLITS))
+
+
+def test_the_days_around_the_test_that_events_need() -> None:
+    first, last = scored_days(configure(Path(), "a.nc", splits=SPLITS).data)
+    assert first == np.datetime64("2004-01-10") - MARGIN_DAYS  # ten days of history
+    assert last == LAST + MARGIN_DAYS
+
+
+def test_runs_and_files_are_scored_once_more(tmp_path: Path) -> None:
+    source, out = tmp_path / "small.nc", tmp_path / "scored"
+    write(source, 0)
+    first = run_on(source, "first")
+    evaluate(first)
+    truth = FieldSource(source=source)
+    of_file, _, _ = score(first.forecasts, truth, out=out)
+    record = first.data.read_bytes()
+    write(source, 25)
+    second = run_on(source, "second")
+    metrics, _ = evaluate(second)
+    stale = metrics_of(first)
+    assert evaluate(first)[1]
+    assert first.data.read_bytes() == record
+    assert metrics_of(first)["heatwaves"] != stale["heatwaves"]
+    again, _, new = score(first.forecasts, truth, out=out)
+    assert new
+    assert again["heatwaves"] != of_file["heatwaves"]
+    write(source, 60)  # the new days are beyond the margin
+    prepare(first.config.data)
+    for run in (first, second):
+        assert not evaluate(run)[1]
+    assert not score(first.forecasts, truth, out=out)[2]
+    remove(Prepared.of(second.config.data).baselines)
+    remove(second.metrics)
+    assert without_recipe(evaluate(second)[0]) == without_recipe(metrics)
+    fresh, _, _ = score(first.forecasts, truth, out=tmp_path / "fresh")
+    assert without_recipe(fresh) == without_recipe(again)
+    with xr.open_dataset(source) as opened:
+        assert opened["time"].values[-1] == LAST + 60
+
+
+def test_a_system_is_not_added_to_other_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ridges = [configure(Path(), "small.nc", name, {"name": "ridge"}) for name in ("one", "two")]
+    protocol, last = {"first": 2003, "last": 2004, "fold": 1, "every": 12}, np.datetime64("2004-12-31")
+    write(tmp_path / "small.nc", 0, last)
+    hindcast(plan(ridges[0], **protocol))
+    write(tmp_path / "small.nc", 20, last)
+    found, new = hindcast(plan(*ridges, **protocol))
+    assert new
+    assert hindcast(plan(*ridges, **protocol)) == (found, False)
+    fresh, _ = hindcast(plan(*ridges, out="fresh", **protocol))
+    assert without_recipe(fresh) == without_recipe(found)
