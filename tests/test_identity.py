@@ -16,7 +16,8 @@ from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast import forecast, load_run
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded_run import load_run
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
