@@ -267,7 +267,7 @@ class Prepared:
         return self._record_of(self.data)
 
     def _record_of(self, data: DataConfig) -> "Record":
-        cube, is_of_base = self.open_cube(), Prepared.of(data).statistics == self.statistics
+        cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
         return Record(
             source=self.data.source,
             cube=digest_of_days(cube, *data.splits.whole),
