@@ -3,15 +3,15 @@
 import multiprocessing
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sized
+import time
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -42,12 +42,20 @@ class _Display(Bars):
         yield self.make_tasks_table([task for task in self.tasks if (task.elapsed or 0) > SHORT])
 
 
+class _Count(Protocol):
+    def __call__(self, steps: int = 1, note: str = "") -> None:
+        """Count steps as done, and show a note beside the bar."""
+
+
 @contextmanager
-def _bar(label: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """Show a bar below those already shown, on standard error if it is a terminal. Yields what counts a step."""
+def _bar(label: str, total: int | None, done: int = 0) -> Iterator[_Count]:
+    """Show a bar below those already shown, on standard error if it is a terminal. Yields what counts steps.
+
+    `done` of the `total` steps were done before, and tell nothing of the time left.
+    """
     console = Console(stderr=True)
     if hides_progress(console):
-        yield lambda: None
+        yield lambda steps=1, note="": None
         return
     with _Display.lock:
         if _Display.current is None:
@@ -58,6 +66,7 @@ def _bar(label: str, total: int | None) -> Iterator[Callable[[], None]]:
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[left]}"),
                 TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}", markup=False),
             )
             _Display.current = _Display(
                 *columns,
@@ -69,11 +78,17 @@ def _bar(label: str, total: int | None) -> Iterator[Callable[[], None]]:
             )
             _Display.current.start()
         display = _Display.current
-        task = display.add_task(label, total=total, left="" if total is None else "left")
+        left = "" if total is None else "left"
+        task = display.add_task(label, total=total, completed=done, left=left, note="")
         start = display.get_time()
         display.advance(task, 0)  # from now on; without it, the first step would not tell the time left
+
+    def count(steps: int = 1, note: str = "") -> None:
+        display.update(task, note=note)
+        display.advance(task, steps)
+
     try:
-        yield lambda: display.advance(task)
+        yield count
         if display.get_time() - start > SHORT:
             display.refresh()
     finally:
@@ -94,10 +109,10 @@ def tracked(items: Iterable[Item], label: str, total: int | None = None) -> Iter
 
 
 def _tracked(items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
-    with _bar(label, total) as advance:
+    with _bar(label, total) as count:
         for item in items:
             yield item
-            advance()
+            count()
 
 
 def waiting(label: str) -> AbstractContextManager[object]:
@@ -121,36 +136,30 @@ def _stop(display: _Display) -> None:
 class Progress:
     """Counts finished days and downloaded bytes. The methods are thread-safe."""
 
-    def __init__(self, bars: Bars, label: str, days: int) -> None:
-        self._bars, self._task, self._lock = bars, bars.add_task(label, total=days, rate=""), threading.Lock()
-        self._bytes = 0
+    def __init__(self, count: _Count, days: int) -> None:
+        self._count, self._days, self._lock = count, days, threading.Lock()
+        self._done, self._bytes, self._start = 0, 0, time.monotonic()
 
     def downloaded(self, size: int) -> None:
         """Add `size` bytes and update the rate."""
-        with self._lock:
-            self._bytes += size
-            elapsed = self._bars.tasks[0].elapsed or 1e-3
-            self._bars.update(self._task, rate=f"{self._bytes / 1e6 / elapsed:.1f} MB/s")
+        self._add(size=size)
 
     def settled(self, days: int) -> None:
         """Count days as done, whether they were downloaded or failed."""
-        self._bars.advance(self._task, days)
+        self._add(days)
+
+    def _add(self, days: int = 0, size: int = 0) -> None:
+        with self._lock:
+            self._done, self._bytes = self._done + days, self._bytes + size
+            rate = self._bytes / 1e6 / max(time.monotonic() - self._start, 1e-3)
+            self._count(days, f"{self._done}/{self._days} days" + (f"  {rate:.1f} MB/s" if self._bytes else ""))
 
 
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
-    """Show a bar of `days` steps on standard error if it is a terminal. Yields the counter."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("days"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console, disable=hides_progress(console)) as bars:
-        yield Progress(bars, label, days)
+    """Show a bar of `days` steps, like that of a loop that is `tracked`. Yields the counter."""
+    with _bar(label, days) as count:
+        yield Progress(count, days)
 
 
 def dask_progress(label: str) -> AbstractContextManager[object]:
@@ -164,7 +173,7 @@ def dask_progress(label: str) -> AbstractContextManager[object]:
 
         def __init__(self) -> None:
             super().__init__()
-            self.shown: dict[int, tuple[ExitStack, Callable[[], None]]] = {}
+            self.shown: dict[int, tuple[ExitStack, _Count]] = {}
 
         def _start_state(self, dsk: Any, state: Any) -> None:
             stack, count = ExitStack(), sum(len(state[kind]) for kind in ("ready", "waiting", "running"))
@@ -182,55 +191,50 @@ def dask_progress(label: str) -> AbstractContextManager[object]:
 
 
 class TrainingProgress:
-    """Shows a progress bar over all training steps, if `shown`. Use it as a context manager.
+    """Shows a bar over all training steps, of which some may be `done`, if `shown`. Use it as a context manager.
 
     In notebooks and without a terminal, only the last epoch is printed, at the end. The values of each epoch also
     go to `board`, a TensorBoard writer.
     """
 
-    def __init__(self, steps: int, shown: bool = True, board: Any = None) -> None:
-        self.board, self.shown, self.last = board, shown, ""
+    def __init__(self, steps: int, done: int = 0, shown: bool = True, board: Any = None) -> None:
+        self.steps, self.done, self.shown, self.board = steps, done, shown, board
+        self.last, self.validation = "", "-"
         self.console = Console(force_jupyter=False)  # notebooks get plain text, because they do not save widgets
-        self.bar = Bars(
-            BarColumn(bar_width=None),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} "),
-            TextColumn("loss {task.fields[loss]}  val {task.fields[validation]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            expand=True,
-            disable=not shown or hides_progress(Console()),
-            console=self.console,
-        )
-        self.task = self.bar.add_task("training", total=steps, loss="-", validation="-")
+        self.tells_epochs = shown and not hides_progress(Console())
+        self.stack = ExitStack()
+        self.count: _Count | None = None
 
     def __enter__(self) -> "TrainingProgress":
-        self.bar.start()
+        if self.shown:
+            self.count = self.stack.enter_context(_bar("training", self.steps, self.done))
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-        if self.bar.disable and self.shown and self.last:
+        self.stack.close()
+        if self.shown and not self.tells_epochs and self.last:
             self.console.print(self.last, highlight=False)
         if self.board is not None:
             self.board.close()
 
     def step(self, steps: int, loss: float) -> None:
         """Show the number of finished steps and `loss`, the mean over the epoch so far."""
-        self.bar.update(self.task, completed=steps, loss=f"{loss:.4f}")
+        if self.count is not None:
+            self.count(steps - self.done, f"{steps}/{self.steps}  loss {loss:.4f}  val {self.validation}")
+        self.done = steps
 
     def epoch(self, row: dict[str, Any]) -> None:
         """Print a line for a finished epoch. If epochs are short, print only those with the best score so far."""
         for key, value in row.items() if self.board is not None else ():
             self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
-        self.bar.update(self.task, validation=f"{score:.4f}")
+        self.validation = f"{score:.4f}"
         self.last = (
             f"epoch {row['epoch'] + 1}: train {row['train_loss']:.4f}  {name.replace('_', ' ')} {score:.4f}  "
             f"({row['seconds']:.0f} s)"
         )
         quick = row["seconds"] < QUICK * row["epoch"]
-        if not self.bar.disable and (row["best"] or not quick):
+        if self.tells_epochs and (row["best"] or not quick):
             self.console.print(self.last, highlight=False)
 
 

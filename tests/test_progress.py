@@ -19,7 +19,7 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import SpreadCalibrator
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.progress import dask_progress, stop_bars, tracked, waiting
+from sstcast.progress import TrainingProgress, dask_progress, stop_bars, tracked, waiting
 from sstcast.scores.significance import compare_cells
 from sstcast.scores.systems import baselines
 from sstcast.training.train import train, training_windows
@@ -86,6 +86,27 @@ def test_a_slow_first_step_tells_the_time_left(
         clock[0] += 60
     left = dict(re.findall(r"(\d+%) \S+ left (\S+)", without_colours(capsys.readouterr().err)))
     assert left.items() >= {"25%": "0:03:00", "50%": "0:02:00", "75%": "0:01:00", "100%": "0:00:00"}.items()
+
+
+def test_a_resumed_training_tells_its_steps_and_the_time_left_by_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """900 of 1,000 steps were done before, and each of the others takes a second."""
+    see(monkeypatch, True)
+    clock = [0.0]
+    monkeypatch.setattr(progress, "Console", partial(Console, get_time=lambda: clock[0]))
+    with TrainingProgress(1000, done=900) as training:
+        for step in range(901, 951):
+            clock[0] += 1
+            training.step(step, 0.25)
+        training.epoch({"epoch": 0, "train_loss": 0.25, "validation_mse": 0.5, "seconds": 50, "best": True})
+        training.step(951, 0.25)
+    out, err = capsys.readouterr()
+    told = without_colours(err)
+    assert "epoch 1: train 0.2500  validation mse 0.5000  (50 s)" in out + told
+    assert re.search(r"training .* 95% 0:00:50 left 0:00:\d\d 951/1000  loss 0.2500  val 0.5000", told)
+    left = re.findall(r"left 0:00:(\d\d) 951", told)
+    assert 48 <= int(left[-1]) <= 50
 
 
 def test_what_is_short_shows_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

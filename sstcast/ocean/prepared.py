@@ -41,11 +41,11 @@ from sstcast.storage.scratch import in_scratch
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
+LAYOUT = 7  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-T = TypeVar("T")
-
 STATES = "source_state"  # variable of a cube that was made from a URL
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Prepared:
     def _opened(self, path: Path) -> xr.Dataset:
         """Open a store, of which later states are told apart. Raises SSTCastError if it is absent or damaged."""
         _ = self._states, self.data.predictors and self._known
-        return open_intact(path, REMEDY)
+        return open_intact(path, REMEDY, LAYOUT)
 
     @cached_property
     def _cube(self) -> xr.Dataset:

@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
-from rich.console import Console
 from torch import nn
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.progress import waiting
 from sstcast.storage.paths import CACHE
 from sstcast.workers import FIRST_PROCESS
 
@@ -105,11 +105,9 @@ def compile_model(
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
-    console = Console(force_jupyter=False)
-    interactive = FIRST_PROCESS and console.is_terminal
-    spinner = console.status("compiling the model, once for all runs like it") if interactive else nullcontext()
+    bar = waiting("compiling the model, once for all runs like it") if FIRST_PROCESS else nullcontext()
     try:
-        with spinner, aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
+        with bar, aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]

@@ -175,7 +175,7 @@ class Trainer:
         models = [self.model, *([] if self.ema is None else [self.ema.module])] if plain else []
         with (
             StopRequest() as stop,
-            TrainingProgress(total, first, board) as progress,
+            TrainingProgress(total, self._done, first, board) as progress,
             LayerWatch(models, stop, f"{self.run.folder}") as watch,
         ):
             while not self.finished:

@@ -11,7 +11,7 @@ from logged import logged
 from oisst_server import DAYS, REGION, OisstServer, daily_file, daily_files, daily_path
 from storing import assert_holds, get
 
-from sstcast import status
+from sstcast import progress, status
 from sstcast.sources import remote
 from sstcast.sources.fetch import fetch
 from sstcast.sources.noaa import Aws, Ncei
@@ -88,11 +88,12 @@ def test_trouble_that_lasts_is_listed_and_nothing_wrong_lands(
 def test_a_terminal_sees_how_far_it_is(aws, tmp_path: Path, monkeypatch, capsys) -> None:
     get(tmp_path, DAYS[:3])
     assert capsys.readouterr().err == ""
-    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich take any stream for a terminal
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # makes rich take any stream for a terminal
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(progress, "SHORT", 0)
     get(tmp_path)
     shown = capsys.readouterr().err
-    for words in ("aws", "37/37", "days", "MB/s", "0:00:00"):
+    for words in ("aws", "37/37 days", "MB/s", "100%", "0:00:00"):
         assert words in shown
 
 
