@@ -41,6 +41,7 @@ def forecast(
     samples: int | None = None,
     places: Places | None = None,
     shares: Sequence[float] = SHARES,
+    above: tuple[float, ...] = (),
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -50,7 +51,8 @@ def forecast(
     ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, it also holds their forecast (see `forecasting.places`), and the file
-    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent.
+    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent. Days `above` temperatures in
+    degC have their probability in every cell, not in places.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -77,8 +79,10 @@ def forecast(
         history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         if short_period := short_base_period(*prepared.data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
-        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
-            fields = loaded.forecast(history, members, samples, asked)
+        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked, above=above)):
+            fields = loaded.forecast(history, members, samples, asked, above=above)
+            if above and asked is not None:
+                LOG.info(f"{out}: days above a temperature are forecast for cells, not for places")
             if samples is None and INTERVAL not in fields:
                 reason = "there are too few training days, or more than 50,000 cells"
                 LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")

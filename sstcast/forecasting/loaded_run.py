@@ -3,7 +3,7 @@
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
+from sstcast.extremes.above import temperatures
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
 from sstcast.extremes.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
+from sstcast.forecasting.above import with_above
 from sstcast.forecasting.areas import on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
@@ -189,6 +191,7 @@ class LoadedRun:
         samples: int | None = None,
         asked: Asked | None = None,
         given: Mapping[str, xr.DataArray] | None = None,
+        above: Sequence[float] = (),
     ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
@@ -207,6 +210,7 @@ class LoadedRun:
             "samples": samples,
             "asked": None if asked is None else asked.recipe,
             "predictors": self._known_of(history, given) if self.data.predictors else None,
+            "above": list(above),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -222,6 +226,7 @@ class LoadedRun:
         samples: int | None = None,
         asked: Asked | None = None,
         predictors: Mapping[str, Any] | None = None,
+        above: str | float | Sequence[float] | None = None,
     ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
@@ -238,6 +243,8 @@ class LoadedRun:
             predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
                 by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
                 default, those of the prepared stores.
+            above: temperatures in degC, numbers or a text such as `28,29.5`, whose probability of a day above each
+                is added as `above_probability(init_time, above, lead, lat, lon)`.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -252,6 +259,7 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
+        levels = temperatures(above or None)
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -261,7 +269,7 @@ class LoadedRun:
         given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
-            return self._forecast(history, count, members, samples, asked, given)
+            return self._forecast(history, count, members, samples, asked, given, levels)
 
         return prepared.unchanged(of_one_state, prepared.data.splits.before_test[1])
 
@@ -273,6 +281,7 @@ class LoadedRun:
         samples: int | None,
         asked: Asked | None,
         given: Mapping[str, xr.DataArray],
+        levels: tuple[float, ...],
     ) -> xr.Dataset:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
@@ -289,6 +298,7 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
+        fields = with_above(fields, levels, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
@@ -314,7 +324,7 @@ class LoadedRun:
             date_created=timestamp,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples, asked, given)),
+            recipe=as_text(self.recipe(history, members, samples, asked, given, levels)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
             **({"comment": self.prepared.note} if self.prepared.note else {}),
