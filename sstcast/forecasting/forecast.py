@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
+from sstcast.extremes.above import temperatures
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
 from sstcast.extremes.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
 from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
+from sstcast.forecasting.above import with_above
 from sstcast.forecasting.areas import INTERVAL, on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
@@ -89,6 +91,7 @@ def forecast(
     samples: int | None = None,
     places: Places | None = None,
     shares: Sequence[float] = SHARES,
+    above: tuple[float, ...] = (),
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
 
@@ -98,7 +101,8 @@ def forecast(
     ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, it also holds their forecast (see `forecasting.places`), and the file
-    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent.
+    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent. Days `above` temperatures in
+    degC have their probability in every cell, not in places.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
@@ -125,8 +129,10 @@ def forecast(
         history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         if short_period := short_base_period(*prepared.data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
-        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked)):
-            fields = loaded.forecast(history, members, samples, asked)
+        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked, above=above)):
+            fields = loaded.forecast(history, members, samples, asked, above=above)
+            if above and asked is not None:
+                LOG.info(f"{out}: days above a temperature are forecast for cells, not for places")
             if samples is None and INTERVAL not in fields:
                 reason = "there are too few training days, or more than 50,000 cells"
                 LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
@@ -307,6 +313,7 @@ class LoadedRun:
         samples: int | None = None,
         asked: Asked | None = None,
         given: Mapping[str, xr.DataArray] | None = None,
+        above: Sequence[float] = (),
     ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
@@ -325,6 +332,7 @@ class LoadedRun:
             "samples": samples,
             "asked": None if asked is None else asked.recipe,
             "predictors": self._known_of(history, given) if self.data.predictors else None,
+            "above": list(above),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -340,6 +348,7 @@ class LoadedRun:
         samples: int | None = None,
         asked: Asked | None = None,
         predictors: Mapping[str, Any] | None = None,
+        above: str | float | Sequence[float] | None = None,
     ) -> xr.Dataset:
         """Forecast from the last days of `history`.
 
@@ -356,6 +365,8 @@ class LoadedRun:
             predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
                 by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
                 default, those of the prepared stores.
+            above: temperatures in degC, numbers or a text such as `28,29.5`, whose probability of a day above each
+                is added as `above_probability(init_time, above, lead, lat, lon)`.
 
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
@@ -372,6 +383,7 @@ class LoadedRun:
 
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
+        levels = temperatures(above or None)
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -391,6 +403,7 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
+        fields = with_above(fields, levels, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], samples, asked)
@@ -416,7 +429,7 @@ class LoadedRun:
             date_created=timestamp,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples, asked, given)),
+            recipe=as_text(self.recipe(history, members, samples, asked, given, levels)),
             **({} if asked is None else {OUTLINES: asked.places.geojson}),
             **read,
             **({"comment": prepared.note} if prepared.note else {}),

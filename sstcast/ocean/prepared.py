@@ -36,6 +36,7 @@ from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
+LAYOUT = 8  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 STATES = "source_state"  # variable of a cube that was made from a URL
@@ -126,7 +127,7 @@ class Prepared:
 
     @cached_property
     def _cube(self) -> xr.Dataset:
-        cube = rounded(open_intact(self.cube, REMEDY))
+        cube = rounded(open_intact(self.cube, REMEDY, LAYOUT))
         return cube.assign(digest=cube["digest"].load())  # it is asked for again and again
 
     @cached_property
@@ -135,11 +136,11 @@ class Prepared:
 
     @cached_property
     def _standardised(self) -> xr.Dataset:
-        return rounded(open_intact(self.anomalies, REMEDY))
+        return rounded(open_intact(self.anomalies, REMEDY, LAYOUT))
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
-        statistics = open_intact(self.statistics, REMEDY)
+        statistics = open_intact(self.statistics, REMEDY, LAYOUT)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self, data: DataConfig | None = None) -> "Record":

@@ -114,7 +114,7 @@ def find_field(
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
-    told = {"units": units, "notes": notes, "axes": axes, "valid": valid}
+    told: dict[str, Any] = {"units": units, "notes": notes, "axes": axes, "valid": valid}
     if cells is not None:
         told[CELLS] = cells
     return field.drop_attrs(deep=False).assign_attrs(told)
