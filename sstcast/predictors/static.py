@@ -23,9 +23,9 @@ from sstcast.predictors.store import Days, scale_of
 from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
-from sstcast.reading.fields import find_field
+from sstcast.reading.fields import CELLS, find_field
 from sstcast.reading.flags import tell_invalid
-from sstcast.reading.regrid import is_finer, read_by
+from sstcast.reading.reading import placed
 from sstcast.storage.cf import rounded
 
 # Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.
@@ -34,6 +34,7 @@ HEIGHT = re.compile(
     r"|elev(ation)?|topo(graphy)?|bathy(metry)?|deptho",
     re.I,
 )
+UNNAMED_HEIGHTS = ("z", "band1", "bed")  # names of heights in files of GMT, GDAL and BedMachine, and of others
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
@@ -57,18 +58,19 @@ class StaticPredictor(FieldPredictor):
             except SSTCastError as error:
                 raise SSTCastError(f"{self.key}: {error}") from error
         with self.naming_keys():
-            options = {"variable": self.config.variable, "units": self.config.units}
-            read = partial(_static_field, options=options | {"regrid": self.regridder(cells)})
+            options = {"variable": self.config.variable, "units": self.config.units, "any_grid": True}
+            read = partial(_static_field, options=options)
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            source, valid = read_by(first.drop_vars("time"), cells).load(), first.attrs.pop("valid")
+            field, valid = placed(first.drop_vars("time"), first.attrs.get(CELLS)), first.attrs.pop("valid")
+            weights, on_land = self.weights(field, cells), 0
+            source = self.read_by(field, weights, cells).load()
             tell_invalid(self.config.path, first.name, [valid] if valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
-            field, on_land = first.isel(time=0, drop=True), 0
-            if is_finer(field, cells) and (side := sea_side(first.attrs["is_height"], source.values)):
+            if weights.is_mean and (side := sea_side(first.attrs["is_height"], source.values)):
                 field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
-            values = self.on_cells(field, cells).load()
+            values = self.on_cells(field.isel(time=0), weights, cells).load()
             if on_land:
                 values.attrs["method"] += (
                     f"; without {counted(on_land, 'cell')} of the source on the land side of 0"
@@ -127,6 +129,8 @@ def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> x
     field = find_field(dataset, path, is_sst=False, **options)
     attributes = dataset[field.name].attrs
     names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
+    if "standard_name" not in attributes and str(field.name).lower() in UNNAMED_HEIGHTS:
+        names = [str(field.name)]
     return field.assign_attrs(
         is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
     )
@@ -136,9 +140,10 @@ def sea_side(names: str, values: np.ndarray) -> int:
     """Return the sign of a height or depth below the sea, or 0 if `names` are not those of either.
 
     A depth is positive and a height negative. Of a bathymetry, it is the sign of most `values`. The attribute
-    `positive` may say otherwise, and so may values that all have the other sign.
+    `positive` may say otherwise, and so may values that all have the other sign. A field that is only called `z`
+    or the like is a height if its values have both signs.
     """
-    if not names:
+    if not names or (names.split()[0] in UNNAMED_HEIGHTS and not ((values > 0).any() and (values < 0).any())):
         return 0
     usual = int(np.sign(np.nansum(np.sign(values)))) if "bathy" in names else 1 if "depth" in names else -1
     side = {"up": -1, "down": 1}.get(names.split()[-1], usual)
