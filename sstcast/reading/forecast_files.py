@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.reading.bounds import AVERAGES, days_of_means, longer_means, middles
+from sstcast.reading.bounds import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import dates, find_field, options_for_keys
 from sstcast.reading.layouts import FORECAST, REFORECAST
@@ -136,6 +136,11 @@ def _forecasts(
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
     hours = ((times - times.normalize()) / DAY).values[:, None]
     if mean_of > 1:
+        if leaves_a_day(lead, dataset):
+            raise SSTCastError(
+                f"{path}: the bounds leave out a day between means; if they name the first and last "
+                "day, add one day to each end"
+            )
         first_days = hours + _starts(init, lead, dataset, path)
         valid = _valid_times(dataset, field, hours, first_days)
         if ((valid < first_days - ROUNDING_DAYS) | (valid > first_days + mean_of + ROUNDING_DAYS)).any():

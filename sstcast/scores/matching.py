@@ -89,6 +89,7 @@ def matched(
         if asked.points is not None:
             asked = replace(asked, observations=None)
             leads += "; observations at points are not scored, because they are of days"
+    first_days = (dates[0] + (truth.leads[0] - [truth.mean_of - 1, 0]) * DAY).astype("M8[D]")
     notes = [
         forecasts.note,
         cell_note,
@@ -96,7 +97,9 @@ def matched(
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(step, 'day')} apart, for "
         f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
         f"{int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
+        f"the first mean is of {truth.mean_of} days, {first_days[0]} to {first_days[1]}"
+        if truth.mean_of > 1
+        else f"the first valid day is {first_days[1]}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:
