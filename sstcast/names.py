@@ -20,12 +20,14 @@ CLIMATOLOGIES = ("climatology", "trend-climatology", "recent-climatology")  # `m
 LINEAR_BASE = "linear base"  # of the run's network: the linear system whose forecast the network changes
 PERFECT = "perfect: analyses of days that nobody knows yet"  # of a predictor; scores with it are not of forecasts
 WITHOUT_PREDICTOR = "without "  # before a predictor's name: the linear system of the run that does not read it
-EQUAL_THIRDS, SCORED_YEARS = TERCILE_REFERENCES = ("a third each", "base rates of the scored years")
+EQUAL_THIRDS, SCORED_YEARS = ("a third each", "base rates of the scored years")
 BIAS_REMOVED = ", bias removed"  # after a system's name: the system minus its mean error in other years
-BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # references for heatwave probabilities
+BASE_RATE, STATE = "base rate", "persistence of state"  # references for heatwave probabilities
+REFERENCES = (BASE_RATE, STATE, EQUAL_THIRDS)  # for probabilities, which are known before the scored years
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 INIT_TIME = "init_time"
+INIT_YEAR = "init_year"  # dimension of sums over the initial dates of a year
 DAY = np.timedelta64(1, "D")
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates, or of weekly means

@@ -86,11 +86,11 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     of `thresholds` defines the heatwave thresholds.
     """
     run, name = Run.open(config.folder), config.runs.name
-    with locked(statistics_file(run)):
+    with locked(tables_file(run)):
         prepared = Prepared.of(config.data)
         recipe = _recipe_of(run, every, prepared)
         score_recipe = recipe | digest_of_scored(prepared) | _base(thresholds) | asked.recipe_of_fold
-        if is_up_to_date(statistics_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
+        if is_up_to_date(tables_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run, prepared)
         truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
@@ -104,7 +104,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
         with forecast_file(part_file(run), run, truth, **attributes) as keep:
             tables = verify(Scene(truth, systems, asked, references=False), name, keep, tells=False)
         tables = described_tables(tables, truth).assign_attrs({RECIPE: as_text(score_recipe)})
-        write(tables, statistics_file(run))
+        write(tables, tables_file(run))
     return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
@@ -120,7 +120,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
-def statistics_file(run: Run) -> Path:
+def tables_file(run: Run) -> Path:
     """Return the path of a fold's statistics."""
     return run.folder / "hindcast.nc"
 
@@ -171,7 +171,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
         remove(part_file(run))
 
 
-def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
+def open_tables(plan: Plan, fold: Fold) -> xr.Dataset:
     """Open the statistics of all systems and baselines in a fold lazily.
 
     Raises SSTCastError if systems were verified on different values, because the source changed in between.
@@ -179,7 +179,7 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     tables, days = [], {}
     runs = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
     for run in runs.values():
-        tables.append(_open(path := statistics_file(run)))
+        tables.append(_open(path := tables_file(run)))
         days[path] = _scored(path)
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
@@ -187,8 +187,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
         references = [] if len(tables) > len(runs) else list(REFERENCES)
         labels_by_baseline = plan.baseline_names[name]
         baselines, labels = list(labels_by_baseline), list(labels_by_baseline.values())
-        opened = _open(path).sel(system=baselines, warning=[*baselines, *references])
-        tables.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
+        opened = _open(path).sel(system=baselines, forecaster=[*baselines, *references])
+        tables.append(opened.assign_coords(system=labels, forecaster=[*labels, *references]))
         days[path] = _scored(path)
     (first_path, first_days), *other_days = days.items()
     for path, path_days in other_days:

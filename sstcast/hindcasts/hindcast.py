@@ -15,7 +15,7 @@ from sstcast.hindcasts.executors import Task, run_tasks
 from sstcast.hindcasts.fold import (
     combine_runs,
     join_forecasts,
-    open_statistics,
+    open_tables,
     recipes,
     score_baselines,
     score_run,
@@ -31,7 +31,7 @@ from sstcast.predictors.grid import ShortRecord
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
 from sstcast.scores.score_files import errors_of, part_of, skill_of
-from sstcast.scores.summary import best_linear, finish, metadata, predictors_of, summarise
+from sstcast.scores.summary import assemble, best_linear, predictors_of
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
 
@@ -129,32 +129,32 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
 
 
 def _score(plan: Plan) -> Scores:
-    tables = join_folds([open_statistics(plan, fold) for fold in plan.protocol.folds])
+    tables = join_folds([open_tables(plan, fold) for fold in plan.protocol.folds])
     models = {system.name: system.model.name for system in plan.scored}
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
     names = [str(name) for name in tables["system"].values]
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = best_linear(tables, linear)
-    tables = finish(tables, names, [reference])
-    systems = {
-        name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
-        for name in names
-    }
-    summary = summarise(tables, reference, systems)
-    best_first = sorted(names, key=lambda name: errors_of(summary, name)["mse"])
     first, last = (plan.protocol.folds[end] for end in (0, -1))
-    metrics = {
-        "kind": "hindcast",
-        "systems": {name: systems[name] for name in best_first},
-        "protocol_of_hindcast": asdict(plan.protocol),
-        "source": str(tables.attrs["source"]),
-        **metadata(plan.systems[0].data, tables),
+    tables, metrics = assemble(
+        tables,
+        (names, [reference]),
+        reference,
+        {
+            name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
+            for name in names
+        },
+        plan.systems[0].data,
+        plan.asked,
+        kind="hindcast",
+        protocol_of_hindcast=asdict(plan.protocol),
+        source=str(tables.attrs["source"]),
         **predictors_of({system.name: system.data for system in plan.systems}),
-        "short_base_period": short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
-        "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
-        **summary,
-    }
-    plan.asked.describe(metrics)
+        short_base_period=short_base_period(*plan.thresholds(plan.protocol.folds[0]).splits.base),
+        test=[f"{first.first}-01-01", f"{last.last}-12-31"],
+    )
+    best_first = sorted(names, key=lambda name: errors_of(metrics, name)["mse"])
+    metrics["systems"] = {name: metrics["systems"][name] for name in best_first}
     with atomic(plan.hindcast.csv) as temporary:
         rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"

@@ -20,7 +20,7 @@ from sstcast.reading.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
-from sstcast.scores.metrics import bias, mae, rmse, statistics
+from sstcast.scores.metrics import bias, mae, rmse, statistics_of
 from sstcast.storage.artefacts import atomic, check_intact, locked
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
@@ -116,7 +116,7 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     means = by_date.mean("init_time")
     table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
-        system_means = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
+        system_means = {name: means[name].sel(system=system, drop=True) for name in statistics_of(MEASURED)}
         table |= {f"{name}{system}": metric.from_means(system_means) for name, metric in MEASURED.items()}
     return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
@@ -134,7 +134,7 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     last_anomaly = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
     forecasts = xr.concat([sst, climatology + last_anomaly, climatology], pd.Index(SYSTEMS, name="system"))
-    means = {name: statistic.function(forecasts, observed) for name, statistic in statistics(MEASURED).items()}
+    means = {name: statistic.function(forecasts, observed) for name, statistic in statistics_of(MEASURED).items()}
     inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(observed.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(observed.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))

@@ -21,7 +21,7 @@ from sstcast.storage.dataset_files import cached
 Recipe = dict[str, Any]
 
 
-def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked, members: int) -> xr.Dataset:
+def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked) -> xr.Dataset:
     """Return the tables of the baselines for the test days of a run (see `verified_baselines`).
 
     Runs of one ocean and of the same splits share them, in a file beside the prepared stores.
@@ -30,13 +30,12 @@ def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked, members
         truth: the initial dates and the observations.
         days: the validation days.
         asked: what is also verified.
-        members: the size of the ensemble that they are compared with (see `verify`).
     """
-    recipe = recipe_of_tables(truth, asked, members)
-    return verified_baselines(truth, days, asked, truth.prepared.baselines, recipe, members, tells=False)
+    recipe = recipe_of_tables(truth, asked)
+    return verified_baselines(truth, days, asked, truth.prepared.baselines, recipe, tells=False)
 
 
-def recipe_of_tables(truth: Analysis, asked: Asked, members: int) -> Recipe:
+def recipe_of_tables(truth: Analysis, asked: Asked) -> Recipe:
     """Return all that the tables of `tables_of_run` depend on."""
     data, record = truth.data, truth.prepared.record()
     return recipe_of_scores() | {
@@ -47,7 +46,6 @@ def recipe_of_tables(truth: Analysis, asked: Asked, members: int) -> Recipe:
         # Not the predictors, which no baseline reads.
         "data": data.model_dump(mode="json", exclude={"directory", "source", "predictors"}),
         "region": data.box.model_dump(mode="json"),
-        "dates_in_block": truth.blocks(members)[0].stop,
         **asked.recipe_of_fold,
     }
 
@@ -58,7 +56,6 @@ def verified_baselines(
     asked: Asked,
     path: Path,
     recipe: Recipe,
-    members: int = 1,
     tells: bool = True,
 ) -> xr.Dataset:
     """Return the tables of the baselines lazily, and write them to `path` unless they were made from the `recipe`.
@@ -71,7 +68,7 @@ def verified_baselines(
 
     def make() -> xr.Dataset:
         scene = Scene(truth, baselines(days), asked)
-        tables = verify(scene, "baselines", members=members, tells=tells)
+        tables = verify(scene, "baselines", tells=tells)
         return described_tables(tables, truth)
 
     tables = cached(path, recipe, make, chunked=True)

@@ -35,6 +35,38 @@ def json_numbers(values: Any) -> Any:
     return json_numbers(np.asarray(values, float).tolist())
 
 
+def known_systems(field: xr.DataArray | None) -> list[str]:
+    """Return the systems for which `field` has values."""
+    if field is None:
+        return []
+    return [str(name) for name in field["system"].values[field.notnull().any((INIT_TIME, "lead")).values]]
+
+
+class Loss(NamedTuple):
+    """A loss by which systems are compared.
+
+    Attributes:
+        values: the loss of each system, `(system, init_time, lead)`, not negative.
+        words: its name in a sentence.
+        fair: the systems whose values are those of a fair score.
+    """
+
+    values: xr.DataArray
+    words: str
+    fair: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, words: str, scores: xr.DataArray, fair: xr.DataArray | None = None) -> "Loss":
+        """Replace scores by the `fair` scores of the systems that have them."""
+        names = known_systems(fair)
+        values = scores if fair is None else scores.where(~scores["system"].isin(names), fair)
+        return cls(values, words, names)
+
+    def words_of(self, system: str) -> str:
+        """Return the name of the loss of a system."""
+        return f"fair {self.words}" if system in self.fair else self.words
+
+
 class LossComparison:
     """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
 
@@ -48,8 +80,8 @@ class LossComparison:
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
         self.parts = groups(losses)
 
-    def loss(self, values: Array) -> "Loss":
-        """Prepare a loss `[dates, leads]`, which is not negative, for all its comparisons."""
+    def loss(self, values: Array, fair: bool = False) -> "PreparedLoss":
+        """Prepare a loss `[dates, leads]` for all its comparisons. Only a `fair` one may be negative."""
         scored = np.asarray(np.isfinite(values).any(0))  # a file may omit some leads
         masked = np.ma.masked_invalid(values)
         by_week = [masked[:, week].mean(1).filled(np.nan) for week in self.weeks]
@@ -58,13 +90,15 @@ class LossComparison:
             if part != "by_fold":
                 columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
         of_folds = (columns["all"][mask[:, 0], 0] for mask in self.parts["by_fold"].values())
-        return Loss(
-            columns,
+        sums = [
             Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.folds),
-            [Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds],
-        )
+            *(Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds),
+        ]
+        if fair:  # no ratio of a score that is not positive, as by chance of few members
+            sums = [of._replace(total=np.where(of.total > 0, of.total, np.nan)) for of in sums]
+        return PreparedLoss(columns, sums[0], sums[1:])
 
-    def compare(self, loss: "Loss", reference: "Loss", names: tuple[str, str, str]) -> Scores:
+    def compare(self, loss: "PreparedLoss", reference: "PreparedLoss", names: tuple[str, str, str]) -> Scores:
         """Compare two losses.
 
         Args:
@@ -76,7 +110,7 @@ class LossComparison:
             The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
             `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
             `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
-            dates than two bootstrap blocks.
+            dates than two bootstrap blocks, and the ratio if one of the losses is fair and its mean not positive.
         """
         ends = np.cumsum([values.shape[1] for values in loss.columns.values()])[:-1]
         difference = np.concatenate(
@@ -100,10 +134,15 @@ class LossComparison:
             for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
         }
         estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
-        return estimates | {"sentence": sentence(estimates, *names)}
+        reasons = [
+            f"the score of {name} is not positive"
+            for name, of in zip(names, (loss, reference), strict=False)
+            if np.isnan(of.bootstrap.total[0]) and np.isfinite(of.columns["all"]).all()
+        ]
+        return estimates | {"sentence": sentence(estimates, *names, reason=" and ".join(reasons))}
 
 
-class Loss(NamedTuple):
+class PreparedLoss(NamedTuple):
     """The loss of a system, prepared for comparisons.
 
     Attributes:

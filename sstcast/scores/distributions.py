@@ -1,5 +1,6 @@
 """Gaussian and ensemble forecasts, and the metrics that score them (see `metrics`)."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -178,6 +179,21 @@ class Mean(Metric):
     def value(self, *means: Any) -> Any:
         """Return the mean, or its square root."""
         return means[0] ** 0.5 if self.root else means[0]
+
+
+class Quotient(Metric):
+    """The mean of one table divided by the mean of another, NaN where that is 0.
+
+    Without another, the mean itself.
+    """
+
+    def __init__(self, part: str, whole: str = "") -> None:
+        self.name, self.whole = part, whole
+
+    def from_means(self, means: Mapping[str, Any]) -> Any:
+        """Return the quotient, given the means of tables by name."""
+        part = means[self.name]
+        return part / np.where(means[self.whole] > 0, means[self.whole], np.nan) if self.whole else part
 
 
 class SpreadSkill(Metric):

@@ -94,7 +94,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     from sstcast.scores.baseline_tables import tables_of_run
     from sstcast.scores.joining import join_folds, join_systems
     from sstcast.scores.scene import Scene
-    from sstcast.scores.summary import finish, metadata, predictors_of, summarise
+    from sstcast.scores.summary import assemble, predictors_of
     from sstcast.scores.systems import describe_run, forecast_file, systems_of
     from sstcast.scores.verify import verify
 
@@ -105,21 +105,21 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked, references=False), label, write)
-    verified = join_systems([verified, tables_of_run(truth, days, asked, len(run.members))])
+    verified = join_systems([verified, tables_of_run(truth, days, asked)])
     references = [str(name) for name in verified["system"].values if name != MODEL]
-    tables = finish(join_folds([verified]), [MODEL], references)
-    described = {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)}
-    metrics = {
-        "kind": "run",
-        "source": str(truth.cube.attrs["source"]),
-        "data": prepared.record().model_dump(),
-        **metadata(config, tables),
+    tables, metrics = assemble(
+        join_folds([verified]),
+        ([MODEL], references),
+        DEFAULT_REFERENCE,
+        {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)},
+        config,
+        asked,
+        kind="run",
+        source=str(truth.cube.attrs["source"]),
+        data=prepared.record().model_dump(),
         **predictors_of({MODEL: config}),
         **({"predictors_lacking": lacking} if lacking else {}),
-        "systems": described,
-        **summarise(tables, DEFAULT_REFERENCE, described),
-    }
-    asked.describe(metrics)
+    )
     files, title = ScoreFiles(run.folder), f"Scores of run {label}"
     return files.write(tables, metrics, recipe, config.protocol, title=title)
 

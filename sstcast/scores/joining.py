@@ -1,4 +1,4 @@
-"""Joins the tables of systems and of folds, as their kinds declare."""
+"""Joins the tables of systems and of folds along the dimensions that they have."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -6,16 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from sstcast.names import INIT_TIME
-from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.kind import BLOCK, FOLD, INIT_YEAR, Joined
+from sstcast.names import INIT_TIME, INIT_YEAR
+from sstcast.scores.kinds.kind import BLOCK
 
 CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
-
-
-def declared() -> dict[str, Joined]:
-    """Return how each table of all kinds is joined, by name."""
-    return {name: joined for kind in KINDS for name, joined in kind.tables().items()}
+OF_SYSTEMS = ("system", "forecaster")  # dimensions along which the tables of systems are concatenated
+OF_FOLDS = (INIT_TIME, BLOCK, INIT_YEAR)  # and those of folds
 
 
 def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
@@ -28,18 +24,20 @@ def join_systems(tables: Sequence[xr.Dataset]) -> xr.Dataset:
             table.assign(observed_index=means.expand_dims(system=table["system"]))
             for table, means in zip(tables, box_means, strict=True)
         ]
-    kinds, options = declared(), CONCAT_OPTIONS | {"join": "outer"}
-
-    def of(table: xr.Dataset, dim: str) -> xr.Dataset:
-        systems = {name: kinds[name].systems for name in map(str, table.data_vars) if name in kinds}
-        systems |= {"observed_index": "system" if "system" in table["observed_index"].dims else ""}
-        return table[[name for name, of_name in systems.items() if of_name == dim]]
-
+    options = CONCAT_OPTIONS | {"join": "outer"}
     parts = [
-        xr.concat([of(table, dim) for table in tables], dim, data_vars="minimal", **options)
-        for dim in ("system", "warning")
+        xr.concat([_with(table, dim) for table in tables], dim, data_vars="minimal", **options)
+        for dim in OF_SYSTEMS
     ]
-    return xr.merge([*parts, of(tables[0], "")], join="exact", compat="override")
+    return xr.merge([*parts, _without(tables[0], OF_SYSTEMS)], join="exact", compat="override")
+
+
+def _with(table: xr.Dataset, dim: str) -> xr.Dataset:
+    return table[[name for name, field in table.data_vars.items() if dim in field.dims]]
+
+
+def _without(table: xr.Dataset, dims: Sequence[str]) -> xr.Dataset:
+    return table[[name for name, field in table.data_vars.items() if not {*dims} & {*field.dims}]]
 
 
 def _with_plain_names(table: xr.Dataset) -> xr.Dataset:
@@ -51,33 +49,31 @@ def _with_plain_names(table: xr.Dataset) -> xr.Dataset:
 def join_folds(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     """Join the tables of folds. A dimension that one fold lacks is dropped from all.
 
-    A fold with too few training days for joint samples has no areas, for instance. A sum that is also kept by fold
-    keeps the dimension `test_fold`.
+    Tables by initial date, block of dates or year are concatenated. Of the others, maps are averaged, with the
+    numbers of dates as weights, and the rest is added. Maps by date may be larger than memory, so they are lazy.
+
+    A fold with too few training days for joint samples has no areas, for instance.
     """
     common = set.intersection(*({*fold.dims} for fold in folds))
     folds = [fold.drop_dims({*fold.dims} - common) for fold in folds]
-    kinds = declared()
-
-    def of(fold: xr.Dataset, *over: str) -> xr.Dataset:
-        return fold[[name for name in fold.data_vars if name in kinds and kinds[str(name)].over in over]]
-
-    by_date = [of(fold, "dates") for fold in folds]
-    tables = xr.concat(by_date, INIT_TIME, data_vars="minimal", **CONCAT_OPTIONS)
-    lazy = [name for name in tables.data_vars if kinds[str(name)].lazy]
-    tables = tables.drop_vars(lazy).load().assign({name: tables[name] for name in lazy})
+    joined = xr.merge(
+        [
+            xr.concat([_with(fold, dim) for fold in folds], dim, data_vars="minimal", **CONCAT_OPTIONS)
+            for dim in OF_FOLDS
+            if dim in common
+        ],
+        join="exact",
+        compat="override",
+    )
+    lazy = [name for name, field in joined.data_vars.items() if "lat" in field.dims]
+    joined = joined.drop_vars(lazy).load().assign({name: joined[name] for name in lazy})
     dates = np.array([fold.sizes[INIT_TIME] for fold in folds])
-    shares = xr.DataArray(dates / dates.sum(), dims=FOLD)
-    names = list(of(folds[0], "mean", "sum").data_vars)
-    over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **CONCAT_OPTIONS).load()
-    joined: dict[Hashable, xr.DataArray] = {}
-    for name, field in over_dates.data_vars.items():
-        how = kinds[str(name)]
-        of_all = (field * shares).sum(FOLD, skipna=False) if how.over == "mean" else field.sum(FOLD, min_count=1)
-        joined[name] = of_all.astype(field.dtype)
-        if how.by_fold:
-            joined[f"{name}_by_fold"] = field
-    for over, dim in (("blocks", BLOCK), ("years", INIT_YEAR)):
-        blocks = [of(fold, over) for fold in folds]
-        if all(blocks):
-            joined |= dict(xr.concat(blocks, dim, **CONCAT_OPTIONS).load().data_vars)
-    return tables.assign(joined)
+    shares = xr.DataArray(dates / dates.sum(), dims="fold_of_table")
+    over_dates = [_without(fold, OF_FOLDS) for fold in folds]
+    stacked = xr.concat(over_dates, "fold_of_table", data_vars="all", **CONCAT_OPTIONS).load()
+    of_all: dict[Hashable, xr.DataArray] = {}
+    for name, field in stacked.data_vars.items():
+        is_map = "lat" in field.dims
+        total = (field * shares).sum(shares.dims, skipna=False) if is_map else field.sum(shares.dims, min_count=1)
+        of_all[name] = total.astype(field.dtype)
+    return joined.assign(of_all)

@@ -109,7 +109,7 @@ def matched(
         notes.append(
             f"{', '.join(size_texts)}; each is scored with its own, so the CRPS depends on their number; the fair "
             "CRPS does not"
-            f"{', and leaves out forecasts of one member, as all scores of ensembles do' if 1 in sizes else ''}"
+            f"{', and leaves out forecasts of one member, as scores of probabilities do' if 1 in sizes else ''}"
         )
     if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
         reason = "they have no spread" if truth.daily else "not every day is forecast"

@@ -270,7 +270,7 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:
+def statistics_of(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:
     """Return the statistics that some metrics need, by name. By default, those of all `METRICS`."""
     chosen = METRICS if metrics is None else metrics
     return {statistic.name: statistic for metric in chosen.values() for statistic in metric.statistics}

@@ -24,13 +24,6 @@ def in_degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
     return tables[f"{name}_by_date"].sel(units=DEGREES, drop=True).astype(float)
 
 
-def known_systems(field: xr.DataArray | None) -> list[str]:
-    """Return the systems for which `field` has values."""
-    if field is None:
-        return []
-    return [str(name) for name in field["system"].values[field.notnull().any((INIT_TIME, "lead")).values]]
-
-
 def by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
     """Return the statistics by date whose names begin with a prefix, by the rest of their names."""
     return {

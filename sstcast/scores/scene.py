@@ -20,7 +20,7 @@ from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 from sstcast.types import Array, Mask
 
-STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
+TRAJECTORIES = WORD  # scores use as many as one word has bits
 EVERY = 3  # days from one initial date to the next whose forecasts of heatwaves are scored
 DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
 
@@ -59,6 +59,11 @@ class Block:
         """The positions of the initial dates."""
         return self.observed.dates
 
+    @property
+    def shares(self) -> int:
+        """The number of members of which probabilities are shares, 1 with a spread."""
+        return len(self.members) if self.spread is None else 1
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -68,8 +73,7 @@ class Scene:
         truth: the initial dates and the observations.
         systems: the systems to verify, by name.
         asked: what is verified besides the forecasts of every cell.
-        references: whether the base rate and the persistence of state are also verified, as forecasts of
-            heatwaves.
+        references: whether the `REFERENCES` are also verified, as forecasts of events.
     """
 
     truth: Analysis
@@ -94,7 +98,7 @@ class Scene:
     @cached_property
     def trajectories(self) -> dict[str, Trajectories]:
         """The error trajectories of each system that has a spread model."""
-        return {name: Trajectories(correlation, STEPS) for name, correlation in self.correlations.items()}
+        return {name: Trajectories(correlation, TRAJECTORIES) for name, correlation in self.correlations.items()}
 
     @property
     def probabilistic(self) -> list[str]:
@@ -102,9 +106,17 @@ class Scene:
         return [name for name, system in self.systems.items() if system.has_probabilities]
 
     @property
-    def warnings(self) -> list[str]:
-        """The names of the systems and references that forecast heatwaves."""
+    def forecasters(self) -> list[str]:
+        """The names of the systems and references that give probabilities of events."""
         return [*self.probabilistic, *(REFERENCES if self.references else ())]
+
+    def has_probabilities(self, block: Block) -> bool:
+        """Return whether the forecasts of a system in a block give probabilities of events.
+
+        A single member of several, on a date that lacks the others, gives none.
+        """
+        alone = block.shares == 1 and block.spread is None and self.systems[block.system].members > 1
+        return self.systems[block.system].has_probabilities and not alone
 
     @cached_property
     def heatwaves(self) -> "ObservedHeatwaves | None":

@@ -15,7 +15,7 @@ from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, TERCILE_REFERENCES, TRUTH
+from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
@@ -33,7 +33,7 @@ from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
-from sstcast.scores.summary import finish, metadata, summarise
+from sstcast.scores.summary import assemble
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
@@ -181,26 +181,25 @@ def _score(
         LOG.info(f"{path}: {notes[-1]}")
     verified = verify(Scene(truth, systems, asked), path.name)
     compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
-    tables = finish(join_folds([verified]), compared, [name for name in systems if name != MODEL])
     system = {"model": "forecasts of a file", "members": found.sst.sizes["member"], "trained_on": None}
-    described: dict[str, dict[str, Any]] = {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE)
-    heading = metadata(data, tables)
-    for note in heading["notes"]:
+    tables, metrics = assemble(
+        join_folds([verified]),
+        (compared, [name for name in systems if name != MODEL]),
+        DEFAULT_REFERENCE,
+        {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
+        data,
+        asked,
+        kind="file",
+        file=str(path.absolute()),
+        source=str(prepared.open_cube().attrs["source"]),
+        data=recipe["record"],
+        test=[str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
+        notes=notes,
+        references=names,
+    )
+    for note in metrics["notes"][len(notes) :]:
         LOG.info(f"{path}: {note}")
-    notes += heading["notes"]
-    metrics = {
-        "kind": "file",
-        "file": str(path.absolute()),
-        "source": str(prepared.open_cube().attrs["source"]),
-        "data": recipe["record"],
-        **heading,
-        "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
-        "notes": notes,
-        "references": names,
-        "systems": described,
-        **summarise(tables, DEFAULT_REFERENCE, described),
-    }
-    asked.describe(metrics)
+    notes = metrics["notes"]
     if corrected:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
         corrected_names = (f"{name}{BIAS_REMOVED}" for name in (MODEL, DEFAULT_REFERENCE))
@@ -212,7 +211,7 @@ def _score(
 
 def _name(folder: Path, taken: Collection[str]) -> str:
     """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
-    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, *TERCILE_REFERENCES}
+    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, SCORED_YEARS}
     names = [name for name in (folder.name, str(folder)) if name not in taken and not name.endswith(BIAS_REMOVED)]
     return [*names, str(folder.resolve())][0]
 

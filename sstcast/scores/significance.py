@@ -197,14 +197,14 @@ def decimals(ratio: float) -> int:
     return next((count for count in range(3, 6) if round(ratio, count) != 1), 6)
 
 
-def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str) -> str:
-    """Describe a comparison in a sentence.
+def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str, reason: str = "") -> str:
+    """Describe a comparison in a sentence, or why there is none, for a known `reason`.
 
     A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
     over folds must exclude 1 as well. Numbers have as many digits as tell them from 1.
     """
     if compared["ratio"] is None:
-        return f"{name} and {reference} cannot be compared by {loss}."
+        return f"{name} and {reference} cannot be compared by {loss}{reason and f', because {reason}'}."
     low, high = compared["interval"]
     if low is None:
         return (

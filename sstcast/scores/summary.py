@@ -4,20 +4,22 @@ All values are plain numbers, or None if undefined.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.extremes.heatwaves import short_base_period
-from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, INIT_TIME, MODEL, TERCILE_REFERENCES
+from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, EQUAL_THIRDS, INIT_TIME, MODEL, SCORED_YEARS
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
-from sstcast.scores.comparisons import LossComparison, json_numbers, lengths, shares, tests_by_cell
+from sstcast.scores.asked import Asked
+from sstcast.scores.comparisons import LossComparison, json_numbers, known_systems, lengths, shares, tests_by_cell
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.kinds.errors import MEAN_SQUARED_ERROR
-from sstcast.scores.parts import Scores, in_degrees, known_systems
+from sstcast.scores.parts import Scores, in_degrees
 from sstcast.scores.score_files import ScoreFiles, climatologies
 from sstcast.scores.significance import spacing
 
@@ -40,6 +42,34 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
+
+
+def assemble(
+    tables: xr.Dataset,
+    pairs: tuple[Sequence[str], Sequence[str]],
+    reference: str,
+    systems: Mapping[str, Scores],
+    config: DataConfig,
+    asked: Asked,
+    **own: Any,
+) -> tuple[xr.Dataset, Scores]:
+    """Return the contents of `scores.nc` and of `metrics.json`.
+
+    Args:
+        tables: the joined tables of all folds.
+        pairs: the systems whose squared errors are tested cell by cell, and those that they are tested against.
+        reference: the system with which all others are compared.
+        systems: what the systems are, as in `metrics.json`.
+        config: the data that were verified.
+        asked: what was also verified.
+        own: entries of the command, in place of those of `metadata` of their names. Its `notes` come first.
+    """
+    tables = finish(tables, *pairs)
+    heading = metadata(config, tables)
+    own["notes"] = [*own.get("notes", []), *heading["notes"]]
+    metrics = {**own, **heading, **own, "systems": dict(systems), **summarise(tables, reference, systems)}
+    asked.describe(metrics)
+    return tables, metrics
 
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
@@ -122,20 +152,17 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
 def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     """Compare each system with the reference, climatologies and base rate, and the model with every system.
 
-    Probabilities that are shares of members are compared by their fair scores.
+    Probabilities that are shares of members are compared by their fair scores, on dates that all systems have.
     """
     losses = {name: loss for kind in KINDS for name, loss in kind.losses(tables).items()}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
-    for loss, (field, *_) in tracked(losses.items(), "comparisons of systems"):
-        names, field = (
-            known_systems(field),
-            field.dropna(INIT_TIME, how="all").transpose("system", INIT_TIME, "lead"),
-        )
+    for loss, (field, _, fair) in tracked(losses.items(), "comparisons of systems"):
+        names, field = known_systems(field), _on_common_dates(field)
         loss_comparison = LossComparison(field)
-        values = {name: loss_comparison.loss(field.sel(system=name).values) for name in names}
+        values = {name: loss_comparison.loss(field.sel(system=name).values, name in fair) for name in names}
         bases = {base for base in names if base.removesuffix(BIAS_REMOVED).partition(" (")[0] == CLIMATE}
-        bases |= {reference, climate, BASE_RATE, *TERCILE_REFERENCES, f"{reference}{BIAS_REMOVED}"}
+        bases |= {reference, climate, BASE_RATE, EQUAL_THIRDS, SCORED_YEARS, f"{reference}{BIAS_REMOVED}"}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
@@ -146,6 +173,13 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))
                     by_reference[base]["over_seeds"] = _over_seeds(tables, name, field.sel(system=base))
     return comparisons
+
+
+def _on_common_dates(field: xr.DataArray) -> xr.DataArray:
+    """Return a loss on the dates that all systems have which are compared, on the leads that any has."""
+    field = field.sel(system=known_systems(field)).transpose("system", INIT_TIME, "lead")
+    scored = field.notnull().any(("system", INIT_TIME))
+    return field[:, field[:, :, scored.values].notnull().all(("system", "lead")).values]
 
 
 def _over_seeds(tables: xr.Dataset, name: str, reference_error: xr.DataArray) -> list[float] | None:

@@ -12,9 +12,7 @@ from sstcast.forecasting.fields import axes
 from sstcast.log import silent
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
-from sstcast.scores.joining import declared
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.kind import FOLD
 from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.scores.systems import ScoredSystem, Write, forecast_block
 from sstcast.types import Array
@@ -25,34 +23,29 @@ THREADS = (
 
 
 def pairs(
-    truth: Analysis, systems: Mapping[str, ScoredSystem], label: str = "", members: int = 1
+    truth: Analysis, systems: Mapping[str, ScoredSystem], label: str = ""
 ) -> Iterator[tuple[Observed, str, xr.Dataset]]:
     """Yield each system's forecast from each block of initial dates beside the observations.
 
-    One block is in memory at a time. Its size depends on the largest ensemble, of at least `members`. All systems
+    One block is in memory at a time. Its size depends on the largest ensemble. All systems
     forecast a block before the next one begins. Shows progress beside `label`. A forecast is described at
     `forecast_block`.
     """
-    for observed in truth.observe(max(members, *(system.members for system in systems.values())), label):
+    for observed in truth.observe(max(system.members for system in systems.values()), label):
         for name, forecast in forecast_block(systems, truth, observed.dates):
             yield observed, name, forecast
 
 
-def verify(
-    scene: Scene, label: str = "", write: Write | None = None, members: int = 1, tells: bool = True
-) -> xr.Dataset:
+def verify(scene: Scene, label: str = "", write: Write | None = None, tells: bool = True) -> xr.Dataset:
     """Return the statistics behind every score of the systems of a scene, by `system`.
 
-    Variables that are joined by `dates` (see `Joined`) have the dimension `init_time`, with the coordinates
-    `fold(init_time)`, `valid_time` and `season`. Those that are means or sums over all dates have the dimension
-    `test_fold`. docs/runs.md lists the variables.
+    Their initial dates have the coordinates `fold(init_time)`, `valid_time` and `season`. docs/runs.md lists the
+    variables.
 
     Args:
         scene: the systems, the initial dates and the observations.
         label: a word beside the progress.
         write: is given the initial dates and the forecast of the first system, block by block.
-        members: the size of the largest ensemble that is verified on the same dates, in this call or another. Sums
-            over dates are equal to the last bit only if they are added in the same blocks.
         tells: whether to log what is left out. Of calls for the same dates, one should.
     """
     first, *_ = scene.systems
@@ -60,7 +53,7 @@ def verify(
         kinds = [kind for kind in (of_kind.of(scene) for of_kind in KINDS) if kind is not None]
     begun = None
     with ThreadPoolExecutor(THREADS) as threads:
-        for observed, name, forecast in pairs(scene.truth, scene.systems, label, members):
+        for observed, name, forecast in pairs(scene.truth, scene.systems, label):
             if observed is not begun:
                 for kind in kinds:
                     kind.begin(observed)
@@ -108,10 +101,8 @@ def _equal_members(members: Array, ocean: NDArray[np.bool_]) -> Iterator[tuple[s
 
 
 def _labelled(truth: Analysis, tables: xr.Dataset) -> xr.Dataset:
-    """Add the coordinates of the initial dates, and the dimension `test_fold` of what covers all of them."""
+    """Add the coordinates of the initial dates."""
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
-    over_dates = [name for name, joined in declared().items() if joined.over in ("mean", "sum") and name in tables]
-    tables = tables.assign({name: tables[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
     if not truth.daily:
         weeks = 1 + np.unique(lead_weeks(grid["lead"].values))

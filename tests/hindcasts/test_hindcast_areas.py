@@ -48,7 +48,7 @@ def test_places_of_a_hindcast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert sheet.rows[1][1][0] == f"{metrics['areas']['park'][first]['crps']:.4f}"
     assert len(sheet.header) == len(sheet.rows[0][1])
     assert set(metrics["systems"]) < set(metrics["events"])  # and the persistence of state
-    hits, misses = (tables[f"event_{name}_by_date"].sel(warning="one").sum() for name in ("hits", "misses"))
+    hits, misses = (tables[f"event_{name}_by_date"].sel(forecaster="one").sum() for name in ("hits", "misses"))
     hit_rate = metrics["events"]["one"]["hit_rate"]
     assert hit_rate["value"] == pytest.approx(float(hits / (hits + misses)), abs=1e-5)
     assert hit_rate["interval"][0] < hit_rate["value"]

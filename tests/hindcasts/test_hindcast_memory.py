@@ -53,7 +53,7 @@ def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_p
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0.1
     ours, theirs = (
         xr.open_dataset(place / "hindcast/scores.nc", engine="netcdf4")["heatwave_brier_by_date"].sel(
-            warning="one"
+            forecaster="one"
         )
         for place in (folder, tmp_path)
     )

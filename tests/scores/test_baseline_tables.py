@@ -48,7 +48,7 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> list[Prepared]:
 
 def tables_of(run: Run, asked: Asked = NOTHING) -> xr.Dataset:
     truth = Analysis.of(run)
-    with tables_of_run(truth, SpreadCalibrator(truth.prepared), asked, 1) as opened:
+    with tables_of_run(truth, SpreadCalibrator(truth.prepared), asked) as opened:
         return opened.load()
 
 
@@ -121,16 +121,15 @@ def test_other_values_and_other_questions_have_tables_of_their_own(
 
 def test_the_recipe_names_what_the_tables_depend_on(first: Run) -> None:
     truth = Analysis.of(first)
-    recipe, data = recipe_of_tables(truth, NOTHING, 1), truth.data
+    recipe, data = recipe_of_tables(truth, NOTHING), truth.data
     splits = data.splits.model_copy(update={"validation": data.splits.train})
     tile = data.box.model_copy(update={"tile": (4, 6)})
     for changed in ({"history": 12}, {"horizon": 7}, {"splits": splits}, {"region": tile}):
         other = replace(truth.prepared, data=data.model_copy(update=changed))
-        assert recipe_of_tables(replace(truth, prepared=other), NOTHING, 1) != recipe
+        assert recipe_of_tables(replace(truth, prepared=other), NOTHING) != recipe
     other = replace(truth.prepared, data=data.model_copy(update={"source": f"./{data.source}"}))
-    assert recipe_of_tables(replace(truth, prepared=other), NOTHING, 1) == recipe  # the digests tell the values
-    assert recipe_of_tables(truth, NOTHING, 100_000) != recipe  # sums are added in other blocks
-    assert recipe_of_tables(truth, Asked(events=True), 1) != recipe
+    assert recipe_of_tables(replace(truth, prepared=other), NOTHING) == recipe  # the digests tell the values
+    assert recipe_of_tables(truth, Asked(events=True)) != recipe
 
 
 def test_in_a_read_only_folder_they_are_scored_each_time(

@@ -11,12 +11,13 @@ from scored_runs import OTHER_DAYS, configure
 from sstcast.names import DEGREES, EVENT, STATE
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.decisions import PROBABILITIES, by_year, diagram, frequency_interval, warnings_by_system
+from sstcast.scores.cases import STEPS, Cases, cases_by_year, diagram, frequency_interval
+from sstcast.scores.decisions import PROBABILITIES, warnings_by_system
 from sstcast.scores.kinds.heatwaves import Heatwaves
 from sstcast.scores.kinds.terciles import Terciles
 from sstcast.scores.significance import ratio
 
-DATES, CASES, STEPS, BLOCK = 120, 60, 64, 6
+DATES, CASES, BLOCK = 120, 60, 6
 
 
 def drawn(seed: int = 0, sharpness: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -27,12 +28,12 @@ def drawn(seed: int = 0, sharpness: float = 1.0) -> tuple[np.ndarray, np.ndarray
     return level, came, random.uniform(0.5, 1.5, level.shape)
 
 
-def counted(level: np.ndarray, came: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    cases = np.zeros((len(level), STEPS + 1, 2))
+def counted(level: np.ndarray, came: np.ndarray, weights: np.ndarray) -> Cases:
+    cases = np.zeros((2, len(level), STEPS + 1))
     for date, of in enumerate(zip(level, came, weights, strict=True)):
         for step, occurred, weight in zip(*of, strict=True):
-            cases[date, step, int(occurred)] += weight
-    return cases
+            cases[int(occurred), date, step] += weight
+    return Cases(*cases, cases.sum(0) * np.arange(STEPS + 1) / STEPS)
 
 
 def test_warnings_are_plain_numpy() -> None:
@@ -119,14 +120,14 @@ def test_the_diagram_is_plain_numpy_with_intervals_over_years() -> None:
     level, came, weights = drawn(4, sharpness=1.5)
     dates = np.datetime64("2001-02-01") + 15 * np.arange(DATES)
     year = dates.astype("datetime64[Y]").astype(int)
-    found = diagram(by_year(counted(level, came, weights), dates))
+    found = diagram(cases_by_year(counted(level, came, weights), dates))
     numbers = np.unique(year)
     for place in range(10):
         inside = (level * 10 // STEPS == place) | ((place == 9) & (level == STEPS))
         total = (weights * inside).sum()
         assert found["share"][place] == pytest.approx(total / weights.sum(), abs=1e-6)
         assert found["probability"][place] == pytest.approx(
-            (weights * inside * level).sum() / total / 64, abs=1e-6
+            (weights * inside * level).sum() / total / STEPS, abs=1e-6
         )
         frequency = (weights * inside * came).sum() / total
         assert found["observed"][place] == pytest.approx(frequency, abs=1e-6)
@@ -171,12 +172,13 @@ def test_cases_are_counted_in_the_year_of_their_initial_date(sst_file: Path, tmp
         thirds.add(block("some", seen, anomaly[None], np.ones_like(anomaly)))
     dates = truth.windows.init_times
     year = dates.astype("datetime64[Y]").astype(int) + 1970
-    of_days = days.dataset()["heatwave_cases_by_year"].sel(kind=EVENT, warning=STATE, occurred=1)
-    of_thirds = thirds.dataset()["tercile_cases_by_year"].sel(system="some")
+    of_days = days.dataset()["heatwave_cases_by_year"].sel(kind=EVENT, forecaster=STATE, occurred=1)
+    of_thirds = thirds.dataset()["tercile_cases_by_year"].sel(forecaster="some")
     assert of_days["init_year"].values.tolist() == of_thirds["init_year"].values.tolist() == [2003, 2004]
     for number in (2003, 2004):
         last = days.observed.last[np.flatnonzero((year == number) & (np.arange(len(dates)) % 3 == 0))]
         inside = days.observed.truth[EVENT][last[:, None] + 1 + np.arange(8)]
         assert float(of_days.sel(init_year=number).sum()) == pytest.approx((inside * truth.area).sum(), rel=1e-4)
         counted_weight = float(of_thirds.sel(init_year=number, tercile="upper").sum())
-        assert counted_weight == pytest.approx(np.nansum(thirds.defined[year == number]), rel=1e-4)
+        defined = thirds.probabilities.defined[0][year == number]
+        assert counted_weight == pytest.approx(np.nansum(defined), rel=1e-4)

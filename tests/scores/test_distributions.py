@@ -16,7 +16,7 @@ from sstcast.config import ModelConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.distributions import ENSEMBLE, Gaussian, crps
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.metrics import statistics
+from sstcast.scores.metrics import statistics_of
 from sstcast.training.train import train, training_windows
 
 
@@ -96,7 +96,7 @@ def test_crps_of_ensembles_against_scores(members: int, method: str) -> None:
 @pytest.mark.parametrize("spread", [1.0, 0.5, 2.0])
 def test_spread_matches_the_error_of_a_reliable_ensemble_only(spread: float) -> None:
     ensemble, truth = drawn(members=4, size=100_000, spread=spread)
-    means = {name: one.function(ensemble, truth).mean() for name, one in statistics(ENSEMBLE).items()}
+    means = {name: one.function(ensemble, truth).mean() for name, one in statistics_of(ENSEMBLE).items()}
     closed = np.sqrt(5 / 4 * spread**2 / (1 + spread**2 / 4))
     assert ENSEMBLE["spread_skill"].from_means(means) == pytest.approx(closed, rel=0.02)
 

@@ -166,7 +166,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     np.testing.assert_allclose(sst, xr.open_zarr(short.forecasts)["sst"], atol=1e-4)
     ours, theirs = tables_of(copy), tables_of(short)
     assert bool(ours["p_value"].notnull().any())
-    by_date = [f"{name}_by_date" for name in ("heatwave_brier", "tercile_rps", "area_crps", "event_hits")]
+    by_date = [f"{name}_by_date" for name in ("heatwave_brier", "tercile_brier", "area_crps", "event_hits")]
     for name in ("squared_error_by_week", "p_value", "pit", *by_date):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
 

@@ -18,12 +18,17 @@ from sstcast.names import EVENT, STATE
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.kinds.events import BY_DATE, CASES, Events, scores
+from sstcast.scores.cases import STEPS
+from sstcast.scores.kinds.events import BY_DATE, Events, warning_scores
 from sstcast.scores.significance import ratio
 from sstcast.storage.stores import open_netcdf
 
 HORIZON = 8
-CASES_OF_ONE = (("warning", "init_time", "event_step", "event_came"), np.ones((1, 72, 65, 2)))  # of 72 dates
+BY_STEP = ("forecaster", "init_time", "probability")
+CASES_OF_ONE = {  # of 72 dates
+    "event_cases_by_date": ((*BY_STEP, "occurred"), np.ones((1, 72, STEPS + 1, 2))),
+    "event_probability_by_date": (BY_STEP, np.ones((1, 72, STEPS + 1))),
+}
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +72,9 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
     inside = events(hot)
     multiple = (values - climatology) / np.where(threshold > climatology, threshold - climatology, np.nan)
     first_day = int(np.flatnonzero(sst["time"].values == data.windows.days[0])[0]) + data.windows.history - 1
-    expected = {name: np.zeros(len(found["init_time"])) for name in found.data_vars if "hits" not in str(name)}
+    expected = {name: np.zeros(len(found["init_time"])) for name in (*BY_DATE, "event_misses_by_date")}
     by_severity = np.zeros((2, 4, len(found["init_time"])))
-    state_hits, cases = np.zeros(len(found["init_time"])), expected.pop(CASES)[:, None, None] * np.ones((65, 2))
+    state_hits, cases = np.zeros(len(found["init_time"])), np.zeros((len(found["init_time"]), STEPS + 1, 2))
     for row, start in enumerate(range(0, len(margin), heatwaves.step)):
         now = first_day + start
         for cell in zip(*np.nonzero(data.ocean), strict=True):
@@ -80,7 +85,7 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
                 [hot[(slice(now - 5, now + 1), *cell)], ahead, np.repeat(ahead[-1:], MARGIN_DAYS)]
             )
             said = first_run(events(days), 5)
-            cases[row, 0 if said is None else 64, int(came is not None)] += weight
+            cases[row, 0 if said is None else STEPS, int(came is not None)] += weight
             if came is not None:
                 in_run = [lead for lead in range(1, HORIZON + 1) if max(1, came[0]) <= lead <= came[1]]
                 worst = max(multiple[(now + lead, *cell)] for lead in in_run)
@@ -96,7 +101,7 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
             if max(came[1], said[1]) <= HORIZON:
                 expected["event_ends_by_date"][row] += weight
                 expected["event_end_error_by_date"][row] += weight * abs(came[1] - said[1])
-    own = found.sel(warning="some")
+    own = found.sel(forecaster="some")
     for name in ("event_false_alarms_by_date", "event_onsets_by_date", "event_onset_error_by_date"):
         assert expected[name].sum() > 0
     for name, values in expected.items():
@@ -104,14 +109,14 @@ def test_outcomes_are_those_of_labelled_series(run: Run) -> None:
             np.testing.assert_allclose(own[name], values, atol=1e-5, err_msg=str(name))
     for number, name in enumerate(("event_hits_by_date", "event_misses_by_date")):
         np.testing.assert_allclose(own[name], by_severity[number], atol=1e-5, err_msg=name)
-    np.testing.assert_allclose(own[CASES], cases, atol=1e-5)
-    state = found.sel(warning=STATE)
-    np.testing.assert_allclose(state[CASES].sel(event_step=1, event_came=1), state_hits, atol=1e-5)
+    np.testing.assert_allclose(own["event_cases_by_date"], cases, atol=1e-5)
+    state = found.sel(forecaster=STATE)
+    np.testing.assert_allclose(state["event_cases_by_date"].sel(probability=1, occurred=1), state_hits, atol=1e-5)
     np.testing.assert_allclose(state["event_hits_by_date"].sum("severity"), state_hits, atol=1e-5)
 
     fold = ("init_time", np.full(len(margin), 2004))
     folds = tables.dataset().assign_coords(init_time=data.windows.init_times, fold=fold)
-    of = scores(folds)["some"]
+    of = warning_scores(folds)["some"]
     hit, came_sum = by_severity[0].sum(), by_severity.sum()
     false = expected["event_false_alarms_by_date"].sum()
     assert of["hit_rate"]["value"] == pytest.approx(hit / came_sum, abs=1e-5)
@@ -128,7 +133,7 @@ def tables_of(truth: np.ndarray, cells: int) -> Events:
         area=10.0 ** np.arange(cells)[None],
     )
     heatwaves = SimpleNamespace(
-        init_times=np.zeros(1),
+        init_times=np.array(["2001-01-01"], "datetime64[D]"),
         horizon=HORIZON,
         truth={EVENT: truth},
         hot=np.zeros(truth.shape, bool),
@@ -136,7 +141,7 @@ def tables_of(truth: np.ndarray, cells: int) -> Events:
         chosen=lambda dates: np.arange(1),
         state=lambda dates: None,
     )
-    return Events(SimpleNamespace(truth=data, heatwaves=heatwaves, warnings=["some"]))
+    return Events(SimpleNamespace(truth=data, heatwaves=heatwaves, forecasters=["some"], horizon=HORIZON))
 
 
 def test_the_severity_is_that_of_the_first_event_of_two() -> None:
@@ -164,9 +169,10 @@ def test_an_onset_is_the_day_by_which_half_of_the_events_have_begun() -> None:
     tables.scene.trajectories = {"some": trajectories}
     own = np.full((1, 4), HORIZON)
     tables.observed[0] = own > 0, own, own, np.ones((1, 4), np.int8), tables.truth.area
+    tables.probabilities.observe((), np.arange(1), (own > 0)[None, None], tables.truth.area[None, None])
     mean = np.zeros((1, HORIZON, 1, 4))
     tables.add(block("some", observation(slice(0, 1), mean), mean[None], np.ones_like(mean)))
-    found = tables.dataset().isel(init_time=0, warning=0)
+    found = tables.dataset().isel(init_time=0, forecaster=0)
     assert found["event_hits_by_date"].values.tolist() == [111, 0, 0, 0]
     assert found["event_misses_by_date"].values.tolist() == [1000, 0, 0, 0]
     assert float(found["event_onset_error_by_date"]) == 1 * (8 - 3) + 10 * (8 - 0) + 100 * (8 - 2)
@@ -181,15 +187,15 @@ def test_scores_are_ratios_of_sums_with_blocks_of_60_days() -> None:
     sums["event_end_error_by_date"] *= 6
     hits, misses = random.uniform(1, 9, (2, 4, 72))
     tables = xr.Dataset(
-        {name: (("warning", "init_time"), [of]) for name, of in sums.items()}
+        {name: (("forecaster", "init_time"), [of]) for name, of in sums.items()}
         | {
-            "event_hits_by_date": (("warning", "severity", "init_time"), [hits]),
-            "event_misses_by_date": (("warning", "severity", "init_time"), [misses]),
-            CASES: CASES_OF_ONE,
+            "event_hits_by_date": (("forecaster", "severity", "init_time"), [hits]),
+            "event_misses_by_date": (("forecaster", "severity", "init_time"), [misses]),
+            **CASES_OF_ONE,
         },
-        {"warning": ["some"], "severity": list("abcd"), "init_time": dates, "fold": ("init_time", [1] * 72)},
+        {"forecaster": ["some"], "severity": list("abcd"), "init_time": dates, "fold": ("init_time", [1] * 72)},
     )
-    found = scores(tables)["some"]
+    found = warning_scores(tables)["some"]
     false, onset_error, onsets, end_error, ends = sums.values()
     hit, came = hits.sum(0), (hits + misses).sum(0)
     expected = {
@@ -217,17 +223,17 @@ def test_all_or_none_of_few_events_is_no_certainty() -> None:
     some = of_blocks[2] * random.uniform(1, 9, 72)
     hits, misses = np.stack([of_blocks[0], of_blocks[1], some]), np.stack([zero, zero, of_blocks[2]])
     tables = xr.Dataset(
-        {name: (("warning", "init_time"), [zero + 1]) for name in BY_DATE}
-        | {"event_false_alarms_by_date": (("warning", "init_time"), [zero])}
+        {name: (("forecaster", "init_time"), [zero + 1]) for name in BY_DATE}
+        | {"event_false_alarms_by_date": (("forecaster", "init_time"), [zero])}
         | {
-            "event_hits_by_date": (("warning", "severity", "init_time"), [hits]),
-            "event_misses_by_date": (("warning", "severity", "init_time"), [misses]),
-            CASES: CASES_OF_ONE,
+            "event_hits_by_date": (("forecaster", "severity", "init_time"), [hits]),
+            "event_misses_by_date": (("forecaster", "severity", "init_time"), [misses]),
+            **CASES_OF_ONE,
         },
-        {"warning": ["some"], "severity": list("abc"), "fold": ("init_time", [1] * 72)}
+        {"forecaster": ["some"], "severity": list("abc"), "fold": ("init_time", [1] * 72)}
         | {"init_time": np.datetime64("2001-01-01") + 5 * np.arange(72)},
     )
-    found = scores(tables)["some"]
+    found = warning_scores(tables)["some"]
     assert found["by_category"]["a"] == {"value": 1, "interval": pytest.approx([0.05 ** (1 / 4), 1], abs=1e-6)}
     assert 1 - found["by_category"]["a"]["interval"][0] ** 4 == pytest.approx(0.95, abs=1e-5)
     assert found["by_category"]["b"] == {"value": 1, "interval": None}
@@ -263,5 +269,5 @@ def test_they_are_scored_if_asked_for(run: Run, capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "Warnings of a heatwave within the horizon" in out.replace("\n", " ")
     with open_netcdf(run.folder / "scores.nc", "") as tables:
-        assert tables["event_hits_by_date"].dims == ("warning", "severity", "init_time")
+        assert tables["event_hits_by_date"].dims == ("forecaster", "severity", "init_time")
     assert xr.open_zarr(run.forecasts).sizes["lead"] == HORIZON

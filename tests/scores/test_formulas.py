@@ -5,13 +5,10 @@ import doctest
 import pytest
 
 from sstcast.forecasting import spread
-from sstcast.scores import distributions, metrics
-from sstcast.scores.kinds import heatwaves, terciles
+from sstcast.scores import cases, distributions, metrics
 
 
-@pytest.mark.parametrize(
-    "module", [metrics, distributions, heatwaves, terciles, spread], ids=lambda of: of.__name__
-)
+@pytest.mark.parametrize("module", [metrics, distributions, cases, spread], ids=lambda of: of.__name__)
 def test_the_examples_are_right(module) -> None:
     found = doctest.testmod(module)
     assert found.attempted

@@ -19,16 +19,16 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.kinds.heatwaves import BRIER, Heatwaves, reliability, scores
-from sstcast.scores.scene import STEPS
+from sstcast.scores.cases import STEPS, Cases, diagram, scores_of
+from sstcast.scores.kinds.heatwaves import Heatwaves
+from sstcast.scores.probabilities import cases_by
+from sstcast.scores.scene import TRAJECTORIES
 
 
-def counted(level: np.ndarray, occurred: np.ndarray) -> xr.DataArray:
+def counted(level: np.ndarray, occurred: np.ndarray) -> Cases:
     """Return how often each probability, in steps, was given, and came true."""
-    cases = np.stack([np.bincount(level[occurred == yes], minlength=STEPS + 1) for yes in (0, 1)], axis=1)
-    return xr.DataArray(
-        cases, {"probability": np.arange(STEPS + 1) / STEPS, "occurred": [0, 1]}, ("probability", "occurred")
-    )
+    calm, came = (np.bincount(level[occurred == yes], minlength=STEPS + 1) for yes in (0, 1))
+    return Cases(calm, came, (calm + came) * np.arange(STEPS + 1) / STEPS)
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def drawn() -> tuple[np.ndarray, np.ndarray]:
 
 def test_scores_of_counts_against_other_libraries() -> None:
     level, occurred = drawn()
-    found = scores(counted(level, occurred))
+    found = scores_of(counted(level, occurred))
     assert float(found["observed"]) == pytest.approx(occurred.mean())
     assert float(found["probability"]) == pytest.approx(level.mean() / STEPS)
     assert float(found["roc_area"]) == pytest.approx(roc_auc_score(occurred, level))
@@ -57,24 +57,29 @@ def test_scores_of_counts_against_other_libraries() -> None:
 def test_perfect_and_useless_warnings() -> None:
     occurred = np.array([0, 0, 0, 1] * 5)
     always = np.full(20, STEPS)
-    perfect = scores(counted(STEPS * occurred, occurred))
+    perfect = scores_of(counted(STEPS * occurred, occurred))
     assert [float(perfect[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
     for useless in (always, always // 7):
-        found = scores(counted(useless, occurred))
+        found = scores_of(counted(useless, occurred))
         assert float(found["roc_area"]) == 0.5
         assert float(found["sedi"]) == pytest.approx(0, abs=1e-12)
-    nothing = scores(counted(always, 0 * occurred))
+    nothing = scores_of(counted(always, 0 * occurred))
     assert np.isnan([float(nothing["roc_area"]), float(nothing["sedi"])]).all()
 
 
 def test_reliability_against_scikit_learn() -> None:
     level, occurred = drawn()
-    inside = level != STEPS // 2  # the only edge of bins there is; scikit-learn puts it into the lower one
-    found = reliability(counted(level[inside], occurred[inside]))
+    inside = (level % 10 != 0) | (level == 0) | (level == STEPS)  # scikit-learn puts edges into the lower bin
+    cases = counted(level[inside], occurred[inside])
+    found = {
+        name: np.array(of, float)
+        for name, of in diagram(Cases(*(of[None] for of in cases))).items()
+        if name != "interval"
+    }
     observed, probability = calibration_curve(occurred[inside], level[inside] / STEPS, n_bins=10)
     known = found["share"] > 0
-    np.testing.assert_allclose(found["observed"][known], observed)
-    np.testing.assert_allclose(found["probability"][known], probability)
+    np.testing.assert_allclose(found["observed"][known], observed, atol=1e-6)
+    np.testing.assert_allclose(found["probability"][known], probability, atol=1e-6)
     assert float(found["share"].sum()) == pytest.approx(1)
 
 
@@ -95,20 +100,22 @@ def margin(data: Analysis) -> np.ndarray:
 def test_a_perfect_forecast(data: Analysis, margin: np.ndarray) -> None:
     tables = Heatwaves(scene(data, perfect=np.eye(8)))
     for dates in (slice(0, 100), slice(100, 348)):
-        seen = observation(dates, margin[dates])
+        tables.begin(seen := observation(dates, margin[dates]))
         tables.add(block("perfect", seen, margin[None, dates], np.zeros_like(margin[dates])))
-    found = tables.dataset().sel(warning="perfect")
-    scored = found["heatwave_brier_by_date"].dropna("init_time")
+    found = tables.dataset().sel(forecaster=["perfect"])
+    scored = found["heatwave_brier_by_date"].squeeze("forecaster").dropna("init_time")
     assert scored.sizes["init_time"] == 116  # every third
     assert (scored.sel(kind="exceedance") == 0).all()
     assert (scored.sel(kind="event")[:, : 8 - MARGIN_DAYS] == 0).all()
     assert float(scored.sel(kind="event").mean()) < 0.02  # the days after the last one are not known to it
-    of = scores(found["heatwave_cases_by_lead"].sel(kind="exceedance").sum("lead"))
-    assert [float(of[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
+    cases, _ = cases_by(found.sel(kind="exceedance"), "heatwave", "lead")
+    of = scores_of(cases.sum(1))
+    assert [of[name][0] for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
     parts = {"lead": "lead", "season": "season_of_day", "year": "init_year"}
-    by_lead, *others = (found[f"heatwave_cases_by_{by}"].sum(dim) for by, dim in parts.items())
-    for other in others:
-        np.testing.assert_allclose(other, by_lead, rtol=1e-5)
+    for name in ("cases", "probability"):
+        by_lead, *others = (found[f"heatwave_{name}_by_{by}"].sum(dim) for by, dim in parts.items())
+        for other in others:
+            np.testing.assert_allclose(other, by_lead, rtol=1e-5)
 
 
 def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) -> None:
@@ -122,7 +129,7 @@ def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) ->
         tables.begin(seen)
         tables.add(block("some", seen, wrong[None, dates], spread[dates]))
         tables.add(block("members", seen, np.stack([wrong[dates], margin[dates]])))
-    found = tables.dataset()["heatwave_brier_by_date"].dropna("init_time").transpose("init_time", ...)
+    found = tables.dataset()["heatwave_brier_by_date"].dropna("init_time", how="all").transpose("init_time", ...)
 
     sst = data.cube["sst"].load()
     hot = data.on_tiles(sst > on_days(limits["heatwave_threshold"], sst["time"])) > 0
@@ -132,7 +139,7 @@ def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) ->
     day = int(np.flatnonzero(sst["time"].values == data.windows.days[0])[0]) + starts + 9  # the last of history
     area, ahead = data.area, day[:, None] + np.arange(1, 9)
     exceed = norm.cdf(wrong / 0.5)[starts]
-    drawn = Trajectories(correlation, STEPS)
+    drawn = Trajectories(correlation, TRAJECTORIES)
     pairs = zip(exceed.reshape(len(starts), 8, -1), day, strict=True)
     in_event = [drawn.probability(p, hot[last - 5 : last + 1].reshape(6, -1)) for p, last in pairs]
     both = np.stack([wrong, margin])[:, starts] > 0
@@ -152,7 +159,7 @@ def test_scores_are_those_of_whole_fields(data: Analysis, margin: np.ndarray) ->
             (BASE_RATE, np.broadcast_to(rates[kind], occurred.shape)),
         ):
             brier = ((probability - occurred) ** 2 * area).sum((-1, -2))
-            np.testing.assert_allclose(found.sel(kind=kind, warning=name), brier, atol=1e-5)
+            np.testing.assert_allclose(found.sel(kind=kind, forecaster=name), brier, atol=1e-5)
 
 
 def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, margin: np.ndarray) -> None:
@@ -170,13 +177,16 @@ def test_cells_and_days_without_a_defined_event_do_not_count(data: Analysis, mar
     tables.begin(seen)
     tables.add(block("some", seen, wrong[None], spread))
     found = tables.dataset().sel(kind="exceedance")
-    assert np.isfinite(found["heatwave_brier_by_date"].isel(init_time=slice(None, None, 3))).all()
+    brier = found["heatwave_brier_by_date"].sel(forecaster=["some", STATE, BASE_RATE])
+    assert np.isfinite(brier.isel(init_time=slice(None, None, 3))).all()
     weights = np.where(defined, data.area, 0)[::3]
     occurred, probability = (margin > 0)[::3], norm.cdf(wrong / 0.5)[::3]
     expected = (np.where(weights > 0, probability - occurred, 0) ** 2 * weights).sum() / weights.sum()
-    brier = found["heatwave_brier_by_date"].sel(warning="some").mean()
+    brier = brier.sel(forecaster="some").mean()
     share = found["heatwave_defined_by_date"].isel(init_time=slice(None, None, 3)).mean()
     assert float(share) == pytest.approx(weights.sum() / len(weights) / 8, rel=1e-5)
-    assert float(BRIER.from_means({"brier": brier, "defined": share})) == pytest.approx(expected, rel=1e-4)
-    observed = scores(found["heatwave_cases_by_lead"].sel(warning="some").sum("lead"))["observed"]
-    assert float(observed) == pytest.approx((occurred * weights).sum() / weights.sum(), rel=1e-4)
+    assert float(brier / share) == pytest.approx(expected, rel=1e-4)
+    cases, _ = cases_by(found.sel(forecaster=["some"]), "heatwave", "lead")
+    assert float(scores_of(cases.sum(1))["observed"][0]) == pytest.approx(
+        (occurred * weights).sum() / weights.sum(), rel=1e-4
+    )

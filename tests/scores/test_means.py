@@ -213,7 +213,8 @@ def test_thirds_of_whole_weeks_are_those_of_daily_forecasts(
             squares = sum((chance - (came > limit)) ** 2 for chance, limit in zip(above, limits, strict=True))
             known = np.isfinite(squares) & np.isfinite(limits[0]) & (weights > 0)
             expected = (weights * squares)[known].sum() / weights[weights > 0].sum()
-            score_of_row = tables[name]["tercile_rps_by_date"].sel(system="model")[row, week]
+            briers = tables[name]["tercile_brier_by_date"].sel(forecaster="model", tercile=["lower", "upper"])
+            score_of_row = briers.isel(init_time=row, whole_week=week).sum()
             assert float(score_of_row) == pytest.approx(expected, abs=1e-5), (name, row)
 
 

@@ -16,20 +16,15 @@ from sstcast.ocean.prepare import prepare
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
-from sstcast.scores.kinds.terciles import RPS, Terciles, by_date, rps, scores
+from sstcast.scores.cases import STEPS, diagram, roc_area
+from sstcast.scores.kinds.terciles import Terciles
+from sstcast.scores.probabilities import cases_by
+from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.summary import summarise_again
+from sstcast.scores.systems import ScoredSystem
 
 CORRELATION = 0.8 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
-
-
-def test_rps_of_known_forecasts() -> None:
-    """Epstein's score: 0 for certainty, 2 for a certain forecast of the third at the other end."""
-    above, came = (np.array([1.0, 0.0, 2 / 3]), np.array([1.0, 0.0, 1 / 3])), (np.array([True] * 3),) * 2
-    np.testing.assert_allclose(rps(above, came), [0, 2, 1 / 9 + 4 / 9])
-    half, none = RPS["rps"].value(xr.DataArray([0.2, 0.0]), xr.DataArray([0.5, 0.0])).values
-    assert half == 0.4  # of the half of the area whose bounds do not coincide
-    assert np.isnan(none)
 
 
 def test_scores_equal_plain_numpy(scored: Run) -> None:
@@ -68,33 +63,35 @@ def test_scores_equal_plain_numpy(scored: Run) -> None:
         "members": ((members <= low).mean(0), (members <= high).mean(0)),
     }
     dataset = tables.dataset()
-    found = scores(dataset)
+    defined = dataset["tercile_defined_by_date"].sel(tercile="lower")
+    ends = dataset.sel(tercile=["lower", "upper"]).sum(
+        "tercile", skipna=False
+    )  # those of both bounds add to the RPS
     for name, (below_low, below_high) in chances.items():
         score = (below_low - (third == 0)) ** 2 + (below_high - (third <= 1)) ** 2
         expected = (score * weights).sum(1) / weights.sum(1)
-        rows = (
-            dataset["tercile_rps_by_date"].sel(system=name)[:stop, 0]
-            / dataset["tercile_defined_by_date"][:stop, 0]
-        )
+        rows = ends["tercile_brier_by_date"].sel(forecaster=name)[:stop, 0] / defined[:stop, 0]
         np.testing.assert_allclose(rows, expected, atol=2e-6)
         if (
             name == "members"
         ):  # three, whose variance about their probability is estimated with two in place of three
             sampled = sum(below * (1 - below) for below in (below_low, below_high)) / 2
-            fair = dataset["tercile_rps_fair_by_date"].sel(system=name)[:stop, 0]
-            fair = fair / dataset["tercile_defined_by_date"][:stop, 0]
+            fair = ends["tercile_brier_fair_by_date"].sel(forecaster=name)[:stop, 0] / defined[:stop, 0]
             expected = ((score - sampled) * weights).sum(1) / weights.sum(1)
             np.testing.assert_allclose(fair, expected, atol=2e-6)
         by_third = below_low, below_high - below_low, 1 - below_high
         for number, chance in enumerate(by_third):
-            got = {key: of.sel(system=name, tercile=THIRDS[number]) for key, of in found.items()}
-            step, came = np.minimum((chance.astype(np.float32) * 100).astype(int), 99), third == number
+            of_name = dataset.sel(tercile=THIRDS[number], forecaster=[name])
+            (by_year, _), (by_week, _) = (cases_by(of_name, "tercile", part) for part in ("year", "lead"))
+            np.testing.assert_allclose(by_year.sum(1), by_week.sum(1))
+            got = diagram(by_year.at(0))
+            step, came = np.floor(chance * 100 + 1e-4).astype(int), third == number
             if name == "gaussian":
                 for place in range(10):
                     inside = step // 10 == place
                     total = weights[inside].sum()
                     if total == 0:
-                        assert np.isnan(got["probability"][place])
+                        assert got["probability"][place] is None
                         continue
                     assert float(got["probability"][place]) == pytest.approx(
                         (chance * weights)[inside].sum() / total, abs=2e-4
@@ -103,13 +100,11 @@ def test_scores_equal_plain_numpy(scored: Run) -> None:
                         weights[inside & came].sum() / total, abs=2e-4
                     )
                     assert float(got["share"][place]) == pytest.approx(total / weights.sum(), abs=2e-4)
-            hits, misses = (np.bincount(step[of], weights[of], 100) for of in (came, ~came))
+            hits, misses = (np.bincount(step[of], weights[of], STEPS + 1) for of in (came, ~came))
             area = (hits * (misses.cumsum() - misses / 2)).sum() / hits.sum() / misses.sum()
-            assert float(got["roc_area"]) == pytest.approx(area, abs=1e-4)
+            assert roc_area(by_year.sum(1))[0] == pytest.approx(area, abs=1e-4)
     rates = [(weights * (third == number)).sum() / weights.sum() for number in range(3)]
-    came = dataset["tercile_observed_by_date"].sum(("init_time", "whole_week")) / np.nansum(
-        dataset["tercile_defined_by_date"]
-    )
+    came = dataset["tercile_came_by_date"].sum(("init_time", "whole_week")) / np.nansum(defined)
     np.testing.assert_allclose(came, rates, atol=1e-6)
 
 
@@ -125,14 +120,16 @@ def test_evaluated_runs_and_references(scored: Run) -> None:
     assert of[SCORED_YEARS] == pytest.approx((below * (1 - below)).sum(), abs=1e-5)
     expected = sum(rate * score for rate, score in zip(rates, (5 / 9, 2 / 9, 5 / 9), strict=True))
     assert of[EQUAL_THIRDS] == pytest.approx(expected, abs=1e-5)
-    score = tables["tercile_rps_by_date"].sel(system="model").sum() / tables["tercile_defined_by_date"].sum()
+    of_model = tables["tercile_brier_by_date"].sel(forecaster="model", tercile=["lower", "upper"])
+    score = of_model.sum() / tables["tercile_defined_by_date"].sel(tercile="lower").sum()
     assert of["model"] == pytest.approx(float(score), abs=2e-6)
     for name in (SCORED_YEARS, EQUAL_THIRDS, "ridge"):
         compared = metrics["ratios"]["rps"]["model"][name]
         assert compared["ratio"] == pytest.approx(of["model"] / of[name], rel=1e-4)
         assert compared["interval"][0] < compared["ratio"] < compared["interval"][1]
-    assert by_date(tables)["rps"].sizes == {"system": len(of), "init_time": metrics["forecasts"], "lead": 1}
-    assert by_date(tables)["rps"]["lead"].values.tolist() == [4]  # the middle of days 1 to 7
+    scores = Terciles.losses(tables)["rps"].values.dropna("lead", how="all")
+    assert scores["lead"].values.tolist() == [4]  # the middle of days 1 to 7
+    assert {*of} == {*scores.dropna("system", how="all")["system"].values}
 
 
 def test_scores_without_weeks_open(scored: Run, tmp_path: Path) -> None:
@@ -159,8 +156,9 @@ def test_no_cell_without_thirds_takes_part(scored: Run) -> None:
     tables.add(block("x", seen, anomaly[None]))
     found = replace(truth).on_map(truth.area[None, None] * np.ones((1, 1, 1, 1), np.float32))[0, 0]
     north = np.nansum(found[truth.anomalies["lat"].values > -11])
-    np.testing.assert_allclose(tables.defined[dates], north, rtol=1e-5)
-    assert (tables.rps[0, dates] == 0).all()  # a perfect forecast
+    found = tables.dataset().isel(init_time=dates)
+    np.testing.assert_allclose(found["tercile_defined_by_date"], north, rtol=1e-5)
+    assert (found["tercile_brier_by_date"].sel(forecaster="x") == 0).all()  # a perfect forecast
 
 
 def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
@@ -178,7 +176,8 @@ def test_thirds_of_another_base_period_are_of_anomalies_from_its_climatology(
     middle = xr.DataArray(
         truth.windows.init_times[dates, None] + np.timedelta64(4, "D"), dims=("init_time", "lead")
     )
-    for above, name in zip(tables.came, BOUNDS, strict=True):
+    lower, upper = (tables.probabilities.observed[third,][0] for third in ("lower", "upper"))
+    for above, name in zip((~lower, upper), BOUNDS, strict=True):
         bound = truth.on_tiles(on_days(terciles_of(prepared)[name], middle))
         sure = truth.ocean & (abs(weekly - bound) > 1e-4)
         np.testing.assert_array_equal(above[sure], (weekly > bound)[sure])
@@ -197,10 +196,24 @@ def test_fair_scores_of_a_reliable_ensemble_do_not_depend_on_its_size(scored: Ru
     tables.add(block("gaussian", seen, centre[None], np.full_like(centre, 0.5)))
     for count in (1, 2, 16):
         tables.add(block(str(count), seen, members[1 : 1 + count]))
-    dataset = tables.dataset().sel(whole_week=1).isel(init_time=dates).sum("init_time", skipna=False)
-    plain, fair = (dataset[f"tercile_{name}_by_date"].astype(float) for name in ("rps", "rps_fair"))
-    best = float(plain.sel(system="gaussian"))
-    assert fair.sel(system=["gaussian", "1"]).isnull().all()
+    dataset = tables.dataset().sel(whole_week=1).isel(init_time=dates).sel(tercile=["lower", "upper"])
+    dataset = dataset.sum(("init_time", "tercile"), skipna=False)
+    plain, fair = (dataset[f"tercile_{name}_by_date"].astype(float) for name in ("brier", "brier_fair"))
+    best = float(plain.sel(forecaster="gaussian"))
+    assert fair.sel(forecaster=["gaussian", "1"]).isnull().all()
     for count in (2, 16):
-        assert float(fair.sel(system=str(count))) == pytest.approx(best, rel=0.03)
-    assert float(plain.sel(system="2")) > 1.4 * best
+        assert float(fair.sel(forecaster=str(count))) == pytest.approx(best, rel=0.03)
+    assert float(plain.sel(forecaster="2")) > 1.4 * best
+
+
+def test_a_single_member_of_several_gives_no_probability(scored: Run) -> None:
+    truth, dates = Analysis.of(scored), slice(0, 12)
+    anomaly = truth.ahead(truth.sst, dates) - truth.ahead(truth.statistics["climatology"], dates)
+    tables = Terciles(Scene(truth, {"three": ScoredSystem(None, members=3), "one": ScoredSystem(None)}))
+    tables.begin(seen := observation(dates, anomaly))
+    for part, members in ((slice(0, 5), 3), (slice(5, 6), 1), (slice(6, 12), 2)):
+        tables.add(block("three", seen.at(part), np.repeat(anomaly[None, part], members, 0)))
+    tables.add(block("one", seen, anomaly[None]))
+    brier = tables.dataset()["tercile_brier_by_date"].sel(tercile="lower").isel(init_time=dates, whole_week=0)
+    assert brier.sel(forecaster="three").isnull().values.tolist() == [date == 5 for date in range(12)]
+    assert brier.sel(forecaster="one").notnull().all()

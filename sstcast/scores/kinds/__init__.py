@@ -1,4 +1,4 @@
-"""The kinds of scores. Each is a class in a file of its own, which says how its tables are joined and read."""
+"""The kinds of scores. Each is a class in a file of its own, which says how its tables are made and read."""
 
 from sstcast.scores.kinds.areas import Areas
 from sstcast.scores.kinds.distributions import Distributions

@@ -5,7 +5,7 @@ ensemble, and the probability that at least a share of it is in a heatwave by th
 than the scores of cells, so only initial dates about 30 days apart are used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +16,15 @@ from sstcast.forecasting.areas import HAZEN, area_means, heatwave_shares
 from sstcast.forecasting.heatwaves import WORD
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.log import LOG, silent
-from sstcast.names import DEGREES, EVENT, INIT_TIME, LEVELS, REGION, SCORED_YEARS
+from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
+from sstcast.scores.cases import diagram
 from sstcast.scores.comparisons import dates_by_fold, lengths
-from sstcast.scores.decisions import by_year, diagram
-from sstcast.scores.distributions import Mean, SpreadSkill, crps
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.distributions import Mean, Quotient, SpreadSkill, crps
+from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
 from sstcast.scores.parts import Scores, by_date, in_parts, numbers
+from sstcast.scores.probabilities import Probabilities, cases_by, with_scored_years
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import ratio, spacing
 from sstcast.storage.scratch import parts, release, scratch_array
@@ -62,7 +63,6 @@ MEANS: dict[str, Metric] = {
     )
 }
 STATISTICS = {statistic.name: statistic for metric in MEANS.values() for statistic in metric.statistics}
-BRIER: dict[str, Metric] = {"brier": Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))}
 
 
 def unverified(truth: Analysis) -> str:
@@ -108,8 +108,13 @@ class Areas(Kind):
         self.observed: dict[int, tuple[Array, Array]] = {}
         shape = (len(self.systems), len(self.names), *(len(self.init_times), truth.windows.horizon))
         self.means = {name: np.full(shape, np.nan, np.float32) for name in STATISTICS}
-        self.brier, self.chance = (np.full((len(SHARES), *shape), np.nan, np.float32) for _ in range(2))
+        self.brier = np.full((len(SHARES), *shape), np.nan, np.float32)
         self.came = np.full((len(SHARES), *shape[1:]), np.nan, np.float32)
+        days, labels = 1 + np.arange(scene.horizon), {"share": SHARES}
+        lead = {"lead": days.tolist()}
+        self.of_region = Probabilities(
+            REGION, labels, scene.forecasters, self.init_times, days, lead, (INIT_YEAR,)
+        )
 
     def chosen(self, dates: slice) -> list[int]:
         """Return the positions of those initial dates that are scored."""
@@ -125,12 +130,6 @@ class Areas(Kind):
             tell(f"the region and places are not scored as areas: {reason}")
             return None
         return cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        own = {f"area_{name}_by_date": Joined("dates") for name in (*STATISTICS, "brier", "chance")}
-        return own | {"area_came_by_date": Joined("dates", systems="")}
 
     def begin(self, observed: Observed) -> None:
         """Make the standardised errors of the initial dates, which all systems share."""
@@ -150,6 +149,10 @@ class Areas(Kind):
             self.observed[date] = (values @ self.weights.T) / self.weights.sum(1), share
             for number, least in enumerate(LEAST):
                 self.came[number, :, date] = np.where(np.isnan(share), np.nan, share >= least).T
+        positions = np.array([*self.observed], int)
+        for share, came in zip(SHARES, self.came[:, 0], strict=True) if len(positions) else ():
+            came = came[positions]
+            self.of_region.observe((share,), positions, came == 1, np.isfinite(came).astype(np.float32))
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system that has a spread model."""
@@ -178,20 +181,22 @@ class Areas(Kind):
             for number, least in enumerate(LEAST):
                 chance, is_defined = (shares >= least).mean(-1), ~np.isnan(observed_share)
                 squared_error = np.square(chance - (observed_share >= least))
-                for table, of in ((self.brier, squared_error), (self.chance, chance)):
-                    table[number, system_index, :, date] = np.where(is_defined, of, np.nan).T
+                self.brier[number, system_index, :, date] = np.where(is_defined, squared_error, np.nan).T
+                self.of_region.add(block.system, (SHARES[number],), np.array([date]), chance[None, :, 0])
 
     def dataset(self) -> xr.Dataset:
         """Return the statistics by date and lead, NaN on dates that are not scored."""
-        dims = ("system", "area", "init_time", "lead")
+        by_area = "area", "init_time", "lead"
         tables = xr.Dataset(
-            {f"area_{name}_by_date": (dims, values) for name, values in self.means.items()}
-            | {"area_brier_by_date": (("share", *dims), self.brier)}
-            | {"area_chance_by_date": (("share", *dims), self.chance)}
-            | {"area_came_by_date": (("share", *dims[1:]), self.came)},
-            {"system": self.systems, "area": self.names, "share": list(SHARES)},
+            {f"area_{name}_by_date": (("system", *by_area), values) for name, values in self.means.items()}
+            | {"area_brier_by_date": (("share", "forecaster", *by_area), self.brier)}
+            | {"area_came_by_date": (("share", *by_area), self.came)},
+            {"system": self.systems, "forecaster": self.systems, "area": self.names, "share": list(SHARES)},
         )
-        return tables.reindex(system=list(self.scene.systems))
+        tables = tables.reindex(system=list(self.scene.systems), forecaster=self.scene.forecasters)
+        return tables.merge(
+            self.of_region.dataset()[[f"{REGION}_{name}_by_year" for name in ("cases", "probability")]]
+        )
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
@@ -203,66 +208,46 @@ class Areas(Kind):
             return {}
         fields = {name: of for name, of in by_date(tables, "area_").items() if name in STATISTICS}
         means = {name: of.transpose("system", "area", ...) for name, of in fields.items()}
-        is_scored = means["crps"].notnull().any(means["crps"].dims[1:]).values
-        brier = _with_base_rate(tables).transpose("system", "area", "share", ...)
-        parts, brier_parts = in_parts(means, MEANS), in_parts({"brier": brier}, BRIER)
+        names = [str(name) for name in tables["system"].values]
+        brier, came = (tables[f"area_{name}_by_date"].astype(float) for name in ("brier", "came"))
+        known = xr.ones_like(came).where(came.notnull())
+        brier = with_scored_years({"brier": brier}, came, known, [INIT_TIME, "lead"])["brier"]
+        brier = brier.transpose("forecaster", "area", "share", INIT_TIME, "lead")
+        is_scored = brier.notnull().any(brier.dims[1:]).values
+        forecasters = [str(name) for name in brier["forecaster"].values]
+        parts, brier_parts = in_parts(means, MEANS), in_parts({"brier": brier}, {"brier": Quotient("brier")})
+        compared = _compared(brier, [name for name in (reference, SCORED_YEARS) if name in forecasters])
+        of_region = {
+            str(share): cases_by(tables.sel(share=share, drop=True), REGION, "year")[0]
+            for share in tables["share"].values
+        }
         scores_by_area: Scores = {str(area): {} for area in tables["area"].values}
-        names = list(map(str, brier["system"].values))
-        compared = _compared(brier, [name for name in (reference, SCORED_YEARS) if name in names])
-        for index in [*np.flatnonzero(is_scored).tolist(), *range(len(is_scored), len(names))]:
+        for index in np.flatnonzero(is_scored).tolist():
+            name = forecasters[index]
             for area_index, (area, by_system) in enumerate(scores_by_area.items()):
                 by_share = {
-                    str(share): numbers(brier_parts, index, area_index, number)
+                    share: numbers(brier_parts, index, area_index, number)
                     | {base: numbers(of, index, area_index, number) for base, of in compared.items()}
-                    for number, share in enumerate(tables["share"].values)
+                    for number, share in enumerate(of_region)
                 }
-                of_mean = numbers(parts, index, area_index) if index < len(is_scored) else {}
-                by_system[names[index]] = of_mean | {"share": by_share}
-                if area == REGION and index < len(is_scored):
-                    for share, found in _diagrams(tables, names[index]).items():
-                        by_share[share]["reliability"] = found
+                of_mean = numbers(parts, names.index(name), area_index) if name in names else {}
+                by_system[name] = of_mean | {"share": by_share}
+                if area == REGION and name in names:
+                    for share, cases in of_region.items():
+                        by_share[share]["reliability"] = diagram(cases.at(index))
         return {"areas": scores_by_area}
 
 
-def _with_base_rate(tables: xr.Dataset) -> xr.DataArray:
-    """Return the Brier scores by date of the systems and of the frequency in the scored forecasts.
-
-    This frequency, over all leads, is another system, which nobody could have known.
-    """
-    brier = tables["area_brier_by_date"].astype(float)
-    came = tables["area_came_by_date"].astype(float)
-    base = np.square(came.mean((INIT_TIME, "lead")) - came)
-    brier = brier.reindex(system=[*map(str, brier["system"].values), SCORED_YEARS])
-    return brier.where(brier["system"] != SCORED_YEARS, base)
-
-
 def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Array]]:
-    """Return `ratio` and `interval` of the Brier scores `(system, area, share, ...)` to those of each base."""
+    """Return `ratio` and `interval` of the Brier scores `(forecaster, area, share, ...)` to those of each base."""
     scored = brier.dropna(INIT_TIME, how="all")
-    mean = scored.mean("lead").transpose(INIT_TIME, "system", "area", "share")
+    mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
     block, parts = lengths(scored).block, dates_by_fold(scored)
     found = {}
     for base in bases:
-        of_base = np.broadcast_to(mean.sel(system=[base]).values, mean.shape)
+        of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)
         value, ends = ratio(mean.values, of_base, block, parts)
         found[base] = {"ratio": value, "interval": ends}
-    return found
-
-
-def _diagrams(tables: xr.Dataset, system: str) -> Scores:
-    """Return the reliability diagram of the probabilities of each share of the region, over all leads."""
-    chance, came = (tables[f"area_{name}_by_date"].sel(area=REGION) for name in ("chance", "came"))
-    found: Scores = {}
-    for share in chance["share"].values:
-        of = chance.sel(system=system, share=share).transpose(INIT_TIME, "lead").dropna(INIT_TIME, how="all")
-        known = of.notnull().values
-        if not known.any():
-            continue
-        step = np.rint(of.where(known, 0).values * SAMPLES).astype(np.intp)
-        occurred = came.sel(share=share, init_time=of[INIT_TIME]).transpose(INIT_TIME, "lead").fillna(0).values
-        case = (np.arange(len(of))[:, None] * (SAMPLES + 1) + step) * 2 + occurred.astype(np.intp)
-        cases = np.bincount(case[known], minlength=len(of) * (SAMPLES + 1) * 2).reshape(len(of), -1, 2)
-        found[str(share)] = diagram(by_year(cases.astype(float), of[INIT_TIME].values))
     return found
 
 

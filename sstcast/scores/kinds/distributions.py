@@ -1,6 +1,6 @@
 """Scores of distributions: of Gaussians about the mean, and of the members of ensembles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,13 +8,13 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.names import DEGREES
-from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.comparisons import Loss, json_numbers, known_systems
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
-from sstcast.scores.kinds.kind import DATE, Joined, Kind, Loss
-from sstcast.scores.metrics import statistics
-from sstcast.scores.parts import Scores, by_date, by_system, known_systems
+from sstcast.scores.kinds.kind import DATE, Kind
+from sstcast.scores.metrics import statistics_of
+from sstcast.scores.parts import Scores, by_date, by_system
+from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene
-from sstcast.scores.statistics import RunningMeans
 
 
 class Distributions(Kind):
@@ -30,14 +30,6 @@ class Distributions(Kind):
         self.pit = {name: np.zeros(PIT_BINS) for name in scene.systems}
         self.ranks = {name: np.zeros(members + 1) for name, members in self.members.items()}
 
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        kinds = {"gaussian": GAUSSIAN, "ensemble": ENSEMBLE}
-        by_date = [f"{kind}_{name}_by_date" for kind, metrics in kinds.items() for name in statistics(metrics)]
-        histograms = dict.fromkeys(("pit", "rank_histogram"), Joined("sum"))
-        return dict.fromkeys([*by_date, "member_mse_by_date"], Joined("dates")) | histograms
-
     def add(self, block: Block) -> None:
         """Add the Gaussian, if there is one, and the members, if there are several."""
         name, dates, members, area = block.system, block.dates, block.members, self.truth.area
@@ -47,12 +39,12 @@ class Distributions(Kind):
             state = False if self.scene.heatwaves is None else self.scene.heatwaves.state(dates)
             gaussian = Gaussian(block.mean, width, state, block.observed.lowest)
             self.gaussian[name].add(
-                dates, ((s.name, s.function(gaussian, truth)) for s in statistics(GAUSSIAN).values())
+                dates, ((s.name, s.function(gaussian, truth)) for s in statistics_of(GAUSSIAN).values())
             )
             self.pit[name] += gaussian.pit(truth, area)
         if len(members) > 1:
             self.ensemble[name].add(
-                dates, ((s.name, s.function(members, truth)) for s in statistics(ENSEMBLE).values())
+                dates, ((s.name, s.function(members, truth)) for s in statistics_of(ENSEMBLE).values())
             )
             numbers = np.arange(size)[block.present]
             squares = ((f"{i}", np.square(member - truth)) for i, member in zip(numbers, members, strict=True))

@@ -11,13 +11,13 @@ from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
-from sstcast.scores.comparisons import tests_by_cell
+from sstcast.scores.comparisons import Loss, tests_by_cell
 from sstcast.scores.indices import covers
-from sstcast.scores.kinds.kind import CELL, DATE, Joined, Kind, Loss
-from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
+from sstcast.scores.kinds.kind import CELL, DATE, Kind
+from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics_of
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
+from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene, ensemble_mean
-from sstcast.scores.statistics import RunningMeans
 from sstcast.types import Array
 
 LAZY = "squared_error_by_week"  # may be larger than memory
@@ -41,18 +41,6 @@ class Errors(Kind):
                 DEGREES: RunningMeans(*shape, truth.area, mapped=mapped, keep=SQUARED_ERROR.name),
             }
             for name in scene.systems
-        }
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        by_date, by_cell = Joined("dates"), Joined("mean")
-        return {
-            **{f"{name}_by_date": by_date for name in statistics()},
-            **{f"{name}_by_cell": by_cell for name in _mapped()},
-            "index": by_date,
-            "observed_index": Joined("dates", systems=""),
-            LAZY: Joined("dates", lazy=True),
         }
 
     def begin(self, observed: Observed) -> None:
@@ -83,7 +71,7 @@ class Errors(Kind):
         variables: dict[str, Any] = {
             "index": (("box", *DATE), np.stack([m.by_date["index"] for m in of_boxes.values()]))
         }
-        for statistic in statistics():
+        for statistic in statistics_of():
             by_date = _stack([errors.by_date for errors in units], statistic)
             variables[f"{statistic}_by_date"] = (("units", *DATE), by_date)
         in_degrees = self.errors[name][DEGREES]
@@ -98,7 +86,7 @@ class Errors(Kind):
     def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
         """Compute metrics by cell, and the significance of differences in each."""
         cell_metrics = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
-        cells = {name: tables[f"{name}_by_cell"] for name in statistics(cell_metrics)}
+        cells = {name: tables[f"{name}_by_cell"] for name in statistics_of(cell_metrics)}
         tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
         metric_maps = {f"{name}_by_cell": metric.from_means(cells) for name, metric in cell_metrics.items()}
         tables = tables.assign({name: field.astype(np.float32) for name, field in metric_maps.items()})
@@ -135,7 +123,7 @@ class Errors(Kind):
 
 
 def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
-    by_date = {name: tables[f"{name}_by_date"].transpose("system", "units", ...) for name in statistics()}
+    by_date = {name: tables[f"{name}_by_date"].transpose("system", "units", ...) for name in statistics_of()}
     parts = in_parts(by_date, METRICS)
     return {
         name: {
@@ -162,7 +150,7 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
 
 
 def _mapped() -> dict[str, Statistic]:
-    return statistics({name: metric for name, metric in METRICS.items() if metric.by_cell})
+    return statistics_of({name: metric for name, metric in METRICS.items() if metric.by_cell})
 
 
 def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
@@ -172,7 +160,7 @@ def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
 
 
 def _of_scale(small: bool) -> list[Statistic]:
-    return [statistic for statistic in statistics().values() if statistic.small is small]
+    return [statistic for statistic in statistics_of().values() if statistic.small is small]
 
 
 def _boxes(truth: Analysis) -> dict[str, Array]:

@@ -6,7 +6,6 @@ neighbouring cells and dates are the same, so intervals come from a bootstrap ov
 cells of a date stay together. Cases by probability tell what warnings from another probability on would be worth.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +16,14 @@ from sstcast.extremes.heatwaves import CATEGORIES, MARGIN_DAYS
 from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
+from sstcast.scores.cases import cases_by_year, diagram
 from sstcast.scores.comparisons import dates_by_fold
-from sstcast.scores.decisions import FEWEST_BLOCKS, by_year, diagram, warnings_by_system
-from sstcast.scores.kinds.kind import Joined, Kind
+from sstcast.scores.decisions import Blocks, estimate, warnings_by_system
+from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import Scores
-from sstcast.scores.scene import STEPS, Block, Scene
-from sstcast.scores.significance import Bootstrap, spacing
+from sstcast.scores.probabilities import Probabilities, cases_by
+from sstcast.scores.scene import Block, Scene
+from sstcast.scores.significance import spacing
 from sstcast.types import Array, Mask
 
 WARNING = 0.5  # probability from which on a system warns
@@ -36,7 +37,7 @@ BY_DATE = (  # sums of areas and, of errors, of area times days
     "event_end_error_by_date",
     "event_ends_by_date",
 )
-CASES = "event_cases_by_date"  # areas by probability and by whether an event came
+PREFIX = "event"
 
 Days = NDArray[np.intp]
 
@@ -46,7 +47,7 @@ class Events(Kind):
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
-        heatwaves, limits, self.names = scene.heatwaves, self.truth.limits, scene.warnings
+        heatwaves, limits, self.names = scene.heatwaves, self.truth.limits, scene.forecasters
         assert heatwaves is not None
         self.heatwaves, names = heatwaves, self.names
         self.departure = limits["heatwave_threshold"] - limits["climatology"]
@@ -55,18 +56,14 @@ class Events(Kind):
             name: np.full((len(names), len(CATEGORIES) - 1, dates), np.nan, np.float32) for name in BY_SEVERITY
         }
         self.by_date = {name: np.full((len(names), dates), np.nan, np.float32) for name in BY_DATE}
-        self.cases = np.full((len(names), dates, STEPS + 1, 2), np.nan, np.float32)
+        end = np.array([scene.horizon])
+        self.probabilities = Probabilities(PREFIX, {}, names, heatwaves.init_times, end, {}, (INIT_TIME,))
         self.observed: dict[int, tuple[Mask, Days, Days, NDArray[np.int8], Array]] = {}
 
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if events were asked for and a system has a spread model."""
         return cls(scene) if scene.asked.events and scene.heatwaves and scene.correlations else None
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return dict.fromkeys((*BY_DATE, *BY_SEVERITY, CASES), Joined("dates", systems="warning"))
 
     def begin(self, observed: Observed) -> None:
         """Find the first event observed after each initial date, and verify the persistence of state."""
@@ -91,9 +88,12 @@ class Events(Kind):
             weights = self.truth.area * np.isfinite(limit[row]).any(0)
             end = _end(ended)
             self.observed[date] = begun[-1], onset, end, severity.astype(np.int8), weights
-            if STATE in self.names:
-                never = np.full(end.shape, horizon + 1)
-                self._count(STATE, date, state[row, 0].astype(float), np.zeros_like(onset), never)
+        came = np.stack([of[0] for of in self.observed.values()])[:, None]
+        weights = np.stack([of[-1] for of in self.observed.values()])[:, None]
+        self.probabilities.observe((), np.array(positions), came, weights)
+        for date, (_, onset, end, *_) in self.observed.items() if STATE in self.names else ():
+            never, now = np.full(end.shape, horizon + 1), state[date - dates.start, 0].astype(np.float32)
+            self._count(STATE, date, now, np.zeros_like(onset), never)
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system that has a spread model."""
@@ -125,8 +125,7 @@ class Events(Kind):
         place, horizon = self.names.index(name), self.heatwaves.horizon
         came, own_onset, own_end, severity, weights = self.observed[date]
         warned = (chance >= WARNING) & (chance > 0)
-        case = 2 * np.rint(chance * STEPS).astype(np.intp) + came
-        self.cases[place, date] = np.bincount(case.ravel(), weights.ravel(), 2 * (STEPS + 1)).reshape(-1, 2)
+        self.probabilities.add(name, (), np.array([date]), chance[None, None])
         hit = warned & came
         for table, mask in zip(BY_SEVERITY, (hit, came & ~warned), strict=True):
             counts = np.bincount(severity[mask], weights[mask], len(CATEGORIES))
@@ -145,19 +144,17 @@ class Events(Kind):
 
     def dataset(self) -> xr.Dataset:
         """Return the sums by date, NaN on dates that are not scored and for systems without a spread model."""
-        dims = ("warning", INIT_TIME)
-        return xr.Dataset(
-            {name: (dims, values) for name, values in self.by_date.items()}
-            | {name: (("warning", "severity", INIT_TIME), values) for name, values in self.by_severity.items()}
-            | {CASES: ((*dims, "event_step", "event_came"), self.cases)},
-            {"warning": self.names, "severity": list(CATEGORIES[1:])}
-            | {"event_step": np.arange(STEPS + 1) / STEPS, "event_came": [0, 1]},
-        )
+        tables: dict[str, Any] = {
+            name: (("forecaster", INIT_TIME), values) for name, values in self.by_date.items()
+        }
+        by_severity = ("forecaster", "severity", INIT_TIME)
+        tables |= {name: (by_severity, values) for name, values in self.by_severity.items()}
+        return self.probabilities.dataset().assign(tables).assign_coords(severity=list(CATEGORIES[1:]))
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
         """Return `events`, the scores of warnings."""
-        return {"events": scores(tables, reference)} if "severity" in tables.dims else {}
+        return {"events": warning_scores(tables, reference)} if "severity" in tables.dims else {}
 
 
 def _end(ended: Mask) -> Days:
@@ -165,7 +162,7 @@ def _end(ended: Mask) -> Days:
     return np.where(ended[-1], ended.argmax(0) + 1, len(ended) + 1)
 
 
-def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
+def warning_scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     """Compute the scores of warnings of each system from the sums of `Events.dataset`.
 
     Returns, by system, numbers with their 95 % intervals, None where undefined:
@@ -177,12 +174,17 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
         reliability: of ten bins of the probability, see `diagram`.
         warnings: see `sstcast.scores.decisions.warnings_by_system`, compared with the `reference`.
     """
-    tables = tables[[*BY_DATE, *BY_SEVERITY, CASES]].load().dropna(INIT_TIME, how="all").astype(float)
+    tables = tables[[name for name in tables.data_vars if str(name).startswith("event_")]].load()
+    tables = tables.dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
     parts = dates_by_fold(tables)
+
+    def quotient(part: Array, whole: Array, largest: float | None = 1) -> Scores:
+        return estimate(Blocks.of(whole, block, parts).quotient(part, whole), largest=largest)
+
     found: Scores = {}
-    for name in map(str, tables["warning"].values):
-        own = tables.sel(warning=name)
+    for name in map(str, tables["forecaster"].values):
+        own = tables.sel(forecaster=name)
         if own["event_false_alarms_by_date"].isnull().any():
             continue
         false, onset_error, onsets, end_error, ends = (own[table].values for table in BY_DATE)
@@ -195,36 +197,14 @@ def scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
             "onset_error": (onset_error, onsets),
             "end_error": (end_error, ends),
         }
-        found[name] = {
-            key: _number(*pair, block, parts, is_share=key not in ERRORS) for key, pair in pairs.items()
-        }
+        found[name] = {key: quotient(*pair, largest=None if key in ERRORS else 1) for key, pair in pairs.items()}
         found[name]["by_category"] = {
-            str(severity): _number(hits[:, number], hits[:, number] + misses[:, number], block, parts)
+            str(severity): quotient(hits[:, number], hits[:, number] + misses[:, number])
             for number, severity in enumerate(tables["severity"].values)
         }
-    of_systems = tables[CASES].transpose("warning", INIT_TIME, "event_step", "event_came")
-    cases = {name: of_systems.sel(warning=name).values for name in found}
-    for name, worth in warnings_by_system(cases, reference, block, parts).items():
-        found[name] |= {
-            "reliability": diagram(by_year(cases[name], tables[INIT_TIME].values)),
-            "warnings": worth,
-        }
+    cases, _ = cases_by(tables.sel(forecaster=list(found)), PREFIX, "date")
+    years = cases_by_year(cases, tables[INIT_TIME].values)
+    by_name = {name: cases.at(index) for index, name in enumerate(found)}
+    for index, (name, worth) in enumerate(warnings_by_system(by_name, reference, block, parts).items()):
+        found[name] |= {"reliability": diagram(years.at(index)), "warnings": worth}
     return found
-
-
-def _number(part: Array, whole: Array, block: int, parts: Sequence[int], is_share: bool = True) -> dict[str, Any]:
-    """Return the ratio of two sums over dates, and its interval from the blocks in which `whole` is not 0.
-
-    Fewer than three give none. If all or none came in each of n blocks, the interval ends at the share that would
-    have left this a chance of 5 %, .05^(1/n) from the other end.
-    """
-    n = len(np.unique(np.flatnonzero(whole) // block))
-    errors, cases = (Bootstrap.of(of, block, tuple(parts)) for of in (part, whole))
-    value, ends = errors._replace(blocks=min(float(n), errors.blocks)).ratio(cases)
-    if n < FEWEST_BLOCKS:
-        ends = np.full(2, np.nan)
-    elif is_share and value in (0, 1):
-        ends = np.array([0, 1 - 0.05 ** (1 / n)] if value == 0 else [0.05 ** (1 / n), 1])
-    ends = np.minimum(ends, 1) if is_share else ends
-    interval = [round(float(end), 6) for end in ends] if np.isfinite(ends).all() else None
-    return {"value": round(float(value), 6) if np.isfinite(value) else None, "interval": interval}

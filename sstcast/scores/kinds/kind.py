@@ -1,65 +1,24 @@
 """The interface of a kind of score. docs/own-score.md builds one."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Self
 
 import xarray as xr
 
 from sstcast.scores.analysis import Observed
-from sstcast.scores.parts import Scores, known_systems
+from sstcast.scores.comparisons import Loss
+from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 
-FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
 BLOCK = "date_block"  # dimension of blocks of initial dates
-INIT_YEAR = "init_year"  # dimension of sums over the initial dates of a year
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
-
-
-class Joined(NamedTuple):
-    """How a table of several folds and systems is joined from a table of each.
-
-    Attributes:
-        over: folds are concatenated along `init_time` (dates), blocks of dates (blocks) or years (years), averaged
-            with their numbers of dates as weights (mean), or added (sum).
-        by_fold: a sum is also kept by fold, along `test_fold`, in a table whose name ends in `_by_fold`.
-        lazy: the table may be larger than memory, so it is not loaded.
-        systems: the dimension along which systems are concatenated: all systems, those that warn of heatwaves,
-            which include references, or none, if the table is the same for all.
-    """
-
-    over: Literal["dates", "blocks", "years", "mean", "sum"]
-    by_fold: bool = False
-    lazy: bool = False
-    systems: Literal["system", "warning", ""] = "system"
-
-
-class Loss(NamedTuple):
-    """A loss by which systems are compared.
-
-    Attributes:
-        values: the loss of each system, `(system, init_time, lead)`, not negative.
-        words: its name in a sentence.
-        fair: the systems whose values are those of a fair score.
-    """
-
-    values: xr.DataArray
-    words: str
-    fair: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, words: str, scores: xr.DataArray, fair: xr.DataArray | None = None) -> "Loss":
-        """Replace scores by the `fair` scores of the systems that have them."""
-        names = known_systems(fair)
-        values = scores if fair is None else scores.where(~scores["system"].isin(names), fair)
-        return cls(values, words, names)
-
-    def words_of(self, system: str) -> str:
-        """Return the name of the loss of a system."""
-        return f"fair {self.words}" if system in self.fair else self.words
 
 
 class Kind:
     """Base class of the kinds of scores in `KINDS`. It accumulates tables, block by block of initial dates.
+
+    `joining` joins the tables of systems and folds along their dimensions. So a table with none of `init_time`,
+    `date_block` and `init_year` must be a sum over dates, or a mean if it is a map, with the dimension `lat`.
 
     What follows `dataset` sees joined tables alone, because a hindcast joins those of many folds. Each of these
     functions is given the tables of all kinds, and returns nothing of its own if its tables are absent.
@@ -73,11 +32,6 @@ class Kind:
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables, or None if the scores were not asked for or are not defined for these forecasts."""
         return cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table that it writes is joined, by name."""
-        raise NotImplementedError
 
     def begin(self, observed: Observed) -> None:
         """Take the observations on the days forecast from a block of initial dates, before the forecasts."""

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtrit
@@ -22,11 +21,12 @@ from sstcast.ocean.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import json_numbers
-from sstcast.scores.kinds.kind import BLOCK, Joined, Kind
+from sstcast.scores.distributions import Gaussian
+from sstcast.scores.kinds.kind import BLOCK, Kind
 from sstcast.scores.parts import Scores
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import CONFIDENCE, Lengths, spacing
-from sstcast.types import Array
+from sstcast.types import Array, Mask
 
 FARTHEST = 8.0  # degC from the climatology of the cell, beyond which an observation is an outlier
 REPLICATES = 500
@@ -67,18 +67,6 @@ class Points(Kind):
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if observations were given."""
         return None if scene.asked.points is None else cls(scene)
-
-    @classmethod
-    def tables(cls) -> Mapping[str, Joined]:
-        """Return how each table is joined."""
-        return {
-            **{f"point_{name}_by_date": Joined("dates") for name in SUMS},
-            "point_count_by_date": Joined("dates", systems=""),
-            "point_count_by_platform": Joined("blocks", systems=""),
-            "point_squared_error_by_platform": Joined("blocks"),
-            "point_left_out": Joined("sum", systems=""),
-            **{f"point_{name}_of_analysis": Joined("sum", systems="") for name in ("count", *SUMS[:3])},
-        }
 
     def _matched(self, observations: PointObservations) -> pd.DataFrame:
         """Return the mean of each platform, cell and day: `day`, `node`, `platform`, `anomaly` and `analysis`."""
@@ -169,7 +157,7 @@ class Points(Kind):
         at = pair * self.truth.ocean.size + self.node[row]
         error = mean.reshape(-1)[at] - self.value[row]
 
-        def put(name: str, values: Array) -> None:
+        def put(name: str, values: Array | Mask) -> None:
             self.sums[name][place, dates] = np.bincount(pair, values, shape[0] * shape[1]).reshape(shape)
 
         squared = error**2
@@ -179,12 +167,10 @@ class Points(Kind):
         self.by_platform[place] += totals.reshape(self.platform_count.shape)
         if spread is not None:
             width = np.sqrt(spread.reshape(-1)[at] ** 2 + self.error**2)
-            z = torch.from_numpy(error / width)
-            within = torch.erf(z * np.sqrt(0.5))
-            density = torch.exp(-0.5 * z.square()) * np.sqrt(2 / np.pi)
-            put("crps", (z * within + density - np.sqrt(1 / np.pi)).numpy() * width)
+            gaussian, truth = Gaussian(error, width), np.zeros_like(error)
+            put("crps", gaussian.crps(truth))
             for name, level in zip(COVERED, LEVELS, strict=True):
-                put(name, (within.abs() <= level / 100).numpy().astype(float))
+                put(name, gaussian.covers(truth, level))
 
     def _analysis_sums(self) -> dict[str, float]:
         """Return the sums of the errors of the analysis on all days that are forecast."""
