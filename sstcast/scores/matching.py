@@ -72,10 +72,12 @@ def matched(
         usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
     )
     if not len(dates):
+        day = forecasts.lacking if len(init_times) else ""
+        crossed = f", as they cross {day}, which a calendar lacks" if day else ""
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
-            f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}; "
-            "give another --truth or fewer --leads"
+            f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}"
+            f"{crossed}; give another --truth or fewer --leads"
         )
     truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values, forecasts.mean_of)
     if asked.places is not None:
