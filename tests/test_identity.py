@@ -16,7 +16,11 @@ from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast import forecast, load_run
+from sstcast.extremes import heatwaves
+from sstcast.extremes.heatwaves import limits_of
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded_run import load_run
+from sstcast.ocean import prepare as preparation
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
@@ -156,6 +160,28 @@ def test_a_damaged_record_is_named_and_an_absent_one_passes_with_a_line(
     run.data.unlink()
     check_data(run)
     assert "has no data.json; its data are not checked" in capsys.readouterr().err
+
+
+def test_stores_with_another_layout_are_named_and_made_again(
+    run_yaml: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured(run_yaml, sst_file)
+    run = trained(config)
+    limits_of(Prepared.of(config.data)).close()
+    for module in (prepared, preparation, heatwaves):
+        monkeypatch.setattr(module, "LAYOUT", 99)
+    cube, limits = Prepared.of(config.data).cube, Prepared.of(config.data).limits
+    with pytest.raises(
+        SSTCastError, match=f"^{cube}: was made by another version of sstcast; run `sstcast prepare`"
+    ):
+        evaluate(run)
+    assert len(prepared_again(config)) == 3
+    assert prepared_again(config) == []
+    check_data(run)  # the weights are of the same data
+    for lines in ([f"{limits}: was made by another version of sstcast; it is made again"], []):
+        with logged() as told:
+            limits_of(Prepared.of(config.data)).close()
+        assert told == lines
 
 
 def test_newer_days_of_the_same_source_are_welcome_and_lost_ones_are_not(tmp_path: Path, run_yaml: Path) -> None:

@@ -19,7 +19,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     stores: list[Path] = []
     open_intact = prepared.open_intact
     monkeypatch.setattr(
-        prepared, "open_intact", lambda store, why: (stores.append(store), open_intact(store, why))[1]
+        prepared, "open_intact", lambda store, *given: (stores.append(store), open_intact(store, *given))[1]
     )
     return stores
 

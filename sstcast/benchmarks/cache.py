@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sstcast.benchmarks.packed import Graphs, digest_tensors
-from sstcast.graphs.positions import landing_probabilities, laplacian_basis
+from sstcast.benchmarks.packed import Graphs, compact, digest_tensors
+from sstcast.graphs.positions import components_of, landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.log import LOG
 from sstcast.progress import tracked
@@ -56,6 +56,9 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
         return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in batches])}
 
     laplacian = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
+    if pairs:  # in no file, as it takes no time
+        numbers = [components_of(g.edge_index, g.batch, g.graphs) for g in _batches(graphs, "components")]
+        laplacian |= {"components": compact(torch.cat(numbers))}
     return replace(graphs, **laplacian, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
 
 

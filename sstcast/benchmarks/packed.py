@@ -133,8 +133,8 @@ class Graphs:
     """Packed graphs. Nodes are numbered within each graph.
 
     `y` has a row for each graph, node or pair of nodes, depending on `level`: classes are whole numbers, -1 if
-    unknown. All other labels are real numbers, NaN if unknown. `vectors`, `values` and `walk` are positions as in
-    `SparseGraph`.
+    unknown. All other labels are real numbers, NaN if unknown. `vectors`, `values`, `components` and `walk` are
+    positions as in `SparseGraph`.
     """
 
     level: str  # graph, node or pair
@@ -149,6 +149,7 @@ class Graphs:
     pairs: Tensor | None = None  # [2, pairs]
     vectors: Tensor | None = None
     values: Tensor | None = None
+    components: Tensor | None = None  # [nodes]
     walk: Tensor | None = None
 
     def __len__(self) -> int:
@@ -189,9 +190,11 @@ class Graphs:
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
         ends, walk = shifted(self.edge_index, edges, edge_rows), _select_if_any(self.walk, node_rows)
-        basis = self._basis(node_rows, index.to(device))
+        basis, components = self._basis(node_rows, index.to(device)), _select_if_any(self.components, node_rows)
         weight = _select_if_any(self.edge_weight, edge_rows)
-        graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk, edge_weight=weight)
+        graph = SparseGraph(
+            ends, batch, len(index), basis=basis, walk=walk, edge_weight=weight, components=components
+        )
         edge_attr = _select_if_any(self.edge_attr, edge_rows)
         return GraphBatch(
             graph, _select_if_any(self.x, node_rows), edge_attr, _select(self.y, target), pairs=pairs
@@ -205,9 +208,14 @@ class Graphs:
         ends, _, edge_mask = subgraph(
             keep, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
         )
-        walk, weight = _select_if_any(self.walk, keep), _select_if_any(self.edge_weight, edge_mask)
         graph = SparseGraph(
-            ends, torch.zeros_like(keep), 1, basis=self._basis(keep), walk=walk, edge_weight=weight
+            ends,
+            torch.zeros_like(keep),
+            1,
+            basis=self._basis(keep),
+            walk=_select_if_any(self.walk, keep),
+            edge_weight=_select_if_any(self.edge_weight, edge_mask),
+            components=_select_if_any(self.components, keep),
         )
         label_rows = rows[keep].nonzero().squeeze(1)
         edge_attr = _select_if_any(self.edge_attr, edge_mask)

@@ -118,6 +118,13 @@ class Graph(Protocol):
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the `k` smallest non-trivial eigenpairs of each graph (see `positions.laplacian_basis`)."""
 
+    @property
+    def components(self) -> Tensor | None:
+        """The connected component of each node, numbered in each graph, or None on a grid.
+
+        A grid is one component, because its positional encodings are computed with land.
+        """
+
     def random_walk(self, steps: int) -> Tensor:
         """Return the probabilities that a walk returns to its node (see `positions.landing_probabilities`)."""
 

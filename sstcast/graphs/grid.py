@@ -53,7 +53,7 @@ class GridGraph:
         by_row = real + self._shift(real, 0, 1) + self._shift(real, 0, -1)
         return by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - real
 
-    edge_weight = loop_weight = None
+    edge_weight = loop_weight = components = None
 
     def without_loops(self) -> "tuple[GridGraph, None]":
         return self, None

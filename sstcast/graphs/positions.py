@@ -59,6 +59,18 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
 
 
 @_disable_dynamo
+def components_of(edge_index: Tensor, batch: Tensor, graphs: int) -> Tensor:
+    """Return the connected component of each node, `[nodes]`, numbered in each graph as they first occur.
+
+    The arguments are those of `laplacian_basis`.
+    """
+    _, numbers = connected_components(_adjacency(edge_index, len(batch)), directed=False)
+    starts = np.searchsorted(batch.cpu().numpy(), np.arange(graphs))
+    first = torch.from_numpy(np.append(numbers, 0)[starts]).to(batch)  # of a graph without nodes, any number
+    return torch.from_numpy(numbers).to(batch) - first[batch]
+
+
+@_disable_dynamo
 def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     """Return the probability that a random walk is back at its start after 1, 2, ..., `steps` steps.
 

@@ -26,6 +26,7 @@ class SparseGraph:
         walk: landing probabilities `[nodes, steps]`, computed when needed if None.
         geography: place and time of each node, `[nodes, 5]` (see `Graph`).
         edge_weight: weights of the edges, `[edges]`, which `gcn` reads.
+        components: the connected component of each node, `[nodes]`, computed when needed if None.
     """
 
     mask: Tensor | None = None
@@ -40,6 +41,7 @@ class SparseGraph:
         walk: Tensor | None = None,
         geography: Tensor | None = None,
         edge_weight: Tensor | None = None,
+        components: Tensor | None = None,
     ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
         self.sources, self.targets = (Groups(ends, len(batch)) for ends in edge_index)
@@ -47,6 +49,7 @@ class SparseGraph:
         self.edge_attr = None if edge_attr is None else [edge_attr]
         self.basis, self.walk, self.geography = basis, walk, geography
         self.edge_weight = None if edge_weight is None else [edge_weight.unsqueeze(1)]
+        self._components = components
         self._loopless: tuple[SparseGraph, list[Tensor] | None] | None = None
 
     @classmethod
@@ -156,6 +159,14 @@ class SparseGraph:
             self.basis = laplacian_basis(self.edge_index, self.batch, self.graphs, k)
         vectors, values = self.basis
         return vectors[:, :k], values[:, :k]
+
+    @property
+    def components(self) -> Tensor:
+        if self._components is None:
+            from sstcast.graphs.positions import components_of
+
+            self._components = components_of(self.edge_index, self.batch, self.graphs)
+        return self._components
 
     def random_walk(self, steps: int) -> Tensor:
         if self.walk is None or self.walk.shape[1] < steps:

@@ -9,10 +9,11 @@ Source: Wu et al. 2023, KDLGT.
 | `spdgt`  | exp(q_i k_j / sqrt(d) + b), with a bias b for the path from i to j      | nodes^2           |
 | `sapdgt` | phi(q_i) phi(k_j) exp(c hops(j, a) / 2), c < 0; mean over the anchors a | nodes x anchors   |
 
-S is the output of a GNN on the layer's input, and phi are the positive random features of softmax. The paper's
-`sapdgt` also adds c hops(i, a) / 2 to each row, which the normalisation over j cancels. The other half of the bias
-is a factor of each key, so the decomposition is exact and phi needs no further dimension. Only `spdgt` stores a
-number for every pair of nodes.
+S is the output of a GNN on the layer's input, and phi are the positive random features of softmax. `sat` is
+KDLGT's SAT, with scores of content and of structure. That of Chen et al. has scores of structure alone. The
+paper's `sapdgt` also adds c hops(i, a) / 2 to each row, which the normalisation over j cancels. The other half of
+the bias is a factor of each key, so the decomposition is exact and phi needs no further dimension. Only `spdgt`
+stores a number for every pair of nodes.
 """
 
 import math

@@ -32,7 +32,9 @@ MODELS = {
     "polynormer": Entry("polynormer.Polynormer", {}, "local-to-global polynomial attention (arXiv:2403.01232)"),
     "tokengt": Entry("transformers.TokenGT", {}, "nodes and edges as tokens (arXiv:2207.02505)"),
     "lsat": Entry("kdlgt.StructureAware", {}, "structure-aware attention, kernelised (KDLGT)"),
-    "sat": Entry("kdlgt.StructureAware", {"linear": False}, "structure-aware attention, full softmax (SAT)"),
+    "sat": Entry(
+        "kdlgt.StructureAware", {"linear": False}, "structure-aware attention, full softmax (KDLGT's SAT)"
+    ),
     "sapdgt": Entry("kdlgt.AnchorDistance", {}, "shortest anchor path distance as a bias, kernelised (KDLGT)"),
     "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, full softmax (Graphormer)"),
 }

@@ -7,6 +7,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
+from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.positions import node_identifiers
@@ -196,13 +197,28 @@ def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None)
 
 
 def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
-    """Return the first `size` eigenvectors, the trivial one first, shaped like `x`.
+    """Return the first `size` eigenvectors, the trivial ones first, shaped like `x`.
 
-    The trivial eigenvector is the square root of the degree, where isolated nodes have degree 1. All have a mean
-    square of 1 over a graph. With length 1, as in the paper, they would be negligible beside `x` in graphs of
-    hundreds of nodes.
+    Each connected component has a trivial eigenvector, the square root of the degree inside, where a node without
+    edges has degree 1, and 0 outside. All have a mean square of 1 over the graph and are orthogonal, so that
+    P P^T = n I for a graph of n <= `size` nodes. With length 1, as in the paper, they would be negligible beside
+    `x` in graphs of hundreds of nodes.
     """
-    ones = torch.ones_like(x[..., :1])
-    degree = graph.neighbors(ones).clamp(min=1)
-    trivial = (degree / graph.broadcast(graph.pool(degree).clamp(min=1))).sqrt()
-    return torch.cat([trivial, graph.laplacian(size - 1)[0].expand(*x.shape[:-1], -1).to(x)], dim=-1)
+    degree = graph.neighbors(torch.ones_like(x[..., :1])).clamp(min=1)
+    others = graph.laplacian(size - 1)[0].expand(*x.shape[:-1], -1).to(x)
+    if graph.components is None:
+        return torch.cat([_unit(degree, graph), others], dim=-1)
+    columns, component = torch.arange(size, device=x.device), graph.components.unsqueeze(1)
+    inside = (component == columns).to(x)  # [nodes, size]
+    nodes = graph.broadcast(graph.pool(inside, "sum"))
+    stretch = (nodes.sum(1) / (nodes * inside).sum(1).clamp(min=1)).sqrt()  # from the component to the graph
+    count = graph.broadcast(graph.pool(component.to(x) + 1, "max")).long()  # of components
+    stretched = F.pad(others * stretch.unsqueeze(1), (0, 1))  # which has a column even if `size` is 1
+    shifted = stretched.gather(1, (columns - count).clamp(min=0))
+    return torch.where(columns < count, _unit(degree * inside, graph), shifted)
+
+
+def _unit(squares: Tensor, graph: Graph) -> Tensor:
+    """Return the square roots, with a mean square of 1 over each graph, or 0 where all are 0."""
+    mean = graph.broadcast(graph.pool(squares))
+    return (squares / mean.masked_fill(mean == 0, 1)).sqrt()

@@ -28,7 +28,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.prepared import STATES, Prepared, agrees_with_source, source_name
+from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source, source_name
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import prepare_predictors
@@ -53,7 +53,6 @@ from sstcast.storage.dataset_files import write_zarr
 from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 7  # version of the stores' layout, part of every recipe
 
 Recipe = dict[str, Any]
 

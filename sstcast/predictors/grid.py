@@ -70,7 +70,7 @@ class GridPredictor(FieldPredictor):
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
-        return rounded(open_intact(self.statistics, REMEDY)).load()
+        return rounded(open_intact(self.statistics, REMEDY, LAYOUT)).load()
 
     def prepare(self, cube: xr.Dataset) -> bool:
         is_new = super().prepare(cube)

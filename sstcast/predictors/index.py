@@ -17,7 +17,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.predictors.index_series import by_span, read_index, read_series
 from sstcast.predictors.store import Days, StoredPredictor, newest_known, scale_of
-from sstcast.predictors.values import limits
+from sstcast.predictors.values import INDEX_FACTOR, limits
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 MEANS = {"month": (1, 3), "day": (30, 90)}  # values in each summary
@@ -60,9 +60,9 @@ def known_index(
             f"{base[0]}..{base[1]}, but a climatology needs {MIN_YEARS} of each calendar month; give more"
         )
     if config.implausible == "error":
-        low, high = limits(of_base[known_in_base].to_numpy())
+        low, high = limits(of_base[known_in_base].to_numpy(), INDEX_FACTOR)
         for end, value in series[(series < low) | (series > high)].items():
-            line = f"line {int(values['line'].sel(time=end))} has " if "line" in values.coords else ""
+            line = f"line {int(values['line'].sel(time=end))}, " if "line" in values.coords else ""
             raise SSTCastError(
                 f"{config.source}: {line}{value:g} up to {end:%Y-%m-%d} is far from those of the base period "
                 f"({low:.3g}..{high:.3g} plausible); correct it, or set data.predictors.{name}.implausible: keep"

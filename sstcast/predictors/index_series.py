@@ -9,6 +9,7 @@ import xarray as xr
 from sstcast.config import FieldSource, PredictorConfig, parse_box
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import NINO, Box, area_weights, spans_globe, step
+from sstcast.log import LOG
 from sstcast.predictors.index_texts import GIVE, read_text
 from sstcast.predictors.values import marks_missing
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
@@ -38,12 +39,14 @@ def read_index(config: PredictorConfig, name: str) -> xr.DataArray:
 def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: str) -> xr.DataArray:
     """Return labelled values, or a table of `read_series`, as `value(time)` by the last day of their spans.
 
-    The coordinate `line(time)` holds the lines of a text. Numbers that mark missing values are left out.
-    Raises SSTCastError, naming `where`, if there is not one value a day or a month.
+    The coordinate `line(time)` holds the lines of a text. Numbers that mark missing values are left out, with
+    a line. Raises SSTCastError, naming `where`, if there is not one value a day or a month.
     """
     table = values if isinstance(values, pd.DataFrame) else values.to_frame("value")
     table = table[~table.index.isna()].sort_index()
     known = table["value"].to_numpy(float)
+    if (marks := np.unique(known[marks_missing(known)])).size:
+        LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
     table = table[np.isfinite(known) & ~marks_missing(known)]
     days = pd.DatetimeIndex(table.index)
     if not len(days):

@@ -11,10 +11,11 @@ import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from sstcast.errors import SSTCastError
-from sstcast.predictors.values import may_be_missing
+from sstcast.log import LOG
 
 GIVE = "correct it, or give a CSV of dates and values (docs/predictors.md)"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -59,7 +60,20 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
     if (wrong := table["text"][value.isna() & ~table["text"].str.fullmatch(NO_VALUE)]).size:
         raise _fault(path, wrong.index[0], f"has {wrong.iloc[0]!r}, which is not a number")
     days = _dates(table["label"], span, path)
-    return pd.DataFrame({"value": value.mask(value.isin(missing)).to_numpy(float), "line": table.index}, days)
+    series = pd.DataFrame({"value": value.mask(value.isin(missing)).to_numpy(float), "line": table.index}, days)
+    _tell_last_zeros(series["value"].sort_index().dropna(), path)
+    return series
+
+
+def _tell_last_zeros(values: pd.Series, path: Path) -> None:
+    """Log zeros at the end of the newest year, which may stand for months to come, unless others are in a row."""
+    is_zero = (values == 0).to_numpy()
+    last = int(np.argmin(np.append(is_zero, False)[::-1][1:])) if is_zero.any() else 0
+    others = is_zero[: len(is_zero) - last]
+    is_of_one_year = 2 <= last < len(is_zero) and values.index[-last].year == values.index[-1].year
+    if is_of_one_year and not (others[1:] & others[:-1]).any():
+        since = f"{values.index[-last]:%Y-%m}"
+        LOG.warning(f"{path}: its last {last} values, from {since} on, are 0; leave them out if they are missing")
 
 
 def _fault(path: Path, line: int, fault: str) -> SSTCastError:
@@ -69,7 +83,7 @@ def _fault(path: Path, line: int, fault: str) -> SSTCastError:
 def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
     """Return the rows of data, the names of their columns, if any, and the numbers that mark missing values.
 
-    A remark calls them so, or they stand alone on a line, as below the tables of PSL.
+    A remark calls them so, or they stand alone below rows of a year and twelve months, as in the tables of PSL.
     """
     rows: list[Row] = []
     head: list[str] = []
@@ -79,7 +93,7 @@ def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
         cells = _cells(line)
         is_data = bool(DATA.match(" ".join(cells[:2])))
         is_numeric = all(re.fullmatch(NUMBER, cell, re.I) for cell in cells)
-        if is_data and is_numeric and len(cells) == 1 and may_be_missing(float(cells[0])):
+        if is_data and is_numeric and len(cells) == 1 and _is_table_of_years(rows):
             missing.add(float(cells[0]))
             has_ended = True
         elif is_data and (is_numeric or not has_ended):
@@ -91,10 +105,20 @@ def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
                 head = [DECLARED.sub("", cell).strip(" .:") for cell in cells]
             elif cells and not has_ended and re.search("[,;]", line):
                 raise _fault(path, number, f"begins with {cells[0]!r}, which is no date")
-    if rows and len(rows[0][1]) == 2 and all(map(YEAR.fullmatch, rows[0][1])):
-        rows = rows[1:]  # PSL begins with the first and the last year
+    rows = _without_first_and_last_year(rows)
     is_named = rows and (len(head) == len(rows[0][1]) or _position(head, YEARS) is not None)
     return rows, head if is_named else [], missing
+
+
+def _without_first_and_last_year(rows: list[Row]) -> list[Row]:
+    """Return rows of data without the first line of PSL, which holds the first and the last year."""
+    return rows[1:] if rows and len(rows[0][1]) == 2 and all(map(YEAR.fullmatch, rows[0][1])) else rows
+
+
+def _is_table_of_years(rows: list[Row]) -> bool:
+    """Return whether all rows have a year and twelve months."""
+    rows = _without_first_and_last_year(rows)
+    return bool(rows) and all(len(cells) == 13 and YEAR.fullmatch(cells[0]) for _, cells in rows)
 
 
 def _cells(line: str) -> list[str]:

@@ -34,6 +34,7 @@ HEIGHT = re.compile(
     r"|elev(ation)?|topo(graphy)?|bathy(metry)?|deptho",
     re.I,
 )
+UNNAMED_HEIGHTS = ("z", "band1", "bed")  # names of heights in files of GMT, GDAL and BedMachine, and of others
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
@@ -127,6 +128,8 @@ def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> x
     field = find_field(dataset, path, is_sst=False, **options)
     attributes = dataset[field.name].attrs
     names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
+    if "standard_name" not in attributes and str(field.name).lower() in UNNAMED_HEIGHTS:
+        names = [str(field.name)]
     return field.assign_attrs(
         is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
     )
@@ -136,9 +139,10 @@ def sea_side(names: str, values: np.ndarray) -> int:
     """Return the sign of a height or depth below the sea, or 0 if `names` are not those of either.
 
     A depth is positive and a height negative. Of a bathymetry, it is the sign of most `values`. The attribute
-    `positive` may say otherwise, and so may values that all have the other sign.
+    `positive` may say otherwise, and so may values that all have the other sign. A field that is only called `z`
+    or the like is a height if its values have both signs.
     """
-    if not names:
+    if not names or (names.split()[0] in UNNAMED_HEIGHTS and not ((values > 0).any() and (values < 0).any())):
         return 0
     usual = int(np.sign(np.nansum(np.sign(values)))) if "bathy" in names else 1 if "depth" in names else -1
     side = {"up": -1, "down": 1}.get(names.split()[-1], usual)

@@ -105,7 +105,7 @@ class StoredPredictor(ABC):
         return self._open()
 
     def _open(self) -> xr.Dataset:
-        return open_intact(self.path, REMEDY)
+        return open_intact(self.path, REMEDY, LAYOUT)
 
     def prepare(self, cube: xr.Dataset) -> bool:
         """Bring the stores up to date with the source, for the cells and days of a cube. Returns whether any was

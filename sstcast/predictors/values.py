@@ -8,7 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sstcast.errors import SSTCastError
 
-FACTOR = 100  # times the 5-95 % range, beyond which nothing is plausible; rain and cyclones stay well within
+# Times the 5-95 % range, beyond which nothing is plausible. Rain and cyclones stay well within the first, indices
+# within the second: with base periods of decades, no month of the SOI or of Nino 3.4 lies half as far beyond.
+FIELD_FACTOR, INDEX_FACTOR = 100, 2
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
 NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 7) for decimals in range(digits)]  # 9.99, 999
 MARKS = np.unique([*NINES, 32767, 32768, 2**31])  # missing values, of either sign
@@ -40,11 +42,11 @@ def marks_missing(values: NDArray[np.floating], usual: Limits | None = None) -> 
         return candidates & ~((values >= low - width) & (values <= high + width))
 
 
-def limits(base: NDArray[np.floating]) -> Limits:
+def limits(base: NDArray[np.floating], factor: float = FIELD_FACTOR) -> Limits:
     """Return the least and the largest plausible value, given those of the base period.
 
-    They are 100 times the 5-95 % range beyond it, or 100 times the whole range if that is 0. A value on at least
-    half of the days, as the 0 of rain, does not count. If all are equal, any value is plausible.
+    They are `factor` times the 5-95 % range beyond it, or `factor` times the whole range if that is 0. A value on
+    at least half of the days, as the 0 of rain, does not count. If all are equal, any value is plausible.
     """
     known = base[np.isfinite(base)].astype(float)
     known = known[~marks_missing(known)]
@@ -52,7 +54,7 @@ def limits(base: NDArray[np.floating]) -> Limits:
         return -np.inf, np.inf
     varied = known[known != np.median(known)]
     fifth, last = np.percentile(varied, [5, 95])
-    margin = FACTOR * ((last - fifth) or (high - low))
+    margin = factor * ((last - fifth) or (high - low))
     return float(fifth - margin), float(last + margin)
 
 

@@ -86,7 +86,7 @@ def identified(
         coordinates = [
             name for name in coordinates if name != variable and (name != "depth" or dataset[name].ndim < 2)
         ]
-    dataset = straightened(located(dataset.set_coords(coordinates)))
+    dataset = straightened(located(dataset.set_coords(coordinates), path))
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()

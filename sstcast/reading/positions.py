@@ -1,25 +1,37 @@
 """Latitudes and longitudes in a dataset: axes, or positions that share their dimensions."""
 
+import warnings
 from collections.abc import Hashable, Mapping
+from pathlib import Path
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import numpy as np
 import xarray as xr
 
+from sstcast.errors import reading
 from sstcast.geo import step
+from sstcast.reading.units import metres
 from sstcast.types import Array
 
 CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 MOST_AT_A_PLACE = 4  # cells with one position, where a seam and a fold meet; more of them have none
+MEND = "correct its grid mapping, or add latitudes and longitudes of the cells"
 MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 
 
-def located(dataset: xr.Dataset) -> xr.Dataset:
+def located(dataset: xr.Dataset, path: Path) -> xr.Dataset:
     """Add positions with two dimensions to a dataset on a projection or a rotated pole that has none.
 
-    They are computed from its grid mapping (CF conventions, appendix F).
+    They are computed from its grid mapping (CF conventions, appendix F). Raises SSTCastError if that is broken, or
+    its axes are in other units than m and km.
     """
+    with reading(path, MEND), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # serious faults raise errors
+        return _located(dataset, path)
+
+
+def _located(dataset: xr.Dataset, path: Path) -> xr.Dataset:
     mappings = [name for name, variable in dataset.variables.items() if variable.attrs.keys() & {*MAPPINGS}]
     axes = {
         dataset[name].attrs.get("standard_name", ""): str(name)
@@ -34,9 +46,10 @@ def located(dataset: xr.Dataset) -> xr.Dataset:
 
     x, y = (dataset[name] for name in pair)
     mapping = CRS.from_cf(dataset[mappings[0]].attrs)
-    scale = 1000.0 if str(x.attrs.get("units", "")).strip().lower() in ("km", "kilometer", "kilometre") else 1.0
+    is_projected = x.attrs["standard_name"] == pairs[0][0]
+    sizes = [metres(str(axis.attrs.get("units", "")), path, axis.name) if is_projected else 1 for axis in (x, y)]
     to_degrees = Transformer.from_crs(mapping, mapping.source_crs or mapping.geodetic_crs, always_xy=True)
-    lon, lat = to_degrees.transform(*(values * scale for values in np.meshgrid(x.values, y.values)))
+    lon, lat = to_degrees.transform(*np.meshgrid(x.values * sizes[0], y.values * sizes[1]))
     dims = (*y.dims, *x.dims)
     return dataset.assign_coords(
         latitude=(dims, lat, {"standard_name": "latitude", "units": "degrees_north"}),

@@ -1,6 +1,7 @@
 """The cells of curvilinear, rotated, projected and unstructured sources, as `weights.SourceGrid`."""
 
 import hashlib
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.reading.positions import degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
@@ -20,6 +21,7 @@ SAME_PLACE = 1e-6  # radians between a cell and one that repeats it
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 NEIGHBOURING = 1.5  # of a cell, between the last column and the first one across a seam
+MEND = "correct its mesh"
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -200,17 +202,19 @@ class Cells:
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:
     """Return the cells of a field whose positions share one or two dimensions.
 
-    Raises SSTCastError if a mesh lacks its nodes.
+    Raises SSTCastError if a mesh is broken or lacks its nodes.
     """
-    lat_name, lon_name = axes["lat"], axes["lon"]
-    lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
-    space = dataset[lat_name].dims
-    vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
-    if len(space) == 1 and vertices is None:
-        faces, nodes = _connectivity(dataset, field, space[0], path)
-        if faces is not None and nodes is not None:  # values on faces
-            vertices, faces = (nodes[0][faces], nodes[1][faces]), None
-    return Cells(lat, lon, vertices, faces)
+    with reading(path, MEND), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # serious faults raise errors
+        lat_name, lon_name = axes["lat"], axes["lon"]
+        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
+        space = dataset[lat_name].dims
+        vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
+        if len(space) == 1 and vertices is None:
+            faces, nodes = _connectivity(dataset, field, space[0], path)
+            if faces is not None and nodes is not None:  # values on faces
+                vertices, faces = (nodes[0][faces], nodes[1][faces]), None
+        return Cells(lat, lon, vertices, faces)
 
 
 def _vertices(
@@ -246,17 +250,39 @@ def _connectivity(
     if values.ndim != 2:
         return None, None
     values = values.T if values.shape[0] < values.shape[1] else values
-    values[values < 0] = np.nan
-    first = float(table.attrs.get("start_index", np.nanmin(values)))
-    counted = values - first
-    corners: Integers = np.where(np.isnan(counted), counted[:, :1], counted).astype(np.int64)
-    if corners.max() < dataset.sizes[dim] and len(corners) != dataset.sizes[dim]:
-        if corners.shape[1] == 4:  # quadrilaterals as two triangles
-            corners = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
-        return corners, None
+    on_faces = len(values) == dataset.sizes[dim] and field.attrs.get("location") != "node"
     positions = str(meshes[0].attrs.get("node_coordinates", "")).split() if meshes else []
-    pairs = [*([positions[::-1]] if len(positions) == 2 else []), ("lat", "lon"), ("vlat", "vlon")]
-    for lat, lon in pairs:
-        if lat in dataset.variables and lon in dataset.variables and dataset[lat].size > corners.max():
-            return corners, (in_degrees(dataset[lat]), in_degrees(dataset[lon]))
-    raise SSTCastError(f"{path}: {name} names nodes whose positions it lacks; add them, or remove {name}")
+    pairs = [*([tuple(positions[::-1])] if len(positions) == 2 else []), ("lat", "lon"), ("vlat", "vlon")]
+    pairs = [pair for pair in pairs if {*pair} <= dataset.variables.keys() and dataset[pair[0]].dims != (dim,)]
+    if on_faces and not pairs:
+        raise SSTCastError(f"{path}: {name} names nodes whose positions it lacks; add them, or remove {name}")
+    count = dataset[pairs[0][0]].size if on_faces else dataset.sizes[dim]
+    corners = _corners_of_faces(values, count, table, path)
+    if on_faces:
+        return corners, (in_degrees(dataset[pairs[0][0]]), in_degrees(dataset[pairs[0][1]]))
+    if corners.shape[1] == 4:  # quadrilaterals as two triangles
+        corners = np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]])
+    return corners, None
+
+
+def _corners_of_faces(values: Array, count: int, table: xr.DataArray, path: Path) -> Integers:
+    """Return the nodes at the corners of faces, `[face, corner]`, counted from 0. A missing one repeats the first.
+
+    Numbers below 0 and NaN are no corners, and neither is 0 if nodes are counted from 1 up to their `count`. A
+    face begins with three others. Raises SSTCastError, with table and face, for any other number that is no node.
+    """
+    largest = np.nanmax(values)
+    usual = 1.0 if largest == count else values[values >= 0].min(initial=largest)
+    first = float(table.attrs.get("start_index", usual))
+    missing = ~(values >= 0) | ((values == 0) & (first == 1) & (largest == count))
+    is_node = (values >= first) & (values < first + count)
+    wrong = np.where(np.arange(values.shape[1]) < 3, ~is_node, ~is_node & ~missing)
+    wrong[:, :3] |= missing[:, :3]
+    if wrong.any():
+        face, corner = (int(index[0]) for index in np.nonzero(wrong))
+        raise SSTCastError(
+            f"{path}: {table.name} has {values[face, corner]:g} in its face {face + 1}, which is none of {count} "
+            f"nodes counted from {first:g}; correct it, or its start_index"
+        )
+    corners: Integers = (np.where(missing, values[:, :1], values) - first).astype(np.int64)
+    return corners

@@ -1,4 +1,4 @@
-"""Units of temperature: the spellings that files use, and their conversion to degC."""
+"""Units of temperature and of lengths: the spellings that files use, and their conversion to degC and metres."""
 
 import itertools
 import unicodedata
@@ -33,6 +33,20 @@ _SPELLINGS |= {
     "celsiusscale": "degC",
 }
 _SPELLINGS |= {"mk": "mK", "millikelvin": "mK"}
+
+_LENGTHS = {
+    f"{prefix}{name}": size for prefix, size in (("", 1.0), ("kilo", 1000.0)) for name in ("meter", "metre")
+}
+_LENGTHS |= {f"{name}s": size for name, size in _LENGTHS.items()} | {"m": 1.0, "km": 1000.0}
+
+
+def metres(units: str, path: Path | str, variable: object) -> float:
+    """Return the metres in a unit of length, as a file spells it. Raises SSTCastError if it is none."""
+    if (size := _LENGTHS.get(_plain(units))) is None:
+        raise SSTCastError(
+            f"{path}: {units!r} is not a unit of length that sstcast knows, m or km; correct `units` of {variable}"
+        )
+    return size
 
 
 def celsius(units: str, path: Path | str, variable: str, key: str = "data.units") -> tuple[float, float]:

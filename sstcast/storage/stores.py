@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.errors import SSTCastError, reading
-from sstcast.storage.artefacts import check_intact
+from sstcast.storage.artefacts import RECIPE, check_intact
 
 if TYPE_CHECKING:
     import h5py
@@ -98,10 +98,16 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
     return dataset
 
 
-def open_intact(path: Path, remedy: str) -> "xr.Dataset":
-    """Open a Zarr store like `open_written`, and raise SSTCastError if it is not the one that was written."""
+def open_intact(path: Path, remedy: str, layout: int) -> "xr.Dataset":
+    """Open a Zarr store like `open_written`.
+
+    Raises SSTCastError if it is not the one that was written, or its recipe has another number of its `layout`.
+    """
     check_intact(path, remedy)
-    return open_written(path, remedy)
+    dataset = open_written(path, remedy)
+    if json.loads(dataset.attrs[RECIPE])["layout"] != layout:
+        raise SSTCastError(f"{path}: was made by another version of sstcast; {remedy}")
+    return dataset
 
 
 def _digest(metadata: Any) -> str:

@@ -77,6 +77,29 @@ def test_laplacian_identifiers_are_eigenvectors() -> None:
     torch.testing.assert_close(torch.from_numpy(p.T @ p), 12 * torch.eye(6).double(), rtol=0, atol=1e-4)
 
 
+DISCONNECTED = [
+    nx.disjoint_union(nx.complete_graph(2), nx.complete_graph(2)),
+    nx.disjoint_union(nx.cycle_graph(6), nx.cycle_graph(6)),
+    nx.disjoint_union(nx.path_graph(4), nx.empty_graph(2)),
+    nx.empty_graph(3),
+    nx.gnm_random_graph(9, 16, seed=0),
+]
+
+
+def test_laplacian_identifiers_are_orthonormal_on_disconnected_graphs() -> None:
+    batch, sizes = as_sparse(*DISCONNECTED), [len(graph) for graph in DISCONNECTED]
+    p = laplacian_identifiers(torch.zeros(sum(sizes), 1), batch, 12)
+    for graph, part in zip(DISCONNECTED, p.split(sizes), strict=True):
+        same(part @ part.T, len(graph) * torch.eye(len(graph)))
+        laplacian = torch.from_numpy(nx.normalized_laplacian_matrix(graph).toarray()).float()
+        values = torch.linalg.eigvalsh(laplacian)
+        same(laplacian @ part[:, : len(graph)], part[:, : len(graph)] * values)
+        same(part[:, len(graph) :], torch.zeros(len(graph), 12 - len(graph)))
+    few = laplacian_identifiers(torch.zeros(sum(sizes), 1), batch, 4).split(sizes)
+    for graph, part in zip(DISCONNECTED, few, strict=True):
+        same(part.T @ part, len(graph) * torch.diag((torch.arange(4) < len(graph)).float()))
+
+
 def test_tokens_of_a_tile() -> None:
     """There is one for the graph, and 900 nodes and 3,422 edges in two directions."""
     model, seen = make(edge_dim=2), []

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from logged import logged
 from refusals import refused
 from test_known_indices import index
 
@@ -111,6 +112,35 @@ def test_each_day_has_the_value_that_was_published(tmp_path: Path, name: str) ->
     read = read_index(config, "index")
     np.testing.assert_allclose(read.values, VALUES, atol=1e-9)
     assert (read["time"].values == DAYS.values).all()
+
+
+def test_a_number_alone_is_a_mark_only_below_rows_of_years(tmp_path: Path) -> None:
+    """Whatever the number is."""
+    (tmp_path / "psl.txt").write_text(f" 1999 2001\n{TABLE.replace('0.5', '-7.5', 1)}\n -7.5\n")
+    assert read_index(index(tmp_path / "psl.txt"), "x").size == 35
+    (tmp_path / "dates.txt").write_text("1999-01 0.5\n1999-02 0.5\n1999-03 -99.99\n -99.99\n")
+    with refused("dates.txt: line 4 has 1 columns"):
+        read_index(index(tmp_path / "dates.txt"), "x")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([1, 0, 2, 3, 0, 0], "its last 2 values, from 1999-05 on, are 0"),
+        ([1, 0, 0, 3, 0, 0], ""),  # zeros occur in a row
+        ([1, 0, 2, 3, 4, 0], ""),
+        ([1, 0, 2, 0, 0, 3], ""),
+    ],
+)
+def test_zeros_at_the_end_are_told(tmp_path: Path, values: list[float], told: str) -> None:
+    (tmp_path / "a.csv").write_text(
+        "date,x\n" + "".join(f"1999-{month:02},{value:.2f}\n" for month, value in enumerate(values, 1))
+    )
+    with logged() as found:
+        assert read_index(index(tmp_path / "a.csv"), "x").size == 6
+    assert [line for line in found if "are 0; leave them out" in line] == [
+        f"{tmp_path}/a.csv: {told}; leave them out if they are missing"
+    ] * bool(told)
 
 
 @pytest.mark.parametrize("span", [{}, {"span": "3 months"}, {"span": 3}])

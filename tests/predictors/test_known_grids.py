@@ -297,6 +297,9 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(
         ("depth", {}, -1),
         ("depth", {"positive": "up"}, 1),
         ("Bathymetry", {}, 1),  # as most values
+        ("z", {}, 1),  # with values of both signs
+        ("Band1", {}, 1),
+        ("bed", {}, 1),
         ("Bathymetry", {"positive": "down"}, -1),
     ],
 )
@@ -325,6 +328,8 @@ def test_land_does_not_enter_the_mean_of_a_finer_height_or_depth(
         swh=lambda d: d["swh"].assign_attrs(standard_name="sea_surface_height")
     ).to_netcdf(tmp_path / "fine.nc")
     assert float(stored._field(cells)[5, 5]) == pytest.approx(-375 * sign)  # no height of the ground
+    xr.Dataset({"z": (("lat", "lon"), height + 1001)}, fine).to_netcdf(tmp_path / "fine.nc")
+    assert float(stored._field(cells)[5, 5]) == pytest.approx(626)  # nor are numbers of one sign
 
 
 def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from logged import logged
 from refusals import refused
 from scored_runs import configure
 from small_ocean import make_sst
@@ -98,10 +99,10 @@ def test_what_is_not_yet_known_changes_no_bit(tmp_path: Path, every: str, delay:
         unknown = read["time"].values + delay * np.timedelta64(1, "D") > day
         assert unknown.any()
         assert not unknown.all()
-        other = known_index(read.where(~unknown, 99.0), DAYS[: number + 1], config, BASE, "index")
+        other = known_index(read.where(~unknown, 7.0), DAYS[: number + 1], config, BASE, "index")
         assert other.values.tobytes() == known.values[: number + 1].tobytes()
         newest = np.flatnonzero(~unknown)[-1]  # the rule gives away no day: the newest known value does matter
-        changed = known_index(read.where(np.arange(read.size) != newest, 99.0), DAYS, config, BASE, "index")
+        changed = known_index(read.where(np.arange(read.size) != newest, 7.0), DAYS, config, BASE, "index")
         assert (changed.values[number] != known.values[number]).any()
 
 
@@ -235,22 +236,46 @@ def test_a_day_without_most_of_the_sea_of_a_box_is_missing(tmp_path: Path) -> No
 
 def test_an_implausible_value_is_named_with_its_line_and_the_key_that_allows_it(tmp_path: Path) -> None:
     values = np.random.default_rng(9).normal(0, 1, 84).round(2)
-    values[[30, 80]] = 5.5, 9.9  # an El Nino and an SOI
+    values[[30, 80]] = 5.5, 7.5  # an El Nino and an SOI
     path = write_months(tmp_path / "index.csv", values)
     assert np.isfinite(known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x").values).all()
     for month, day in ((40, "2003-05-31"), (82, "2006-11-30")):  # in the base period and after it
         far = values.copy()
         far[month] = -5780
         write_months(path, far)
-        with refused("index.csv: line", f"line {month + 2} has -5780", day, "data.predictors.x.implausible: keep"):
+        with refused(
+            "index.csv: line", f"line {month + 2}, -5780 up to", day, "data.predictors.x.implausible: keep"
+        ):
             known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x")
         kept = index(path, implausible="keep")
         assert np.nanmin(known_index(read_index(kept, "x"), DAYS, kept, BASE, "x").values) < -5
         far[month] = 99.99
-        assert not (read_index(index(write_months(path, far)), "x") == 99.99).any()
+        with logged() as lines_told:
+            assert not (read_index(index(write_months(path, far)), "x") == 99.99).any()
+        assert [line for line in lines_told if line.endswith("index.csv: takes 99.99 as missing")]
     pressure = 1010 + 10 * values
     pressure[50] = 999.9
     assert 999.9 in read_index(index(write_months(path, pressure)), "x").values
+
+
+@pytest.mark.parametrize("mark", [-99, 99, -9.9, -88.8, -127, 255])
+@pytest.mark.parametrize(("month", "day"), [(40, "2003-05-31"), (83, "2006-12-31")])
+def test_a_mark_that_nothing_declares_is_refused(tmp_path: Path, mark: float, month: int, day: str) -> None:
+    values = np.random.default_rng(9).normal(0, 1, 84).round(2)
+    values[month] = mark
+    path = write_months(tmp_path / "index.csv", values)
+    with refused(f"index.csv: line {month + 2}, {mark:g} up to {day}", "data.predictors.x.implausible: keep"):
+        known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x")
+
+
+@pytest.mark.parametrize("name", ["soi", "nino34"])
+@pytest.mark.parametrize("base", [(1951, 1980), (1982, 2003), (2001, 2003)])
+def test_no_month_of_published_indices_is_refused(name: str, base: tuple[int, int]) -> None:
+    path = Path(f"../shared/data/ocean/{name}.csv")
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    years = dt.date(base[0], 1, 1), dt.date(base[1], 12, 31)
+    known_index(read_index(index(path), "x"), DAYS, index(path), years, "x")
 
 
 def test_what_is_no_index_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:
