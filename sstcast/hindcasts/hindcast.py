@@ -92,8 +92,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                 ) from None
     if plan.asked.places is not None:
         tell_weights(plan.asked.places, Prepared.of(needed[0]))
-    ocean, *_ = plan.oceans.values()
-    check_observations((Analysis.open(Prepared.of(data), every=every) for data in ocean), plan.asked)
+    first, *_ = plan.oceans.values()
+    check_observations((Analysis.open(Prepared.of(data), every=every) for data in first), plan.asked)
     tasks: list[Task] = []
     for run in plan.trained:
         for member in plan.dropped(run):

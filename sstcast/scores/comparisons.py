@@ -91,13 +91,10 @@ class LossComparison:
         for part, masks in self.parts.items():
             if part != "by_fold":
                 columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
-        masks = [mask[:, 0] for mask in self.parts["by_fold"].values()]
+        of_folds = zip(self.parts["by_fold"].values(), self.segments_of_folds, strict=True)
         sums = [
             Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.segments),
-            *(
-                Bootstrap.of(columns["all"][mask, 0], self.block, of_fold)
-                for mask, of_fold in zip(masks, self.segments_of_folds, strict=True)
-            ),
+            *(Bootstrap.of(columns["all"][mask[:, 0], 0], self.block, of_fold) for mask, of_fold in of_folds),
         ]
         if fair:  # no ratio of a score that is not positive, as by chance of few members
             sums = [of._replace(total=np.where(of.total > 0, of.total, np.nan)) for of in sums]

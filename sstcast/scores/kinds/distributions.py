@@ -115,7 +115,7 @@ def rank_histogram(members: Array, truth: Array, area: Array, lowest: Array | No
     ranks = len(members) + 1
     below, ties = (members < truth).sum(0).ravel(), (members == truth).sum(0).ravel()
     weights = np.broadcast_to(area, truth.shape).ravel() / (1 + ties)
-    histogram = np.bincount(below, weights, ranks)
+    histogram = np.bincount(below, weights, ranks).astype(float)
     for above in range(1, 1 + ties.max(initial=0)):
         tied = ties >= above
         histogram += np.bincount(below[tied] + above, weights[tied], ranks)
