@@ -56,7 +56,10 @@ COORDINATE_NAME = re.compile(
 )
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
-OBSERVATIONS = "looks like observations, because it has no initial time and lead; forecasts need both"
+ONE_START = "of a file with one start, add it: ds.expand_dims(init_time=[...])"
+OBSERVATIONS = (
+    f"looks like observations, because it has no initial time and lead; forecasts need both; {ONE_START}"
+)
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
@@ -246,7 +249,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
             axis_name = axis.replace("init_time", "initial time")
             return (
                 f"has no {axis_name} among {coordinate_names}; set standard_name {AXIS_NAMES[axis][0]}, or rename "
-                f"it to {axis}"
+                f"it to {axis}{f'; {ONE_START}' if axis == 'init_time' else ''}"
             )
     if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
         return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
