@@ -29,14 +29,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert metric
     insert(folder / "sstcast/scores/metrics.py", r"^(?=METRICS\b)", f"{metric[0]}\n\n")
     insert(folder / "sstcast/scores/metrics.py", r"for metric in \((?=mse)", "Misses(), ")
-    kind, table, test = blocks("docs/own-score.md")
+    kind, table, test = blocks("docs/own-score.md")[:3]
     (folder / "sstcast/scores/kinds/patterns.py").write_text(kind)
     (folder / "sstcast/figures/sheets/patterns.py").write_text(table)
     (folder / "tests/scores/test_patterns.py").write_text(test)
     kinds, sheets = (folder / f"sstcast/{name}/__init__.py" for name in ("scores/kinds", "figures/sheets"))
     insert(kinds, r"^(?=KINDS)", "from sstcast.scores.kinds.patterns import Patterns\n\n")
     insert(kinds, r"^KINDS.*Events(?=\))", ", Patterns")
-    insert(sheets, r"^from sstcast.figures.sheets import areas", ", patterns")
+    insert(sheets, r"^from sstcast.figures.sheets import above", ", patterns")
     insert(sheets, r"^SHEETS.*events(?=\))", ", patterns")
     return folder
 

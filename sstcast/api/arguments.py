@@ -43,6 +43,7 @@ class Verified(TypedDict, total=False):
     platforms: str | None
     hours: str | None
     events: bool
+    above: str | float | Sequence[float] | None
 
 
 def asked_of(
@@ -54,6 +55,7 @@ def asked_of(
     platforms: str | None = None,
     hours: str | None = None,
     events: bool = False,
+    above: str | float | Sequence[float] | None = None,
 ) -> Asked:
     """Read what is verified besides the forecasts of every cell.
 
@@ -67,13 +69,16 @@ def asked_of(
         platforms: types or names of platforms, separated by commas, for instance `drifter`; by default all.
         hours: use only observations at these hours of local time, for instance `20..6`.
         events: also score warnings of heatwaves: whether an event came within the horizon, and when.
+        above: also score the probability of a day above these temperatures in degC, for instance `28,29.5`; in
+            Python also numbers.
 
     Raises SSTCastError if a file cannot be read.
     """
+    from sstcast.extremes.above import temperatures
     from sstcast.scores.asked import Asked
 
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    return Asked(read_places(places), points, events)
+    return Asked(read_places(places), points, events, temperatures(above))
 
 
 def takes_verified(function: Function) -> Function:

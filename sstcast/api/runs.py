@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.forecasting.forecast import LoadedRun
+    from sstcast.forecasting.loaded_run import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.reports.update import Update
     from sstcast.runs import Run
@@ -213,7 +213,7 @@ def load(
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
     """
-    from sstcast.forecasting.forecast import load_run
+    from sstcast.forecasting.loaded_run import load_run
 
     return load_run(
         expand_user(run), field_source(source, region=region, variable=variable, units=units, gaps=gaps)
@@ -233,6 +233,7 @@ def forecast(
     samples: int | None = None,
     places: Path | str | None = None,
     share: str = "10,25,50",
+    above: str | float | Sequence[float] | None = None,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -254,6 +255,8 @@ def forecast(
         places: also forecast the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON with
             points and polygons (`docs/places.md`), and write a table of them beside the forecast.
         share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave.
+        above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
+            Python also numbers.
 
     Returns:
         The file, opened lazily, with `sst`, `sst_anomaly`, `sst_spread` and `sst_quantile` by `(init_time, lead,
@@ -266,23 +269,31 @@ def forecast(
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
+    from sstcast.extremes.above import temperatures
     from sstcast.forecasting.forecast import forecast
     from sstcast.forecasting.places import parse_shares
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    asked = samples, read_places(places), parse_shares(share)
+    asked = samples, read_places(places), parse_shares(share), temperatures(above)
     path, new = forecast(expand_user(run), str(date), expand_path(out), members, days, *asked)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
-def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) -> Update:
+def update(
+    run: Run | Path | str,
+    date: str = "latest",
+    max_size: float = 20,
+    above: str | float | Sequence[float] | None = None,
+) -> Update:
     """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 source down.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         date: last day of history, YYYY-MM-DD or `latest`.
         max_size: maximum size of the page in MB.
+        above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
+            Python also numbers.
 
     Returns:
         A `line` for the log, the newest `forecast`, and the exit `code`.
@@ -295,6 +306,7 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
         >>> sstcast.update(run).code
         0
     """
+    from sstcast.extremes.above import temperatures
     from sstcast.reports.update import update
 
-    return update(expand_user(run), str(date), max_size)
+    return update(expand_user(run), str(date), max_size, above=temperatures(above))

@@ -7,7 +7,7 @@ import numpy as np
 
 from sstcast.figures.curves import Chart, draw_curves
 from sstcast.figures.results import Results
-from sstcast.figures.sheets import areas, events, heatwaves, terciles
+from sstcast.figures.sheets import above, areas, events, heatwaves, terciles
 from sstcast.figures.sheets.events import WITHIN_HORIZON
 from sstcast.figures.sheets.heatwaves import HEATWAVES
 from sstcast.figures.sheets.sheet import Scores, intervals_of
@@ -23,6 +23,8 @@ def reliability(results: Results) -> Iterator[Chart]:
         yield from _reliability(results, diagram, kind, HEATWAVES[kind])
     for title, diagram in events.diagrams(results.metrics).items():
         yield from _reliability(results, diagram, "event within the horizon", title)
+    for level, diagram in above.diagrams(results.metrics).items():
+        yield from _reliability(results, diagram, f"above {level} °C", f"Days above {level} °C")
 
 
 def tercile_reliability(results: Results) -> Iterator[Chart]:

@@ -72,6 +72,7 @@ STORED = {
     "running_category": 1,
     "heatwave_running_probability": PROBABILITY,
 }
+ABOVE, ABOVE_WORDS = "above_", "Probability of a day above"  # begin the names and labels of temperatures' layers
 EVENT_DATES = ("heatwave_start", "heatwave_end")
 EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
 NO_EVENT = "no event defined"
@@ -89,6 +90,8 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
         fields["climatology"] = forecast["sst"] - forecast["sst_anomaly"]
     if {"sst_spread", "sst_quantile"} <= set(forecast.data_vars):
         fields["spread"] = forecast["sst_spread"]
+    for level in forecast["above"].values if "above_probability" in forecast else ():
+        fields[f"{ABOVE}{level:g}"] = forecast["above_probability"].sel(above=level, drop=True)
     if "heatwave_category" in fields:
         fields["heatwave_category"] = fields["heatwave_category"].where(fields["heatwave_category"] >= 0)
     for name in set(EVENT_DATES) & set(fields):
@@ -171,7 +174,12 @@ def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray
     layer_fields = fields
     if "climatology" in fields:
         layer_fields = fields | {"anomaly": fields["sst"] - fields["climatology"]}
-    return [(layer, layer_fields[layer.name]) for layer in LAYERS if layer.name in layer_fields]
+    above = [
+        Layer(name, f"{ABOVE_WORDS} {name.removeprefix(ABOVE)} °C", "probability")
+        for name in fields
+        if name.startswith(ABOVE)
+    ]
+    return [(layer, layer_fields[layer.name]) for layer in (*LAYERS, *above) if layer.name in layer_fields]
 
 
 def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
@@ -210,7 +218,7 @@ def _packed(
             raise SSTCastError(
                 f"{file}: sst holds {implausible[0]:g}, which is not a temperature in degC; {REMEDY}"
             )
-        arrays[name] = pack(values, STORED[name])
+        arrays[name] = pack(values, STORED.get(name, PROBABILITY))
         if size_of_places + sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
             size += f" with {counted(len(rows), 'place')}" if rows else ""

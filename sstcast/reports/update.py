@@ -41,7 +41,13 @@ class Update:
 
 
 @silent()
-def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today: dt.date | None = None) -> Update:
+def update(
+    folder: Path,
+    date: str = LATEST,
+    largest: float = MAX_PAGE_MB,
+    today: dt.date | None = None,
+    above: tuple[float, ...] = (),
+) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
     All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
@@ -61,7 +67,7 @@ def update(folder: Path, date: str = LATEST, largest: float = MAX_PAGE_MB, today
         issued = forecast_folder / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
-            forecast(run.folder, str(day or last), issued)
+            forecast(run.folder, str(day or last), issued, above=above)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, may_have_moved=True)
         verified, scores = _verify(run, forecast_folder, last)

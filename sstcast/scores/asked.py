@@ -23,18 +23,21 @@ class Asked:
         observations: observations at points, against which the systems are also verified, or the recipe of those
             of an earlier verification, which nobody has read yet.
         events: whether warnings of heatwaves are verified.
+        above: temperatures in degC, above which days are verified.
     """
 
     places: Places | None = None
     observations: PointObservations | Recipe | None = None
     events: bool = False
+    above: tuple[float, ...] = ()
 
     @classmethod
     def kept(cls, metrics: Path) -> "Asked":
         """Return what the scores in a `metrics.json` were asked for, or nothing if there are none."""
         recipe = read_recipe(metrics) or {}
         places = Places.from_geojson(json.dumps(recipe[OUTLINES])) if recipe.get(OUTLINES) else None
-        return cls(places, recipe.get("observations"), bool(recipe.get("events")))
+        above = tuple(recipe.get("above", ()))
+        return cls(places, recipe.get("observations"), bool(recipe.get("events")), above)
 
     def or_else(self, kept: "Asked", folder: Path) -> "Asked":
         """Return this, with what is `kept` of the last verification in a folder where this asks for nothing.
@@ -45,11 +48,15 @@ class Asked:
             kept.places if self.places is None else None,
             kept.observations if self.observations is None else None,
             kept.events and not self.events,
+            () if self.above else kept.above,
         )
         if kept.words:
             LOG.info(f"{folder}: also scores what its last evaluation was asked for: {kept.words}")
         return Asked(
-            self.places or kept.places, self.observations or kept.observations, self.events or kept.events
+            self.places or kept.places,
+            self.observations or kept.observations,
+            self.events or kept.events,
+            self.above or kept.above,
         )
 
     def read(self, folder: Path) -> "Asked":
@@ -71,7 +78,9 @@ class Asked:
     def recipe(self) -> Recipe:
         """The part of a recipe that tells what was asked for."""
         observed = self.observations if self.points is None else self.points.recipe
-        return {OUTLINES: None, **self._outlines, "observations": observed, "events": self.events}
+        return {OUTLINES: None, **self._outlines, "observations": observed, "events": self.events} | {
+            "above": list(self.above)
+        }
 
     @property
     def recipe_of_fold(self) -> Recipe:
@@ -94,7 +103,8 @@ class Asked:
         """What was asked for in a few words, or nothing."""
         places = [] if self.places is None else [", ".join(self.places.names)]
         points = [f"observations in {observed['file']}"] if (observed := self.recipe["observations"]) else []
-        return "; ".join([*places, *points, *["warnings of heatwaves"] * self.events])
+        above = [f"days above {', '.join(f'{level:g}' for level in self.above)} degC"] if self.above else []
+        return "; ".join([*places, *points, *["warnings of heatwaves"] * self.events, *above])
 
 
 NOTHING = Asked()

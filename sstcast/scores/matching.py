@@ -115,6 +115,8 @@ def matched(
             "CRPS does not"
             f"{', and leaves out forecasts of one member, as scores of probabilities do' if 1 in sizes else ''}"
         )
+    if asked.above and not truth.daily:
+        notes.append("days above a temperature are not scored, because not every day is forecast")
     if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
         reason = "they have no spread" if truth.daily else "not every day is forecast"
         notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")

@@ -21,6 +21,8 @@ from sstcast.scores.parts import Scores, in_parts, numbers
 from sstcast.types import Array, Mask
 
 SEASON = "season_of_day"  # dimension of the season of the day forecast
+AXES = ("cost_loss",)  # keys in `warnings` that are no scores
+ROUNDING = 1e-6  # as a share
 BRIER = {"brier": Quotient("brier", "defined"), "brier_fair": Quotient("brier_fair", "defined")}
 Label = tuple[str | int | float, ...]
 Positions = NDArray[np.intp]
@@ -244,6 +246,21 @@ def scores(tables: xr.Dataset, prefix: str, reference: str) -> Scores:
         name: numbers(found, index) | {"reliability": diagram(by_name[name]), "warnings": worth[name]}
         for index, name in enumerate(names)
     }
+
+
+def scores_or_none(tables: xr.Dataset, prefix: str, reference: str) -> Scores:
+    """Return the `scores` of an event. Of one that came never or always, all but the Brier scores are None."""
+    came, defined = (float(tables[f"{prefix}_{name}_by_date"].sum()) for name in ("came", "defined"))
+    found = scores(tables, prefix, reference)
+    return found if 0 < came < defined * (1 - ROUNDING) else _none_but_brier(found)
+
+
+def _none_but_brier(value: Any, key: str = "") -> Any:
+    if key in (*BRIER, "defined", *AXES):
+        return value
+    if isinstance(value, dict):
+        return {name: _none_but_brier(of, name) for name, of in value.items()}
+    return [None] * len(value) if isinstance(value, list) else None
 
 
 def _by_fold(cases: Cases, tables: xr.Dataset) -> tuple[Cases, list[str]]:

@@ -161,6 +161,8 @@ VARIABLES: dict[str, dict[str, Any]] = {
         "comment": "of weeks within 45 days of the day of the year; missing where the bounds coincide",
         "units": "1",
     },
+    "above": {"long_name": "temperature above which a day is", **_CELSIUS},
+    "above_probability": {"long_name": "probability of a day above this temperature", "units": "1"},
     "place_sst_past": {"long_name": "temperature of a place on the days of history", **_CELSIUS},
     **{
         f"place_{name}{past}": {

@@ -1,9 +1,9 @@
 """The tables of scores. For each kind of score, a file of the same name reads what the kind wrote."""
 
-from sstcast.figures.sheets import areas, distributions, errors, events, heatwaves, points, terciles
+from sstcast.figures.sheets import above, areas, distributions, errors, events, heatwaves, points, terciles
 from sstcast.figures.sheets.sheet import Scores, Sheets
 
-SHEETS = (errors, distributions, heatwaves, terciles, areas, points, events)
+SHEETS = (errors, distributions, heatwaves, above, terciles, areas, points, events)
 
 
 def sections_of(metrics: Scores, label: str) -> Sheets:

@@ -1,7 +1,5 @@
 """The tables of probabilities of heatwaves."""
 
-from dataclasses import replace
-
 from sstcast.figures.sheets import events
 from sstcast.figures.sheets.sheet import (
     Scores,
@@ -9,17 +7,11 @@ from sstcast.figures.sheets.sheet import (
     Sheets,
     first_name,
     first_system,
-    number,
-    parts_of,
     percent,
-    ratio_cells,
     sheet_of_reliability,
-    sheet_of_systems,
-    sheet_of_warnings,
-    skill_cells,
+    sheets_of_event,
 )
 from sstcast.names import BASE_RATE
-from sstcast.scores.score_files import comparison
 
 HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
@@ -37,27 +29,13 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
 
     Reports also show their warnings and reliability.
     """
-    sheets, leads = [], parts_of(metrics, "by_lead")
+    sheets = []
     for kind, scores in metrics["heatwaves"].items():
-
-        def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
-            skills = skill_cells(comparison(metrics, kind, name, BASE_RATE), "by_lead", leads.values())
-            brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
-            numbers = [number(score["roc_area"]), number(score["sedi"])]
-            return [*brier, *ratio_cells(metrics, kind, name)[:2], *numbers, *skills]
-
         first = next(iter(scores.values()))
-        header = ["Brier", *["fair Brier"] * ("brier_fair" in first)]
-        header += ["ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
         where = f", no event defined on {percent(1 - first['defined'])} of cells and days" * (first["defined"] < 1)
         if short := metrics["short_base_period"]:
             where += f", base period of only {short}"
-        title = (
-            f"{HEATWAVES[kind]}, {percent(first['observed'])} observed{where}: Brier score, ratio to "
-            f"{metrics['reference']}; skill over the base rate, also by lead"
-        )
-        sheets.append(sheet_of_systems(title, header, metrics, scores, label, cells))
-        sheets.append(replace(sheet_of_warnings(HEATWAVES[kind], metrics, scores, label), is_printed=False))
+        sheets += sheets_of_event(HEATWAVES[kind], where, metrics, kind, scores, BASE_RATE, label)
     by_heading = {HEATWAVES[kind]: diagram for kind, diagram in diagrams(metrics).items()}
     by_heading |= events.diagrams(metrics)
     return sheets + sheet_of_reliability(f"Heatwaves by {first_name(metrics, label)}", by_heading)

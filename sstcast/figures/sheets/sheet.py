@@ -1,7 +1,7 @@
 """A table of scores as text, and what the tables of several kinds of scores share."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sstcast.names import MODEL, SEASONS
@@ -163,6 +163,40 @@ def sheet_of_warnings(title: str, metrics: Scores, by_system: Scores, label: str
         "relative economic value of acting where the probability is at least the ratio of cost to loss (C/L)"
     )
     return sheet_of_systems(text, header, metrics, worth, label, cells)
+
+
+def sheets_of_event(
+    title: str, words: str, metrics: Scores, loss: str, scores: Scores, base: str, label: str
+) -> list[Sheet]:
+    """Return the tables of the probabilities of an event: Brier score, ratio, and skill over `base`; warnings.
+
+    Only reports show the warnings.
+
+    Args:
+        title: names the event.
+        words: what the first title adds after the frequency of the event.
+        metrics: the contents of `metrics.json`.
+        loss: the Brier score in `ratios`.
+        scores: the scores of the event by system.
+        base: the system over which skill is shown.
+        label: the name of the scored run, file or hindcast.
+    """
+    leads, first = parts_of(metrics, "by_lead"), next(iter(scores.values()))
+
+    def cells(name: str, score: Scores) -> list[str]:
+        skills = skill_cells(comparison(metrics, loss, name, base), "by_lead", leads.values())
+        brier = [number(score[key], 4) for key in ("brier", "brier_fair") if key in score]
+        numbers = [number(score["roc_area"]), number(score["sedi"])]
+        return [*brier, *ratio_cells(metrics, loss, name)[:2], *numbers, *skills]
+
+    header = ["Brier", *["fair Brier"] * ("brier_fair" in first)]
+    header += ["ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
+    text = (
+        f"{title}, {percent(first['observed'])} observed{words}: Brier score, ratio to {metrics['reference']}; "
+        f"skill over the {base}, also by lead"
+    )
+    warnings = replace(sheet_of_warnings(title, metrics, scores, label), is_printed=False)
+    return [sheet_of_systems(text, header, metrics, scores, label, cells), warnings]
 
 
 def sheet_of_reliability(title: str, diagrams: dict[str, Scores]) -> list[Sheet]:

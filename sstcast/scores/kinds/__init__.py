@@ -1,5 +1,6 @@
 """The kinds of scores. Each is a class in a file of its own, which says how its tables are made and read."""
 
+from sstcast.scores.kinds.above import Above
 from sstcast.scores.kinds.areas import Areas
 from sstcast.scores.kinds.distributions import Distributions
 from sstcast.scores.kinds.errors import Errors
@@ -9,4 +10,4 @@ from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.kinds.points import Points
 from sstcast.scores.kinds.terciles import Terciles
 
-KINDS: tuple[type[Kind], ...] = (Errors, Distributions, Heatwaves, Terciles, Areas, Points, Events)
+KINDS: tuple[type[Kind], ...] = (Errors, Distributions, Heatwaves, Above, Terciles, Areas, Points, Events)
