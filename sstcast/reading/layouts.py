@@ -210,6 +210,8 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> 
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing_axes := [axis for axis in OBSERVED if axis not in axes]:
+        if dims == FORECAST and missing_axes == ["time"]:
+            return f"has no initial time; {ONE_START}"
         return (
             f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
             f"{' or '.join(missing_axes)}: add coordinates with CF attributes"
