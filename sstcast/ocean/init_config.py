@@ -119,11 +119,12 @@ def examine(days: FieldSource) -> Examined:
     """
     path, of_grid, of_rows = days.path, [], []
     if days.grid is None and (cells := source_grid(days)) is not None:
-        spacing, whole = proposed(cells)
+        grid = cells.grid()
+        spacing, whole = proposed(grid)
         days = days.model_copy(update={"grid": spacing, "region": whole})
-        kind = "a curvilinear grid" if cells.faces.shape[1] == 4 else "a mesh"
+        kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"
         of_grid = [
-            f"  source: {kind} of {cells.index.size} cells, {cells.spacing:.3g} degrees wide; "
+            f"  source: {kind} of {grid.index.size} cells, {grid.spacing:.3g} degrees wide; "
             f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():

@@ -29,10 +29,10 @@ from sstcast.predictors.predictors import (
     stored_predictors,
     with_predictors,
 )
-from sstcast.reading.daily_field import short_hash, source_of
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
-from sstcast.reading.reading import open_region
+from sstcast.reading.reading import folder_of, open_region
 from sstcast.reading.urls import Unreachable, fingerprint
 from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
@@ -41,7 +41,7 @@ from sstcast.storage.scratch import in_scratch
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
-LAYOUT = 7  # version of the stores' layout, part of every recipe
+LAYOUT = 8  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 STATES = "source_state"  # variable of a cube that was made from a URL
@@ -66,10 +66,7 @@ class Prepared:
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
         """Return the paths of the stores without reading or writing anything."""
-        region = data.region
-        if not isinstance(region, str):
-            region = "box" + short_hash(region.model_dump_json())
-        folder = data.directory / f"{source_name(data)}-{region}"
+        folder = folder_of(data)
         name = "-".join(map(str, (data.protocol, *data.splits.base)))
         return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
 
@@ -393,8 +390,3 @@ def check_source(prepared: Prepared, remedy: str = REMEDY, only_warn: bool = Fal
         )
     elif changed := changed_predictors(prepared.data, prepared.cube.parent):
         raise SSTCastError(f"{changed[0]}; {remedy}")
-
-
-def source_name(data: DataConfig) -> str:
-    """Name a source by its file name and a hash of its full path and the keys that control reading."""
-    return source_of(data.source).name(data.variable, data.units, data.gaps)

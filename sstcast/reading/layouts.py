@@ -173,7 +173,11 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
                 is_position = axis != "time" and true_positions
                 axes[axis] = min(
                     candidates,
-                    key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),
+                    key=lambda name: (
+                        coords[name].ndim != (2 if is_position else 1),
+                        name not in field.dims,
+                        name == axes.get("init_time"),
+                    ),
                 )
                 break
     if "lead" in axes and "time" in axes:
