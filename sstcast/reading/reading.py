@@ -87,7 +87,7 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     sst = crop(opened, finer, path)
     if source.reads_region:
         _check_fill_value(path, sst)
-    if not source.checked:
+    if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     if finer != data.box:
