@@ -346,5 +346,5 @@ def write_json(path: Path, content: Any) -> None:
     Each entry of the top level has a line. Indentation would be two thirds of large files, and slow to write.
     """
     with noted(path, content.get(RECIPE)) as temporary:
-        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
-        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        values = ((key, json.dumps(value, separators=(",", ":"))) for key, value in content.items())
+        temporary.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {value}" for key, value in values) + "\n}\n")
