@@ -38,7 +38,7 @@ INTERFACES = (
     "sstcast.models.attention.Attention",
     "sstcast.training.task.Task",
     "sstcast.forecasting.system.ForecastSystem",
-    "sstcast.forecasting.forecast.LoadedRun",
+    "sstcast.forecasting.loaded_run.LoadedRun",
     "sstcast.sources.source.Source",
     "sstcast.scores.metrics.Metric",
     "sstcast.scores.metrics.Statistic",

@@ -21,8 +21,8 @@ import torch
 
 import sstcast
 from sstcast.config import RunConfig
-from sstcast.forecasting.forecast import LoadedRun
 from sstcast.forecasting.history import last_days
+from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run

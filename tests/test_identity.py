@@ -18,7 +18,8 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.extremes import heatwaves
 from sstcast.extremes.heatwaves import limits_of
-from sstcast.forecasting.forecast import forecast, load_run
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded_run import load_run
 from sstcast.ocean import prepare as preparation
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.forecasting.forecast import LoadedRun
+    from sstcast.forecasting.loaded_run import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.reports.update import Update
     from sstcast.runs import Run
@@ -213,7 +213,7 @@ def load(
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
     """
-    from sstcast.forecasting.forecast import load_run
+    from sstcast.forecasting.loaded_run import load_run
 
     return load_run(
         expand_user(run), field_source(source, region=region, variable=variable, units=units, gaps=gaps)

@@ -22,13 +22,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.errors import reading
 from sstcast.extremes.heat_stress import MMM, MonthlyYears, maximum_monthly_mean
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import tracked
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAY, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
-from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 from sstcast.types import Array
 
@@ -47,7 +45,7 @@ FROZEN_RANGE, FROZEN_SHARE = (
     0.1,
 )  # degC above the lowest value, and the share of days there in a cell that freezes
 FEWEST_YEARS = 20  # a base period with fewer years is reported
-LAYOUT = 3  # version of the contents of the file of `limits_of`
+LAYOUT = 4  # version of the contents of the file of `limits_of`
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
 BY_CELL = (*FREQUENCIES, FREEZING)
@@ -216,11 +214,7 @@ def limits_of(prepared: Prepared, *names: str) -> xr.Dataset:
         )
 
     recipe = {"layout": LAYOUT, "statistics": json.loads(statistics.attrs["recipe"])}
-    cached_limits = cached(prepared.limits, recipe, make)
-    with reading(prepared.limits, "delete it"), cached_limits:
-        return cached_limits[[]].assign(
-            {name: in_scratch(cached_limits[name]) for name in names or (*LIMITS, *BY_CELL, MMM)}
-        )
+    return prepared.kept(prepared.limits, recipe, make, *(names or (*LIMITS, *BY_CELL, MMM)), last=last)
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:

@@ -12,13 +12,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.errors import reading
 from sstcast.names import DAY
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import tracked
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, LEAP_DAYS, day_of_leap_year, on_days
 from sstcast.storage.cf import describe
-from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release, scratch_array
 from sstcast.types import Array
 
@@ -28,7 +26,7 @@ NEARBY_DAYS = 45  # from a day of the year to the weeks of the base period that 
 LOWER, UPPER = BOUNDS = ("lower_bound", "upper_bound")
 SMALLEST_THIRD = 0.01  # degC, the resolution of OISST, below which bounds coincide
 WEEKS_AT_ONCE, CELLS_AT_ONCE = 16, 256
-LAYOUT = 1  # version of the contents of the file of `terciles_of`
+LAYOUT = 2  # version of the contents of the file of `terciles_of`
 
 
 def whole_weeks(horizon: int) -> int:
@@ -127,9 +125,7 @@ def terciles_of(prepared: Prepared) -> xr.Dataset:
         )
 
     recipe = {"layout": LAYOUT, "statistics": json.loads(statistics.attrs["recipe"])}
-    thirds = cached(prepared.terciles, recipe, make)
-    with reading(prepared.terciles, "delete it"), thirds:
-        return thirds[[]].assign({name: in_scratch(thirds[name]) for name in BOUNDS})
+    return prepared.kept(prepared.terciles, recipe, make, *BOUNDS, last=last)
 
 
 def _weeks_of(sst: xr.DataArray, climatology: xr.DataArray) -> tuple[Array, xr.DataArray]:

@@ -20,7 +20,6 @@ from sstcast.ocean.tiles import in_tiles
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import DAY, Forecasts, mean_of_days, read_forecasts
 from sstcast.reading.regrid import on_cells
-from sstcast.reading.regridding import Regridder
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill
@@ -188,8 +187,5 @@ class Results:
             raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         variable, units = recipe["read_as"]
         forecasts, cells = read_forecasts(path, variable, units, means=True), self.prepared.open_anomalies()
-        if forecasts.regridded:
-            regridder = Regridder.to(cells, self.data.box)
-            forecasts = read_forecasts(path, variable, units, regridder=regridder, means=True)
         sst = on_cells(forecasts.sst, cells, self.data.box, path)[0]
         return replace(forecasts, sst=sst.sel(lead=slice(self.data.horizon)))

@@ -14,14 +14,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.errors import reading
 from sstcast.log import LOG
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import remove_noted
-from sstcast.storage.dataset_files import cached
 
 LAYOUT = 2  # version of the layout of the files and of the fits
 MOST_OTHERS = 4  # files of other oceans
@@ -57,9 +55,8 @@ def fitted(run: Run, prepared: Prepared, before: int, make: Callable[[], Arrays]
         return xr.Dataset(fields, attrs={"title": "Linear parts of a run", "history": f"sstcast {__version__}"})
 
     recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe_of_fit(run, prepared, before)}
-    opened = cached(path, recipe, dataset, compress=False)
-    with reading(path, "delete it"), opened:
-        return {str(name): field.values for name, field in opened.items()}
+    table = prepared.kept(path, recipe, dataset, last=splits.before_test[1], compress=False)
+    return {str(name): field.values for name, field in table.items()}
 
 
 def ocean_file(run: Run, prepared: Prepared, name: str) -> Path:

@@ -17,7 +17,6 @@ from scipy.special import ndtri
 
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
-from sstcast.errors import reading
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
 from sstcast.forecasting.fitted import ocean_file, recipe_of_days, recipe_of_fit
@@ -33,7 +32,6 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
-from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch, release
 from sstcast.training.data_record import is_own
 from sstcast.types import Array
@@ -305,9 +303,8 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
             history=f"sstcast {__version__}",
         )
 
-    dataset = cached(path, recipe, make)
-    with reading(path, "delete it"), dataset:
-        return Spread(in_scratch(dataset["spread"].drop_attrs()), dataset["correlation"].values)
+    table = prepared.kept(path, recipe, make, "spread", "correlation", last=prepared.data.splits.before_test[1])
+    return Spread(table["spread"].drop_attrs(), table["correlation"].values)
 
 
 def spread_file(run: Run, prepared: Prepared) -> tuple[Path, dict[str, Any]]:

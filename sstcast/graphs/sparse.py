@@ -88,13 +88,14 @@ class SparseGraph:
 
     def without_loops(self) -> "tuple[SparseGraph, list[Tensor] | None]":
         if self._loopless is None:
-            keep = self.edge_index[0] != self.edge_index[1]
-            if bool(keep.all()):
+            if not self._sizes[2]:
                 self._loopless = self, None
             else:
+                keep = self.edge_index[0] != self.edge_index[1]
                 edges = None if self.edge_attr is None else self.edge_attr[0][keep]
                 graph = SparseGraph(self.edge_index[:, keep], self.batch, self.graphs, edges)
                 graph.edge_weight = None if self.edge_weight is None else [self.edge_weight[0][keep]]
+                graph.mask = self.mask
                 self._loopless = graph, [keep]
         return self._loopless
 
@@ -127,30 +128,56 @@ class SparseGraph:
     def broadcast(self, g: Tensor) -> Tensor:
         return self.members.copy(g)
 
-    def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if not len(x):  # PyG cannot pad a batch without nodes
-            return x.new_zeros(self.graphs, 1, x.shape[-1]), self.batch.new_zeros(self.graphs, 1, dtype=torch.bool)
-        from torch_geometric.utils import to_dense_batch
+    @cached_property
+    def _sizes(self) -> tuple[int, int, int]:
+        """The most nodes and edges in a graph, at least 1, and the number of loops, in one wait for the device."""
+        source, target = self.edge_index
+        nodes, edges = (torch.zeros(self.graphs + 1, device=source.device, dtype=torch.long) for _ in range(2))
+        nodes.index_add_(0, self.batch, torch.ones_like(self.batch))
+        edges.index_add_(0, self.batch[source], torch.ones_like(source))
+        counts = torch.stack([nodes.max().clamp(min=1), edges.max().clamp(min=1), (source == target).sum()])
+        most_nodes, most_edges, loops = counts.tolist()
+        return most_nodes, most_edges, loops
 
-        features, mask = to_dense_batch(x, self.batch, batch_size=self.graphs)
-        return features, mask
+    @cached_property
+    def _seats(self) -> tuple[Tensor, Tensor]:
+        """The place of each node in the padded layout, `[nodes]`, and the mask of real nodes, `[graphs, N]`."""
+        return _seats(self.members, self.batch, self._sizes[0])
+
+    def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        seats, mask = self._seats
+        return _seated(x, seats, mask), mask
 
     def sparse(self, x: Tensor) -> Tensor:
-        _, mask = self.dense(x.new_zeros(len(self.batch), 1))
-        return x[mask]
+        return x.flatten(0, 1).index_select(0, self._seats[0])
 
     def dense_edges(self, x: Tensor) -> DenseEdges:
-        from torch_geometric.utils import to_dense_batch
+        owners = self.batch[self.edge_index[0]]
+        groups = Groups(owners, self.graphs)
+        seats, mask = _seats(groups, owners[groups.order], self._sizes[1])
+        source, target = (_seated(x[end[groups.order]], seats, mask) for end in self.edge_index)
+        attr = None if self.edge_attr is None else _seated(self.edge_attr[0][groups.order], seats, mask)
+        return DenseEdges(source, target, attr, mask)
 
-        batch, order = self.batch[self.edge_index[0]].sort(stable=True)
-        max_edges = int(batch.bincount(minlength=1).max())  # 0 even if there is no graph
+    def with_virtual_nodes(self) -> "tuple[SparseGraph, Tensor]":
+        """Return each graph with one more node, its last, linked to all others, and the rows of the others.
 
-        def dense(values: Tensor) -> tuple[Tensor, Tensor]:
-            padded, mask = to_dense_batch(values[order], batch, max_num_nodes=max_edges, batch_size=self.graphs)
-            return padded, mask
-
-        (source, mask), (target, _) = (dense(x[end]) for end in self.edge_index)
-        return DenseEdges(source, target, None if self.edge_attr is None else dense(self.edge_attr[0])[0], mask)
+        The features of its edges are 0, their weights 1. `mask` is False on virtual nodes, so norms leave them out
+        of their statistics.
+        """
+        nodes, device = len(self.batch), self.batch.device
+        rows = torch.arange(nodes, device=device) + self.batch
+        hubs = self.members.ends[1:] + torch.arange(self.graphs, device=device)
+        spokes = torch.stack([rows, hubs[self.batch]])
+        index = torch.cat([rows[self.edge_index], spokes, spokes.flip(0)], dim=1)
+        batch = self.batch.new_empty(nodes + self.graphs)
+        batch = batch.index_copy(0, rows, self.batch).index_copy(0, hubs, torch.arange(self.graphs).to(batch))
+        attr, weight = (None if planes is None else planes[0] for planes in (self.edge_attr, self.edge_weight))
+        attr = None if attr is None else torch.cat([attr, attr.new_zeros(2 * nodes, attr.shape[1])])
+        weight = None if weight is None else torch.cat([weight.squeeze(1), weight.new_ones(2 * nodes)])
+        graph = SparseGraph(index, batch, self.graphs, attr, edge_weight=weight)
+        graph.mask = torch.ones_like(batch, dtype=torch.bool).index_fill(0, hubs, False)
+        return graph, rows
 
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
         if self.basis is None or self.basis[0].shape[1] < k:
@@ -250,7 +277,8 @@ class Groups:
     @cached_property
     def ends(self) -> Tensor:
         """The bounds of the groups in `order`, `[groups + 1]`."""
-        return F.pad(torch.bincount(self.index, minlength=self.groups).cumsum(0), (1, 0))
+        bounds = torch.arange(self.groups + 1, device=self.index.device)
+        return torch.searchsorted(self.index[self.order], bounds)  # `bincount` would wait for a GPU
 
     def copy(self, x: Tensor) -> Tensor:
         """Copy the row of each group to its items: `x [groups, d]` to `[items, d]`."""
@@ -267,6 +295,21 @@ class Groups:
     def counts(self, like: Tensor) -> Tensor:
         """Return the number of items in each group, at least 1, `[groups, 1]`, in the dtype of `like`."""
         return self.ends.diff().clamp(min=1).to(like.dtype).unsqueeze(1)
+
+
+def _seats(groups: Groups, owners: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """Return the place of each item in a layout padded to `longest`, and the mask `[groups, longest]`.
+
+    `owners` are the groups of the items in ascending order.
+    """
+    seats = torch.arange(len(owners), device=owners.device) - groups.ends[owners] + owners * longest
+    mask = torch.zeros(groups.groups * longest, dtype=torch.bool, device=owners.device)
+    return seats, mask.index_fill(0, seats, True).view(groups.groups, longest)
+
+
+def _seated(x: Tensor, seats: Tensor, mask: Tensor) -> Tensor:
+    """Return `x [items, d]` in the padded layout, `[*mask.shape, d]`, with 0 in between."""
+    return x.new_zeros(mask.numel(), x.shape[-1]).index_copy(0, seats, x).view(*mask.shape, -1)
 
 
 class _Copy(torch.autograd.Function):

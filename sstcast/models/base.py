@@ -42,6 +42,7 @@ class Backbone(Model):
     stages: tuple[str, ...] = ()  # parts of the model that can be trained before the whole
     readout: str | None = None  # the name of the graph's own features, if `encode` returns any
     virtual_hidden: int | None = None  # hidden units of a virtual node, if they are given
+    in_graph = False  # whether a virtual node becomes a node of each graph, which only edge lists can take
     eigenpairs = 0  # Laplacian eigenpairs of each graph that the model reads
 
     @property
@@ -248,6 +249,8 @@ class Forecaster(ForecastModel):
         geography: whether a linear map of place and time (`Graph.geography`) is added to the node features.
         encoder: `linear`, or `convolution` over the nodes of a tile.
         nodes: the number of nodes in a tile, for `convolution`.
+
+    Raises SSTCastError if the backbone adds a node to the graph.
     """
 
     def __init__(
@@ -261,6 +264,8 @@ class Forecaster(ForecastModel):
         nodes: int = 0,
     ) -> None:
         super().__init__()
+        if backbone.in_graph:
+            raise SSTCastError("model.virtual_node: tiles have no place for a node of the graph; choose true")
         width, out_width = backbone.ends
         convolve = encoder == "convolution"
         self.encoder = ConvolutionEncoder(nodes, history, width) if convolve else nn.Linear(history, width)

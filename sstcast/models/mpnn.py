@@ -1,6 +1,6 @@
 """Message passing with and without a virtual node (Cai et al. 2023, arXiv:2301.11956)."""
 
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from pydantic import PositiveInt
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.graphs.virtual import WithVirtualNode
+from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Backbone
 from sstcast.models.convs import EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
@@ -43,7 +43,7 @@ class MPNN(Backbone):
             3.3). With `graph`, it is instead one more node of each graph, linked to all others (section 7.1): the
             layers treat it as any node, and it needs no weights. Its first features and those of its edges are 0,
             which the paper leaves open. It has no part in positional encodings, readouts, the loss and the
-            statistics of `batch`.
+            statistics of `batch`. Tiles of the sea have no place for it.
         virtual_hidden: hidden units of the virtual node's perceptron, by default `2 * width`.
         conv: the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to `width`
             channels and passed from layer to layer.
@@ -127,9 +127,11 @@ class MPNN(Backbone):
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
         """Return the nodes, and the virtual node that the last layer read (None without a perceptron for it)."""
-        extended = WithVirtualNode(graph, x) if self.in_graph else None
-        if extended is not None:  # it has all that local layers and norms read of a graph
-            x, graph = extended.join(x), cast("Graph", extended)
+        rows = None
+        if self.in_graph:  # for the layers alone
+            assert isinstance(graph, SparseGraph)
+            graph, rows = graph.with_virtual_nodes()
+            x = x.new_zeros(len(graph.batch), x.shape[1]).index_copy(0, rows, x)
         vn, edges, layer_outputs = None, graph.edge_attr, []
         if self.edge_encoder is not None:
             edges = self.edge_encoder.planes(x, graph)
@@ -143,7 +145,7 @@ class MPNN(Backbone):
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
         x = x if self.jump is None else self.jump(torch.cat(layer_outputs, dim=-1))
-        return x if extended is None else extended.split(x)[0], vn
+        return x if rows is None else x.index_select(0, rows), vn
 
     def _finish(self, layer: int, x: Tensor, update: Tensor, graph: Graph) -> Tensor:
         if len(self.shortcuts):

@@ -19,7 +19,7 @@ from sstcast.reading.fill_values import LOOKED_AT, mask_constant_cells
 from sstcast.reading.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.reading.reading import longest_gap, open_sst, source_grid
 from sstcast.reading.regridding import proposed
-from sstcast.storage.artefacts import atomic
+from sstcast.storage.artefacts import atomic, followed
 
 TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
@@ -87,7 +87,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    out = out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml")
+    out = followed(out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml"))
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     found = examine(days)
@@ -119,11 +119,12 @@ def examine(days: FieldSource) -> Examined:
     """
     path, of_grid, of_rows = days.path, [], []
     if days.grid is None and (cells := source_grid(days)) is not None:
-        spacing, whole = proposed(cells)
+        grid = cells.grid()
+        spacing, whole = proposed(grid)
         days = days.model_copy(update={"grid": spacing, "region": whole})
-        kind = "a curvilinear grid" if cells.faces.shape[1] == 4 else "a mesh"
+        kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"
         of_grid = [
-            f"  source: {kind} of {cells.index.size} cells, {cells.spacing:.3g} degrees wide; "
+            f"  source: {kind} of {grid.index.size} cells, {grid.spacing:.3g} degrees wide; "
             f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():

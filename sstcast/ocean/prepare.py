@@ -1,6 +1,7 @@
 """The command `prepare`: converts a source of daily SST to the stores that a run reads.
 
     DIRECTORY/SOURCE-REGION/cube.zarr                          sst(time, lat, lon) in degC, ocean_fraction
+    DIRECTORY/SOURCE-REGION/ocean.nc                           ocean(row, column) of a source on no axes
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the base period
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.zarr              anomaly, climatology, scale, ocean_mask
 
@@ -28,7 +29,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source, source_name
+from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import prepare_predictors
@@ -37,7 +38,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import gaps_filled, open_region
+from sstcast.reading.reading import OCEAN, gaps_filled, open_region, source_name
 from sstcast.reading.urls import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
@@ -49,7 +50,7 @@ from sstcast.storage.artefacts import (
     read_recipe,
 )
 from sstcast.storage.cf import describe, references
-from sstcast.storage.dataset_files import write_zarr
+from sstcast.storage.dataset_files import write, write_zarr
 from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128
@@ -112,7 +113,7 @@ class _Preparation:
     @cached_property
     def source(self) -> xr.DataArray:
         """The region's days in the source."""
-        return open_region(self.data)
+        return open_region(self.data, find_ocean=not self._is_current)
 
     @cached_property
     def cube(self) -> xr.Dataset:
@@ -145,6 +146,9 @@ class _Preparation:
         """Bring all stores up to date. Returns whether any was written."""
         check_splits(self.data, self.days)
         if any_written := not self._is_current:
+            if (ocean := self.source.attrs.get("ocean")) is not None:
+                kept = ocean.astype("int8").to_dataset(name="ocean").assign_attrs(recipe=as_text(self.of_cube))
+                write(kept, self.prepared.cube.with_name(OCEAN))
             self._write(self.prepared.cube, self.of_cube, self._cube)
             note_source(self.prepared.cube, self.changes)
             self.prepared = replace(self.prepared)  # the earlier cube may have been opened, to compare it

@@ -6,11 +6,14 @@ recipe of a cube therefore contains the state of the source's files (`artefacts.
 accepts new days, and changes outside its splits. Any other change is an error.
 """
 
+import datetime as dt
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -18,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, counted
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.log import LOG, warn_once
 from sstcast.predictors.predictors import (
     changed_predictors,
@@ -26,20 +29,23 @@ from sstcast.predictors.predictors import (
     stored_predictors,
     with_predictors,
 )
-from sstcast.reading.daily_field import short_hash, source_of
+from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
-from sstcast.reading.reading import open_region
+from sstcast.reading.reading import folder_of, open_region
 from sstcast.reading.urls import Unreachable, fingerprint
 from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
+from sstcast.storage.dataset_files import cached
+from sstcast.storage.scratch import in_scratch
 from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
-LAYOUT = 7  # version of the stores' layout, part of every recipe
+LAYOUT = 8  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 STATES = "source_state"  # variable of a cube that was made from a URL
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,7 @@ class Prepared:
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
         """Return the paths of the stores without reading or writing anything."""
-        region = data.region
-        if not isinstance(region, str):
-            region = "box" + short_hash(region.model_dump_json())
-        folder = data.directory / f"{source_name(data)}-{region}"
+        folder = folder_of(data)
         name = "-".join(map(str, (data.protocol, *data.splits.base)))
         return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
 
@@ -90,11 +93,14 @@ class Prepared:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ending))
 
     @property
+    def _stores(self) -> list[Path]:
+        predictors = stored_predictors(self.data, self.cube.parent).values()
+        return [self.cube, self.statistics, self.anomalies, *(path for one in predictors for path in one.stores)]
+
+    @property
     def exist(self) -> bool:
         """Whether all stores exist, damaged or not."""
-        predictors = stored_predictors(self.data, self.cube.parent).values()
-        stores = (store for predictor in predictors for store in predictor.stores)
-        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies, *stores))
+        return all(path.exists() for path in self._stores)
 
     @property
     def whole(self) -> bool:
@@ -102,12 +108,9 @@ class Prepared:
 
         They are not whole while they are prepared again, or if that was killed. Raises SSTCastError like `open`.
         """
-        if not self.exist:
+        if not self.exist or self._standardised.sizes["time"] != self._cube.sizes["time"]:
             return False
-        base, whole = digest_of_days(self._cube, *self.data.splits.base), digest_of_days(self._cube)
-        recipes = (json.loads(store.attrs["recipe"]) for store in (self._statistics, self._standardised))
-        made_from = ((recipe.get("base_days"), recipe.get("days", whole)) for recipe in recipes)
-        return all(days == (base, whole) for days in made_from)
+        return self._is_of_cube(self._statistics) and self._is_of_cube(self._standardised)
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
@@ -128,9 +131,114 @@ class Prepared:
         """
         return self._statistics
 
+    def kept(
+        self,
+        path: Path,
+        recipe: Any,
+        make: Callable[[], xr.Dataset],
+        *names: str,
+        last: dt.date | None = None,
+        lazy: bool = False,
+        compress: bool = True,
+    ) -> xr.Dataset:
+        """Return a table that `make` computes from the stores, and keep it in a NetCDF file (see `cached`).
+
+        Args:
+            path: the file, beside the stores, or in a run's folder if it depends on weights.
+            recipe: all that the table depends on.
+            make: computes the table.
+            names: the variables to load, by default all.
+            last: the last day that `make` reads (see `unchanged`).
+            lazy: leave all variables in the file, in its chunks.
+            compress: that of `dataset_files.write`.
+
+        Raises:
+            SSTCastError: the file is damaged, or the stores were prepared again from other days meanwhile.
+        """
+        table = cached(path, recipe, lambda: self.unchanged(make, last), compress=compress, chunked=lazy)
+        if lazy:
+            return table
+        with reading(path, "delete it"), table:
+            fields = {str(name): table[name] for name in names or table.data_vars}
+            return table[[]].assign(
+                {name: in_scratch(of) if of.ndim else of.load() for name, of in fields.items()}
+            )
+
+    def unchanged(self, read: Callable[[], T], last: dt.date | None = None) -> T:
+        """Return what `read` reads from the stores, all of it from stores in one state.
+
+        Another process may prepare them meanwhile. If they hold the same days up to `last`, by default all, they
+        are read once more. Raises SSTCastError if they hold others.
+        """
+        while True:
+            try:
+                found = read()
+            except Exception:
+                if not self.replaced(last):
+                    raise
+            else:
+                if not self.replaced(last):
+                    return found
+
+    def replaced(self, last: dt.date | None = None) -> bool:
+        """Return whether stores were prepared again since they were opened, or since this was asked last.
+
+        Raises SSTCastError unless days up to `last`, by default all, the statistics and the predictors are the
+        same.
+        """
+        if (states := self._states_now()) == self._states:
+            return False
+        now, opened = replace(self), [vars(self).get(name) for name in ("_statistics", "_standardised")]
+        is_one = all(store is None or self._is_of_cube(store) for store in opened)
+        if not is_one or self._digests(last) != now._digests(last or self._last) or self._known != now._known:
+            raise SSTCastError(
+                f"{self.cube.parent}: was prepared again from other days while it was read; load the run again"
+            )
+        vars(self)["_states"] = states
+        return True
+
+    @cached_property
+    def _states(self) -> list[tuple[int, int]]:
+        """What tells the stores from others that replace them, as they were before they were opened."""
+        return self._states_now()
+
+    def _states_now(self) -> list[tuple[int, int]]:
+        states = []
+        for path in self._stores:
+            with suppress(OSError):  # it is just being replaced
+                states.append(((state := path.stat()).st_ino, state.st_ctime_ns))
+        return states
+
+    def _digests(self, last: dt.date | None) -> tuple[str, str]:
+        return digest_of_days(self._cube, None, last), str(self._statistics.attrs["digest"])
+
+    @property
+    def _last(self) -> dt.date:
+        last: dt.date = self._cube["time"].values[-1].astype("M8[D]").item()
+        return last
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        """Digests of what the days before the test know of the predictors."""
+        return digests_of_predictors(self.data, self.cube.parent, self.data.splits.before_test[1])
+
+    def _is_of_cube(self, store: xr.Dataset) -> bool:
+        """Return whether statistics or anomalies were made from the days of the cube, which may have more."""
+        recipe = json.loads(store.attrs["recipe"])
+        found = {"base_days": digest_of_days(self._cube, *self.data.splits.base)}
+        if "time" in store.dims:
+            first, last = store["time"].values[[0, -1]].astype("M8[D]").tolist()
+            found["days"] = digest_of_days(self._cube, first, last)
+        return all(recipe.get(key) == digest for key, digest in found.items())
+
+    def _opened(self, path: Path) -> xr.Dataset:
+        """Open a store, of which later states are told apart. Raises SSTCastError if it is absent or damaged."""
+        _ = self._states, self.data.predictors and self.exist and self._known  # none is known while it is made
+        return open_intact(path, REMEDY, LAYOUT)
+
     @cached_property
     def _cube(self) -> xr.Dataset:
-        cube = rounded(open_intact(self.cube, REMEDY, LAYOUT))
+        cube = rounded(self._opened(self.cube))
         return cube.assign(digest=cube["digest"].load())  # it is asked for again and again
 
     @cached_property
@@ -139,11 +247,11 @@ class Prepared:
 
     @cached_property
     def _standardised(self) -> xr.Dataset:
-        return rounded(open_intact(self.anomalies, REMEDY, LAYOUT))
+        return rounded(self._opened(self.anomalies))
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
-        statistics = open_intact(self.statistics, REMEDY, LAYOUT)
+        statistics = self._opened(self.statistics)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self, data: DataConfig | None = None) -> "Record":
@@ -159,7 +267,7 @@ class Prepared:
         return self._record_of(self.data)
 
     def _record_of(self, data: DataConfig) -> "Record":
-        cube, is_of_base = self.open_cube(), Prepared.of(data).statistics == self.statistics
+        cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
         return Record(
             source=self.data.source,
             cube=digest_of_days(cube, *data.splits.whole),
@@ -285,8 +393,3 @@ def check_source(prepared: Prepared, remedy: str = REMEDY, only_warn: bool = Fal
         )
     elif changed := changed_predictors(prepared.data, prepared.cube.parent):
         raise SSTCastError(f"{changed[0]}; {remedy}")
-
-
-def source_name(data: DataConfig) -> str:
-    """Name a source by its file name and a hash of its full path and the keys that control reading."""
-    return source_of(data.source).name(data.variable, data.units, data.gaps)

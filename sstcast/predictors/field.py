@@ -10,8 +10,8 @@ from sstcast.errors import SSTCastError
 from sstcast.predictors.store import StoredPredictor
 from sstcast.predictors.values import Extremes, Limits, check_values
 from sstcast.reading.digests import digest_of
-from sstcast.reading.regrid import to_cells
-from sstcast.reading.regridding import Regridder
+from sstcast.reading.regrid import weights_of
+from sstcast.reading.weights import Weights
 from sstcast.storage.cf import rounded
 
 
@@ -26,15 +26,20 @@ class FieldPredictor(StoredPredictor):
     def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
         return {"cells": digest_of(cube[["ocean_mask"]])}
 
-    def regridder(self, cells: xr.Dataset) -> Regridder | None:
-        """Return how a field on any other grid is brought to the cells of the run."""
-        return Regridder.to(cells, self.data.box, self.data.directory / "weights")
-
-    def on_cells(self, field: xr.DataArray, cells: xr.Dataset) -> xr.DataArray:
-        """Bring a field to the cells of the run, NaN on land."""
+    def weights(self, field: xr.DataArray, cells: xr.Dataset) -> Weights:
+        """Return what brings a field to the cells of the run."""
         remedy = "give a field that covers it, or the mean over a box, with kind: index and region"
-        values = to_cells(field, cells, self.config.path, remedy)
-        return values.where(cells["ocean_mask"]).rename("value")
+        return weights_of(field, cells, self.config.path, remedy, folder=self.data.directory / "weights")
+
+    def on_cells(self, field: xr.DataArray, weights: Weights, cells: xr.Dataset) -> xr.DataArray:
+        """Bring a field to the cells of the run, NaN on land."""
+        values = weights(weights.read(field)).where(cells["ocean_mask"]).rename("value")
+        return values.drop_attrs(deep=False).assign_attrs(units=field.attrs["units"], method=weights.method)
+
+    def read_by(self, field: xr.DataArray, weights: Weights, cells: xr.Dataset) -> xr.DataArray:
+        """Return the values of a field that have a weight in an ocean cell of the run, on its own cells."""
+        part = weights.read(field)
+        return part.where(xr.DataArray(weights.used(cells["ocean_mask"].values), dims=part.dims[-2:]))
 
     def check(
         self, source: xr.DataArray, found: Extremes, plausible: Limits, where: object, more: Any = ()

@@ -26,7 +26,6 @@ from sstcast.predictors.store import Days, Shares, newest_known
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.layouts import NoForecast
 from sstcast.reading.reading import open_daily
-from sstcast.reading.regrid import read_by
 from sstcast.storage.paths import path_of
 
 AHEAD = "ahead"  # dimension of what is known: the days after the initial date
@@ -54,19 +53,21 @@ class ForecastPredictor(GridPredictor):
         days = self.config.model_copy(update={"source": source or self.config.source})
         with self.naming_keys():
             if self.config.perfect:
-                with open_daily(days, self.regridder(cells)) as field:
+                with open_daily(days) as field:
                     valid = field["time"].values
                     field = field.rename(time="init_time").assign_coords(init_time=valid - DAY)
-                    yield self.on_cells(field.expand_dims(lead=[1], axis=1), cells), read_by(field, cells)
+                    weights, ahead = self.weights(field, cells), field.expand_dims(lead=[1], axis=1)
+                    yield self.on_cells(ahead, weights, cells), self.read_by(field, weights, cells)
                 return
             try:
                 path = path_of(days.source) if source else days.path
-                field = read_forecasts(path, days.variable, days.units, False, self.regridder(cells)).sst
+                field = read_forecasts(path, days.variable, days.units, False).sst
             except NoForecast as error:
                 told = "as perfect forecasts, which nobody has, analyses need perfect: true"
                 raise SSTCastError(f"{error}; {told}") from error
-            mean = field.mean("member", keep_attrs=True).transpose("init_time", "lead", "lat", "lon")
-            yield self.on_cells(mean, cells), read_by(field.transpose("init_time", ...), cells)
+            members = field.transpose("init_time", "lead", "member", ...)
+            mean, weights = members.mean("member", keep_attrs=True), self.weights(members, cells)
+            yield self.on_cells(mean, weights, cells), self.read_by(members, weights, cells)
 
     def valid_days(self, values: xr.DataArray) -> Days:
         issues, leads = values["init_time"].values, values["lead"].values.astype("timedelta64[D]")

@@ -31,7 +31,6 @@ from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.objects import hold, release
 from sstcast.reading.reading import open_daily
-from sstcast.reading.regrid import read_by
 from sstcast.reading.urls import fingerprint
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
@@ -158,8 +157,9 @@ class GridPredictor(FieldPredictor):
         Also yields the values from which these are made, on the source's own cells.
         """
         days = self.config.model_copy(update={"source": source or self.config.source})
-        with self.naming_keys(), open_daily(days, self.regridder(cells)) as field:
-            yield self.on_cells(field, cells), read_by(field, cells)
+        with self.naming_keys(), open_daily(days) as field:
+            weights = self.weights(field, cells)
+            yield self.on_cells(field, weights, cells), self.read_by(field, weights, cells)
 
     def _check_written(self, source: xr.DataArray, store: Path) -> None:
         written = open_written(store, REMEDY)

@@ -23,9 +23,9 @@ from sstcast.predictors.store import Days, scale_of
 from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
-from sstcast.reading.fields import find_field
+from sstcast.reading.fields import CELLS, find_field
 from sstcast.reading.flags import tell_invalid
-from sstcast.reading.regrid import is_finer, read_by
+from sstcast.reading.reading import placed
 from sstcast.storage.cf import rounded
 
 # Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.
@@ -58,18 +58,19 @@ class StaticPredictor(FieldPredictor):
             except SSTCastError as error:
                 raise SSTCastError(f"{self.key}: {error}") from error
         with self.naming_keys():
-            options = {"variable": self.config.variable, "units": self.config.units}
-            read = partial(_static_field, options=options | {"regrid": self.regridder(cells)})
+            options = {"variable": self.config.variable, "units": self.config.units, "any_grid": True}
+            read = partial(_static_field, options=options)
             first, *others = read_parts(self.config.path, read)
             if others or first.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            source, valid = read_by(first.drop_vars("time"), cells).load(), first.attrs.pop("valid")
+            field, valid = placed(first.drop_vars("time"), first.attrs.get(CELLS)), first.attrs.pop("valid")
+            weights, on_land = self.weights(field, cells), 0
+            source = self.read_by(field, weights, cells).load()
             tell_invalid(self.config.path, first.name, [valid] if valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
-            field, on_land = first.isel(time=0, drop=True), 0
-            if is_finer(field, cells) and (side := sea_side(first.attrs["is_height"], source.values)):
+            if weights.is_mean and (side := sea_side(first.attrs["is_height"], source.values)):
                 field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
-            values = self.on_cells(field, cells).load()
+            values = self.on_cells(field.isel(time=0), weights, cells).load()
             if on_land:
                 values.attrs["method"] += (
                     f"; without {counted(on_land, 'cell')} of the source on the land side of 0"

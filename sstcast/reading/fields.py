@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,8 @@ from sstcast.geo import NORTH, SOUTH, bounds, step
 from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
 from sstcast.reading.levels import surface
-from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, is_apart
+from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, SPACE, is_apart
+from sstcast.reading.source_grid import cells_of
 from sstcast.reading.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
@@ -28,17 +29,8 @@ VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
+CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
-
-
-class Regrid(Protocol):
-    """Brings a field whose positions share their dimensions to a regular grid (see `regridding.Regridder`)."""
-
-    true_positions: bool
-
-    def regular(
-        self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
-    ) -> xr.DataArray: ...
 
 
 @contextmanager
@@ -58,7 +50,8 @@ def find_field(
     units: str | None = None,
     layouts: dict[Any, Any] | None = None,
     is_sst: bool = True,
-    regrid: Regrid | None = None,
+    any_grid: bool = False,
+    true_positions: bool = False,
 ) -> xr.DataArray:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
@@ -72,23 +65,25 @@ def find_field(
         layouts: a cache of layouts; among many similar files, only the first is searched.
         is_sst: if false, find any field: `variable`, or the only one on these axes. It keeps its units, which may
             be "".
-        regrid: brings a field that is on no axes of latitude and longitude to a regular grid (see `regridding`).
+        any_grid: whether the field may be on no axes of latitude and longitude.
+        true_positions: whether positions that share their dimensions go before nominal axes.
 
     Returns:
         The field, with the choices listed in the attribute `notes`, the names of the axes in the file in `axes`,
-        and its range of valid values, if it has one, in `valid`. If the file also has true positions, as an ocean
-        model with nominal axes does, the mask `misplaced(lat, lon)` marks the cells that are not there.
+        and its range of valid values, if it has one, in `valid`. On no axes of latitude and longitude, it has the
+        dimensions `row` and `column` instead, and the attribute `cells` its `source_grid.Cells`, which files with
+        the same `layouts` share. If the file has true positions beside axes, as an ocean model with nominal axes
+        does, the mask `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     layouts = {} if layouts is None else layouts
-    true_positions = regrid is not None and regrid.true_positions
     dataset, (name, axes) = identified(
-        dataset, path, dims, variable, layouts, is_sst, regrid is None, true_positions
+        dataset, path, dims, variable, layouts, is_sst, not any_grid, true_positions
     )
-    field, method = dataset[name], ""
+    field = dataset[name]
     notes: list[str] = []
     if (depth := axes.get("depth")) in field.coords and field[depth].size > 1:
         level = surface(field[depth])
@@ -98,40 +93,58 @@ def find_field(
     field, valid = field, None
     if is_sst or not is_flag(field):
         field, valid = _judged(dataset, name, axes, dims, path, notes, layouts)
-    if regrid is not None and is_apart(dataset, axes):
-        if is_sst and (given := units or str(field.attrs.get("units", "")).strip()):
-            factor, offset = celsius(given, path, name)
-            field = (field * np.float32(factor) + np.float32(offset)).assign_attrs(field.attrs, units="degC")
-            units = "degC"
-        field = regrid.regular(dataset, field, axes, path)
-        method = str(field.attrs.pop("method"))
-        notes.append(method)
-        axes = axes | {"lat": "lat", "lon": "lon"}
-        dataset = xr.Dataset({name: field})
+    apart, cells = is_apart(dataset, axes), None
+    if apart:
+        found = cells_of(dataset, field, axes, path)
+        first = layouts.setdefault(CELLS, found)
+        cells = first if first.agrees(found) else found
+        field, axes = _by_row(field, dataset[axes["lat"]].dims, axes)
+        dims = (*dims[:-2], *SPACE)
     field, axes = _with_leads(field, axes, path) if "lead" in dims and "lead" not in axes else (field, axes)
     field = _on_axes(field, axes, dims, path, notes)
+    if not apart:
+        field = _northward(field, dataset, axes, dims, notes)
+    units = units or str(field.attrs.get("units", "")).strip()
+    if is_sst and not units:
+        units = _guessed_units(field, path)
+        notes.append(f"in {units}, because the file states no units and its values fit {units}")
+    factor, offset = celsius(units, path, name) if is_sst else (1, 0)
+    along = "time" if "time" in dims else "init_time"
+    field = _blocks(field, along, axes[along], dataset[name]).astype("float32")
+    if factor != 1:
+        field = field * np.float32(factor)
+    field = field + np.float32(offset) if offset else field
+    told: dict[str, Any] = {"units": units, "notes": notes, "axes": axes, "valid": valid}
+    if cells is not None:
+        told[CELLS] = cells
+    return field.drop_attrs(deep=False).assign_attrs(told)
+
+
+def _by_row(
+    field: xr.DataArray, space: tuple[Hashable, ...], axes: dict[str, str]
+) -> tuple[xr.DataArray, dict[str, str]]:
+    """Return a field whose positions share the dimensions `space` by row and column, and its axes.
+
+    Cells without rows are one column.
+    """
+    field = field.drop_vars([name for name in field.coords if {*field[name].dims} & {*space}])
+    field = field.rename(dict(zip(space, SPACE, strict=False)))
+    if len(space) == 1:
+        field = field.expand_dims(SPACE[1], axis=-1)
+    return field, axes | {dim: dim for dim in SPACE}
+
+
+def _northward(
+    field: xr.DataArray, dataset: xr.Dataset, axes: Mapping[str, str], dims: tuple[str, ...], notes: list[str]
+) -> xr.DataArray:
+    """Return a field with ascending latitude, and the bounds of its rows, if a file states others than usual."""
     if (ends := _other_bounds(dataset, axes["lat"])) is not None:
         low, high = np.sort(ends, axis=0).T
         if dims == OBSERVED and np.allclose(low[1:], high[:-1]):
             field = field.assign_coords({SOUTH: ("lat", ends[:, 0]), NORTH: ("lat", ends[:, 1])})
         else:
             notes.append("with rows that meet halfway between their centres, unlike its bounds")
-    if field.indexes["lat"].is_monotonic_decreasing:
-        field = field.isel(lat=slice(None, None, -1))
-    units = units or str(field.attrs.get("units", "")).strip()
-    if is_sst and not units:
-        units = _guessed_units(field, path)
-        notes.append(f"in {units}, because the file states no units and its values fit {units}")
-    factor, offset = celsius(units, path, name) if is_sst else (1, 0)
-    field = _blocks(
-        field, dims[dims != OBSERVED], axes["time" if dims == OBSERVED else "init_time"], dataset[name]
-    )
-    field = field.astype("float32")
-    if factor != 1:
-        field = field * np.float32(factor)
-    field = field + np.float32(offset) if offset else field
-    attributes = {"units": units, "notes": notes, "axes": axes, "regridded": method, "valid": valid}
-    return field.drop_attrs(deep=False).assign_attrs(attributes)
+    return field.isel(lat=slice(None, None, -1)) if field.indexes["lat"].is_monotonic_decreasing else field
 
 
 def _judged(
@@ -180,11 +193,16 @@ def _on_axes(
     field: xr.DataArray, axes: Mapping[str, str], dims: tuple[str, ...], path: Path, notes: list[str]
 ) -> xr.DataArray:
     """Return a field on `dims` alone, each longitude once, and with `misplaced` if cells are. Adds to `notes`."""
-    misplaced = _misplaced(field, axes)
-    lon = field[axes["lon"]]
-    if lon.ndim == 1 and lon.size > 2 and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values):
-        notes.append("without its last column, which repeats the first one")
-        field, misplaced = field.isel({lon.dims[0]: slice(0, -1)}), misplaced[:, :-1]
+    regular, misplaced = "lat" in dims, np.zeros((1, 1), bool)
+    if regular:
+        misplaced, lon = _misplaced(field, axes), field[axes["lon"]]
+        if (
+            lon.ndim == 1
+            and lon.size > 2
+            and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values)
+        ):
+            notes.append("without its last column, which repeats the first one")
+            field, misplaced = field.isel({lon.dims[0]: slice(0, -1)}), misplaced[:, :-1]
     names = {axes[dim]: dim for dim in dims if dim in axes}
     field = field.expand_dims([axis for axis in names if not field[axis].ndim])
     field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
@@ -192,7 +210,10 @@ def _on_axes(
     field = field.drop_vars(set(field.coords) - set(names)).rename(names)
     if "member" in dims and "member" not in field.dims:
         field = field.expand_dims("member")
-    field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+    field = field.transpose(*dims)
+    if not regular:
+        return field.drop_vars(SPACE, errors="ignore")
+    field = field.assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
     return field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)}) if misplaced.any() else field
 
 
@@ -313,7 +334,7 @@ def _blocks(field: xr.DataArray, along: Hashable, name: Hashable, stored: xr.Dat
     """
     if field.chunks:
         return (
-            field.chunk(lat=-1, lon=-1) if "init_time" in field.dims else field
+            field.chunk(dict.fromkeys(field.dims[-2:], -1)) if "init_time" in field.dims else field
         )  # a crop reads few of its chunks
     count = max(1, VALUES_AT_ONCE * field.sizes.get(along, 1) // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))

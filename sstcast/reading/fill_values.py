@@ -13,24 +13,30 @@ from sstcast.reading.plausible import COLDEST, WARMEST, describe_first
 
 FREEZING_RANGE = (-2.0, -1.5)  # degC; SST under ice stays at the freezing point, so it may be constant
 LOOKED_AT = 8  # days examined to find a fill value for land
-FEWEST_DAYS = 30  # days; shorter records are not searched for constant cells
+FEWEST_DAYS = 30  # shorter records may not change, so that only numbers that are no temperatures mark land
 
 
 def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
     """Mask cells with the same number on every day (-999, 0, 1e30) as land, and report this on stderr.
 
     A few days are enough to find these cells. All other days of `sst(time, lat, lon)` are checked when computed.
+    In a record of less than 30 days, only 0 and numbers outside the range of SST mark land.
 
     Raises SSTCastError if no cell ever changes.
     """
-    if sst.sizes["time"] < FEWEST_DAYS or not constant_cells(sst[-FEWEST_DAYS:].values, share=0.5).any():
+    is_short = sst.sizes["time"] < FEWEST_DAYS
+    if not constant_cells(sst[-FEWEST_DAYS:].values, share=0.5).any():
         return sst  # the usual case; a fill value would be on most of these days, even if some lack values
     days = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
     sample = sst.isel(time=days).values  # may read the whole record
     constant = constant_cells(sample)
+    if is_short:
+        constant &= (sample[0] == 0) | ~((sample[0] >= COLDEST) & (sample[0] <= WARMEST))
     if not constant.any():
         return sst
     if constant[np.isfinite(sample[0])].all():
+        if is_short:
+            return sst  # perhaps in other units, which the range of SST tells
         raise SSTCastError(f"{path}: no cell ever changes ({sample[0][constant][0]:g} degC); give daily data")
     numbers, counts = np.unique(sample[0][constant], return_counts=True)
     fill_values = [n for n, count in zip(numbers, counts, strict=True) if count > 1 or not COLDEST <= n <= WARMEST]

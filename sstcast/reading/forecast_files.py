@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.reading.bounds import AVERAGES, days_of_means, longer_means, middles
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.fields import dates, find_field, options_for_keys
+from sstcast.reading.fields import CELLS, dates, find_field, options_for_keys
 from sstcast.reading.layouts import FORECAST, REFORECAST
 from sstcast.reading.reading import FieldInFile, merge
-from sstcast.reading.regridding import Regridder
 from sstcast.reading.units import celsius
 
 DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
@@ -46,11 +45,11 @@ class Forecasts:
     Attributes:
         path: the file, store or folder.
         sst: lazy temperatures `(member, init_time, lead, lat, lon)` in degC, or another field in its own units. It
-            is NaN on land, on the file's own cells with latitude ascending. `init_time` is the last day before the
-            forecast. `lead` counts days from 1 and may omit some.
+            is NaN on land, on the file's own cells with latitude ascending or, on no axes of latitude and
+            longitude, by row and column (see `find_field`). `init_time` is the last day before the forecast.
+            `lead` counts days from 1 and may omit some.
         spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: a description of the variable and axes that were found.
-        regridded: whether the file is on no axes of latitude and longitude.
         mean_of: the number of days in each mean, of which the lead counts the last.
     """
 
@@ -58,7 +57,6 @@ class Forecasts:
     sst: xr.DataArray
     spread: xr.DataArray | None
     note: str
-    regridded: bool = False
     mean_of: int = 1
 
     @property
@@ -74,12 +72,9 @@ def read_forecasts(
     variable: str | None = None,
     units: str | None = None,
     is_sst: bool = True,
-    regridder: Regridder | None = None,
     means: bool = False,
 ) -> Forecasts:
     """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
-
-    Those on no axes of latitude and longitude are regridded, by default to cells about as wide as their own.
 
     `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
     or state them wrongly. The spread of a variable `sst` is read from `sst_spread`, by default in the
@@ -89,9 +84,7 @@ def read_forecasts(
     Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
     unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
-    read = partial(
-        _forecasts, variable=variable, units=units, is_sst=is_sst, regrid=regridder or Regridder(), means=means
-    )
+    read = partial(_forecasts, variable=variable, units=units, cells={}, is_sst=is_sst, means=means)
     first, *other_parts = parts = read_parts(path, read)
     for part in other_parts:
         if np.array_equal(part.sst["init_time"], first.sst["init_time"]):
@@ -111,7 +104,7 @@ def read_forecasts(
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
     spread = merge(spreads, "init_time") if spreads else None
-    return Forecasts(path, sst, spread, note, first.regridded, first.mean_of)
+    return Forecasts(path, sst, spread, note, first.mean_of)
 
 
 def _forecasts(
@@ -119,12 +112,14 @@ def _forecasts(
     dataset: xr.Dataset,
     variable: str | None,
     units: str | None,
+    cells: dict[Any, Any],
     is_sst: bool,
-    regrid: Regridder,
     means: bool,
 ) -> Forecasts:
-    """Return the forecasts in one dataset."""
-    field = find_field(dataset, path, FORECAST, variable, units, is_sst=is_sst, regrid=regrid)
+    """Return the forecasts in one dataset. `cells` keeps those of the first of several files without axes."""
+    layouts = dict(cells)
+    field = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
+    cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
     init, lead, attributes = field["init_time"], field["lead"], dataset[field.name].attrs
     dataset = _with_bounds_as_times(dataset, lead, path)
     mean_of = (days_of_means(lead, attributes, dataset) or 1) if means else 1
@@ -174,19 +169,18 @@ def _forecasts(
 
     def ordered(values: xr.DataArray) -> xr.DataArray:
         values = values.drop_attrs().assign_coords(init_time=days, lead=leads)
-        return (values if takes is None else _taken(values, takes)).sortby("lead")
+        values = (values if takes is None else _taken(values, takes)).sortby("lead")
+        return values.assign_attrs(cells)
 
     spread_name, spread = f"{field.name}_spread", None
     if is_sst and spread_name in dataset.data_vars:
         factor, _ = celsius(
             str(dataset[spread_name].attrs.get("units", field.attrs["units"])), path, spread_name, ""
         )
-        spread = ordered(find_field(dataset, path, FORECAST, spread_name, "degC", regrid=regrid)[0]) * np.float32(
-            factor
-        )
+        of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
+        spread = ordered(of_sst[0] * np.float32(factor))
     units_kept = {} if is_sst else {"units": field.attrs["units"]}
-    sst, regridded = ordered(field).assign_attrs(units_kept), bool(field.attrs["regridded"])
-    return Forecasts(path, sst, spread, ", ".join(notes), regridded, mean_of)
+    return Forecasts(path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes), mean_of)
 
 
 def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataArray, count: int) -> xr.DataArray:

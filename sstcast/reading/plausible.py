@@ -4,7 +4,9 @@ The checks run block by block while a prepared store is written.
 """
 
 import math
+import uuid
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -16,6 +18,11 @@ from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.grid import ocean_cells
 
 COLDEST, WARMEST = PLAUSIBLE
+OUTSIDE = (
+    f"SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, or set _FillValue in the file if "
+    "this number marks missing values"
+)
+AXES, POSITION = ("time", "init_time", "lead", "member"), ("lat", "lon")
 DAYS_AT_ONCE = 32  # in the search for a day without missing values
 JUDGED = 4096  # cells compared between two days; all cells would take too long
 
@@ -34,10 +41,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
         if low < COLDEST or high > WARMEST:
             location = describe_first(sst, (values < COLDEST) | (values > WARMEST), day, values)
-            raise SSTCastError(
-                f"{path}: {location}; SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
-                "or set _FillValue in the file if this number marks missing values"
-            )
+            raise SSTCastError(f"{path}: {location}; {OUTSIDE}")
         missing = np.isnan(values)
         if (missing != land).any():
             if (empty_ocean := missing & ~land).any():
@@ -58,6 +62,40 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         return values
 
     return by_day(block, sst, before=1), ocean
+
+
+def judged(field: xr.DataArray, used: NDArray[np.bool_], path: Path) -> xr.DataArray:
+    """Add a check to temperatures `(..., row, column)` in degC before those of several cells are averaged.
+
+    Computing a block raises SSTCastError if a value of a `used [row, column]` cell is outside the range of SST.
+    """
+
+    def block(values: NDArray[Any], first: tuple[int, ...] = (0,) * field.ndim) -> NDArray[Any]:
+        outside = used & ((values < COLDEST) | (values > WARMEST))
+        if outside.any():
+            at = tuple(int(index[0]) for index in np.nonzero(outside))
+            place = place_of(field[tuple(start + index for start, index in zip(first, at, strict=True))])
+            raise SSTCastError(f"{path}: {values[at]:g} degC {place}; {OUTSIDE}")
+        return values
+
+    def of_chunk(values: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
+        return block(values, tuple(start for start, _ in block_info[0]["array-location"]))
+
+    if not field.chunks:
+        return field.copy(data=block(field.values))
+    data = field.data.rechunk(dict.fromkeys((field.ndim - 2, field.ndim - 1), -1))
+    name = f"judged-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
+    return field.copy(data=data.map_blocks(of_chunk, dtype=field.dtype, meta=np.empty((), field.dtype), name=name))
+
+
+def place_of(value: xr.DataArray) -> str:
+    """Describe date and position of a value by its coordinates."""
+    at = {axis: value[axis].values for axis in (*AXES, *POSITION) if axis in value.coords}
+    dates = [
+        f"{axis} {str(at[axis])[:10] if at[axis].dtype.kind == 'M' else at[axis]}" for axis in AXES if axis in at
+    ]
+    place = f"at lat {float(at['lat']):g}, lon {float(at['lon']):g}"
+    return f"on {', '.join(dates)} {place}".replace("on time ", "on ")
 
 
 def first_whole_day(sst: xr.DataArray, ocean: xr.DataArray) -> str:
@@ -101,5 +139,6 @@ def describe_first(
     """Describe date, position and value of the first True in `where [time, lat, lon]`."""
     day_index, row, col = (int(index[0]) for index in np.nonzero(where))
     date = np.datetime_as_string(day[day_index], unit="D")
-    location = f"{date} at lat {float(sst['lat'][row]):g}, lon {float(sst['lon'][col]):g}"
+    lat, lon = (float(sst[axis].broadcast_like(sst[0])[row, col]) for axis in ("lat", "lon"))
+    location = f"{date} at lat {lat:g}, lon {lon:g}"
     return location if values is None else f"{values[day_index, row, col]:g} degC on {location}"

@@ -15,6 +15,7 @@ from sstcast.types import Array
 
 CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true one
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
+SPACE = ("row", "column")  # dimensions of cells on no axes of latitude and longitude
 MOST_AT_A_PLACE = 4  # cells with one position, where a seam and a fold meet; more of them have none
 MEND = "correct its grid mapping, or add latitudes and longitudes of the cells"
 MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection

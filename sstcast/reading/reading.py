@@ -19,19 +19,22 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.bounds import averages, days_of
-from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, source_of
-from sstcast.reading.fields import PLAUSIBLE, find_field, is_leapless
+from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
+from sstcast.reading.fields import CELLS, PLAUSIBLE, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.grid import coarsen, crop, ocean_cells
 from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
-from sstcast.reading.positions import is_apart
+from sstcast.reading.plausible import judged
+from sstcast.reading.positions import SPACE, is_apart
 from sstcast.reading.raw import is_raw_store
-from sstcast.reading.regridding import Regridder, cells_across
-from sstcast.reading.source_grid import cells_of
+from sstcast.reading.regridding import any_grid_weights, around_grid, cells_across, target_of
+from sstcast.reading.source_grid import Cells, cells_of
 from sstcast.reading.units import celsius
-from sstcast.reading.weights import SourceGrid
+from sstcast.storage.artefacts import is_up_to_date, read_recipe
+from sstcast.storage.stores import open_netcdf
 
+OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
 DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
@@ -52,37 +55,64 @@ class FieldInFile:
 MergedDays = tuple[list[FieldInFile], xr.DataArray]
 
 
-def open_region(data: DataConfig) -> xr.DataArray:
+def source_name(data: DataConfig) -> str:
+    """Name a source by its file name and a hash of its full path and the keys that control reading."""
+    return source_of(data.source).name(data.variable, data.units, data.gaps)
+
+
+def folder_of(data: DataConfig) -> Path:
+    """Return the folder of the stores that are made from a source and region."""
+    region = data.region if isinstance(data.region, str) else f"box{short_hash(data.region.model_dump_json())}"
+    return data.directory / f"{source_name(data)}-{region}"
+
+
+def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
 
     Land is NaN, and each day has one value, at 00:00. If gaps are filled, the coordinate `filled(time)` counts the
-    filled cells. The attribute `title` names the data. Values are not checked here but by `plausible.checked`. Use
-    a `with` statement to close the files, because HDF5 does not let a process write to a file that it has open.
+    filled cells. The attribute `title` names the data. Values are not checked here but by `plausible.checked`,
+    unless they are averaged. Use a `with` statement to close the files, because HDF5 does not let a process write
+    to a file that it has open.
+
+    Land is where no day of the first year has a value, and where every day has the same number. On no axes of
+    latitude and longitude, it is what `prepare` found and keeps beside the cube, unless it is to be found anew
+    (`find_ocean`), and the attribute `ocean` holds the mask of the source's cells.
 
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
     """
-    opened, path, source = open_sst(data), data.path, source_of(data.source)
+    kept = None if find_ocean or data.grid is None else _kept_ocean(folder_of(data))
+    opened, path, source = open_sst(data, kept), data.path, source_of(data.source)
     finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
     sst = crop(opened, finer, path)
     if source.reads_region:
         _check_fill_value(path, sst)
-    if not source.checked:
+    if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     if finer != data.box:
         blocks = finer.model_copy(update={"coarsen": finer.coarsen // data.box.coarsen})
-        sst = coarsen(sst, ocean_cells(sst), blocks).assign_attrs(sst.attrs)
+        of_cells = ocean_cells(sst)
+        sst = coarsen(judged(sst, of_cells.values, path), of_cells, blocks).assign_attrs(sst.attrs)
     sst.set_close(opened.close)
     return sst
 
 
-def open_sst(days: FieldSource) -> xr.DataArray:
+def _kept_ocean(folder: Path) -> xr.DataArray | None:
+    """Return the mask with which the cube in a folder was made, or None if there is none."""
+    recipe, path = read_recipe(folder / "cube.zarr"), folder / OCEAN
+    is_kept = recipe is not None and is_up_to_date(path, recipe)
+    return open_netcdf(path, REMEDY).load()["ocean"].astype(bool) if is_kept else None
+
+
+def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArray:
     """Open daily SST lazily, as dask arrays, in its whole extent.
 
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. `averages` names the attribute, if any, that calls them averages, if no bounds tell over which periods.
+    data. On no axes of latitude and longitude, days are judged and brought to the cells of `data.grid` (see
+    `open_region`). `averages` names the attribute, if any, that calls them averages, if no bounds tell over which
+    periods.
     `fills_zero` names the variable if its fill value is 0. Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
@@ -93,11 +123,13 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
-    title = source_of(days.source).title or parts[0].title
-    if method := parts[0].field.attrs["regridded"]:
-        title = f"{title}; regridded: {method}"
-    kept = {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
-    sst = sst.drop_attrs().assign_attrs(title=title, **kept)
+    kept: dict[str, Any] = {"title": source_of(days.source).title or parts[0].title}
+    kept |= {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
+    if CELLS in sst.attrs:
+        sst, mask, method = _on_grid(sst, days, ocean)
+        warn_once(f"{path}: {parts[0].field.name} is read {method}")
+        kept |= {"title": f"{kept['title']}; regridded: {method}", "ocean": mask}
+    sst = sst.drop_attrs().assign_attrs(kept)
     sst.set_close(_closing(parts, path))
     LOG.debug(
         f"{path}: read {parts[0].field.name} as SST: {counted(sst.sizes['time'], 'day')}, "
@@ -106,12 +138,40 @@ def open_sst(days: FieldSource) -> xr.DataArray:
     return sst
 
 
-def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.DataArray:
+def _on_grid(
+    sst: xr.DataArray, days: FieldSource, kept: xr.DataArray | None
+) -> tuple[xr.DataArray, xr.DataArray, str]:
+    """Judge `sst(time, row, column)` on its own cells, and bring it to those of `data.grid`.
+
+    Also returns the mask of its cells that are ocean, and the method. `kept` is that of `open_region`.
+    """
+    path, cells, target = days.path, sst.attrs[CELLS], target_of(days)
+    rows, columns = around_grid(cells, target)
+    window = sst[:, rows, columns]
+    if kept is not None and kept.attrs[CELLS] == cells.digest:
+        ocean = kept
+    else:
+        if not source_of(days.source).checked and window.size:
+            window = mask_constant_cells(window, path)
+        ocean = xr.DataArray(np.zeros(cells.shape, bool), dims=SPACE, attrs={CELLS: cells.digest})
+        ocean[rows, columns] = ocean_cells(window)
+        if lost := int((ocean.values & np.isnan(cells.lat.reshape(cells.shape))).sum()):
+            warn_once(f"{path}: {counted(lost, 'cell')} of the sea without a position are left out")
+    folder = getattr(days, "directory", None)
+    weights = any_grid_weights(
+        cells, target, path, ocean.values, days.box.min_ocean, None if folder is None else Path(folder) / "weights"
+    )
+    part = weights.read(window, (rows.start, columns.start))
+    return weights(judged(part, weights.used(np.isfinite(weights.least)), path)), ocean, weights.method
+
+
+def open_daily(days: FieldSource) -> xr.DataArray:
     """Open any daily field lazily, as `open_sst` opens SST, in its own units, which the attribute `units` holds.
 
-    `regridder` is for one on any other grid. Raises SSTCastError like `open_sst`, and if units differ.
+    It may be on no axes of latitude and longitude (see `find_field`). Raises SSTCastError like `open_sst`, and if
+    units differ.
     """
-    parts, field = _merged_days(days, False, regridder)
+    parts, field = _merged_days(days, False)
     units = [str(part.field.attrs["units"]) for part in parts]
     if differing := [part for part, unit in zip(parts, units, strict=True) if unit != units[0]]:
         raise SSTCastError(
@@ -120,15 +180,17 @@ def open_daily(days: FieldSource, regridder: Regridder | None = None) -> xr.Data
         )
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{days.path}: {note}")
-    field = field.drop_attrs().assign_attrs(units=units[0])
+    cells = {key: value for key, value in field.attrs.items() if key == CELLS}
+    field = field.drop_attrs().assign_attrs(cells, units=units[0])
     field.set_close(_closing(parts, days.path))
     return field
 
 
-def _merged_days(days: FieldSource, is_sst: bool, regridder: Regridder | None = None) -> MergedDays:
+def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
     """Return the parts of a source of daily values, and their merged field."""
     path, source = days.path, source_of(days.source)
-    options = {"variable": days.variable, "units": days.units, "regrid": regridder or Regridder.of(days)}
+    options = {"variable": days.variable, "units": days.units, "true_positions": days.grid is not None}
+    options["any_grid"] = days.grid is not None or not is_sst
     read = partial(_observations, source=source, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
     if is_sst:
@@ -139,17 +201,17 @@ def _merged_days(days: FieldSource, is_sst: bool, regridder: Regridder | None = 
     return parts, field
 
 
-def source_grid(days: FieldSource) -> SourceGrid | None:
+def source_grid(days: FieldSource) -> Cells | None:
     """Return the cells of the first file of a source, or None if they lie on axes of latitude and longitude.
 
     Raises SSTCastError like `open_sst`.
     """
-    found: list[SourceGrid | None] = []
+    found: list[Cells | None] = []
 
     def look(path: Path, dataset: xr.Dataset) -> None:
         if not found:
             dataset, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
-            found.append(cells_of(dataset, dataset[name], axes, path).grid() if is_apart(dataset, axes) else None)
+            found.append(cells_of(dataset, dataset[name], axes, path) if is_apart(dataset, axes) else None)
         dataset.close()
 
     read_parts(days.path, look)
@@ -265,7 +327,7 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
     """
     first = parts[0]
     if len(parts) == 1:
-        return first.field.sortby(along)
+        return placed(first.field.sortby(along), first.field.attrs.get(CELLS))
     days = np.concatenate([part.field[along].values for part in parts])
     owner = np.repeat(np.arange(len(parts)), [part.field.sizes[along] for part in parts])
     table = pd.DataFrame({"day": days, "part": owner})
@@ -289,13 +351,27 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
         dims=first.field.dims,
         coords={**first.field.drop_vars(along).coords, along: days[day_mask]},
     )
-    return sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
+    sst = sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
+    return placed(sst, first.field.attrs.get(CELLS))
+
+
+def placed(field: xr.DataArray, cells: Cells | None) -> xr.DataArray:
+    """Give a field the positions of its cells, if they lie on no axes, as coordinates and attribute."""
+    if cells is None:
+        return field
+    positions = {
+        axis: (SPACE, values.reshape(cells.shape)) for axis, values in (("lat", cells.lat), ("lon", cells.lon))
+    }
+    return field.assign_coords(positions).assign_attrs({CELLS: cells})
 
 
 def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
     """Return the field of a part. Raises SSTCastError if any axis but `along` differs from the first part's."""
     field, reference = part.field, first.field
-    for axis in set(reference.dims) - {along, "lat", "lon"}:
+    own, others = (each.attrs.get(CELLS) for each in (field, reference))
+    if own is not others:
+        raise SSTCastError(f"{part.path}: its cells are not those of {first.path}; keep one grid per folder")
+    for axis in set(reference.dims) - {along, "lat", "lon", *SPACE}:
         if not np.array_equal(field[axis], reference[axis]):
             join = f'xr.open_mfdataset(FILES, combine="nested", concat_dim="{along}", join="outer")'
             remedy = f"save them as one, in which members that a date lacks are NaN, as {join} joins them"
@@ -303,6 +379,8 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
                 f"{part.path}: has {field.sizes[axis]} {axis}s, not the {reference.sizes[axis]} of {first.path}; "
                 f"{remedy if axis == 'member' else 'give files with equal axes'}"
             )
+    if own is not None:
+        return field
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, reference))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):
         offsets = (

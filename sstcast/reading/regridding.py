@@ -1,14 +1,11 @@
-"""Brings fields on curvilinear, rotated, projected and unstructured grids to a regular grid (`data.grid`).
+"""The weights of fields on curvilinear, rotated, projected and unstructured grids, and the grids of `data.grid`.
 
-The weights are made once for a grid and a land mask, and are kept in the folder of the prepared data.
+They are made once for the cells of a source and a target, and are kept in the folder of the prepared data.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,178 +13,149 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region
-from sstcast.errors import SSTCastError, counted, reading
-from sstcast.geo import Box, evenly_spaced, step
+from sstcast.errors import SSTCastError, reading
+from sstcast.geo import step
 from sstcast.log import LOG, warn_once
-from sstcast.reading.fill_values import FEWEST_DAYS, FREEZING_RANGE, LOOKED_AT, constant_cells
-from sstcast.reading.source_grid import Cells, cells_of
-from sstcast.reading.weights import SourceGrid, TargetGrid, apply, interpolation, means
+from sstcast.reading.source_grid import Cells
+from sstcast.reading.weights import SourceGrid, TargetGrid, Weights, interpolation, means, near_grid, unit_vectors
+from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.dataset_files import cached
+from sstcast.types import Array
+
+Mask = NDArray[np.bool_]
 
 COARSER = 1.5  # targets of this many source cells' width or more are means of cells
+LEAST_KNOWN = 0.5  # share of a target's area, or of its weights, that must have values
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST_TARGET = 0.5  # of the source's spacing
+REACH = 12  # widths of a target, within which of the grid a source's cells may have weights
 SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
-MASK_DAYS = 366  # days of the first file, a few of which tell where the source has ocean
-COMMON = 0.05  # share of the cells with one number on a day from which it marks land, in a short record
-LISTED = 3  # numbers that mark land, named in a message
-VALUES_AT_ONCE = 2**23  # values to read at once
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
-LAYOUT = 2  # version of the weights' file, part of its recipe
+LAYOUT = 3  # version of the weights' file, part of its recipe
 
 
-@dataclass
-class Regridder:
-    """Brings fields to the regular cells `target`, of which a share `min_ocean` must be ocean.
+def any_grid_weights(
+    cells: Cells,
+    target: TargetGrid,
+    path: Path,
+    ocean: Mask | None = None,
+    min_ocean: float = LEAST_KNOWN,
+    folder: Path | None = None,
+) -> Weights:
+    """Return the weights that bring a field on `cells` to the cells of `target`.
 
-    Without `target`, these are cells about as wide as the source's own. `folder` keeps the weights; without it,
-    they are made in each process. With `true_positions`, nominal axes do not count.
+    These are means of cells, weighted by the area that they share with a target, if the targets are wider, else
+    linear interpolation. With the mask `ocean [row, column]`, land has no weight, a target has a value if a share
+    `min_ocean` of it is ocean, and half of this has values. Without it, half of the target must have values.
+
+    Args:
+        cells: the cells of the source `path`.
+        target: the grid.
+        path: the source, for messages.
+        ocean: the mask of its cells that are ocean, if it is known.
+        min_ocean: the least share of ocean in a target.
+        folder: where weights are kept. Without it, they are made anew.
+
+    Raises SSTCastError if the source is more than twice as coarse as the target, or has no cell in it.
     """
+    stored = _kept(cells, target, ocean, path, folder)
+    least: Array | float = LEAST_KNOWN
+    with reading(folder or path, "delete this folder"):
+        index, targets = stored["cell"].values, target.rows * target.cols
+        row, column = np.unravel_index(index, cells.shape)
+        parts = stored["share"].values, stored["column"].values, stored["start"].values
+        weights = sp.csr_matrix(parts, shape=(targets, index.size))
+        weights.check_format()  # a column out of range would end the process
+    if ocean is not None:
+        weights = weights @ sp.diags(ocean.ravel()[index].astype(np.float32))
+        weights.eliminate_zeros()
+        fraction = np.asarray(weights.sum(1)).ravel()
+        least = np.where(fraction >= min_ocean, fraction / 2, np.inf).reshape(target.rows, target.cols)
+    if not weights.nnz:
+        raise SSTCastError(f"{path}: has no ocean in data.region {target.box.yaml}; change data.region")
+    rows, columns = (np.arange(at.min(), at.max() + 1) for at in (row, column))
+    place = (row - rows[0]) * columns.size + column - columns[0]
+    of_window = targets, rows.size * columns.size
+    placed = sp.csr_matrix((weights.data, place[weights.indices], weights.indptr), shape=of_window)
+    axes = xr.Dataset(coords={"lat": target.lat, "lon": target.lon})
+    return Weights(rows, columns, placed, least, axes, str(stored.attrs["method"]), bool(stored.attrs["is_mean"]))
 
-    target: TargetGrid | None = None
-    min_ocean: float = 0.5
-    folder: Path | None = None
-    true_positions: bool = False
-    made: dict[str, xr.Dataset] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, days: FieldSource) -> "Regridder | None":
-        """Return how the days of a source are regridded, or None without `data.grid`.
+def around_grid(cells: Cells, target: TargetGrid) -> tuple[slice, slice]:
+    """Return the rows and columns of a source's cells that may have weights in a grid."""
+    centres = unit_vectors(cells.lat, cells.lon).reshape(-1, 3)
+    near = near_grid(centres, target, REACH * np.radians(target.spacing)).reshape(cells.shape)
+    rows, columns = (np.flatnonzero(near.any(axis)) for axis in (1, 0))
+    if not rows.size:
+        return slice(0, 0), slice(0, 0)
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
-        Raises SSTCastError if the region does not consist of whole cells.
-        """
-        if days.grid is None:
-            return None
-        folder = getattr(days, "directory", None)
-        folder = None if folder is None else Path(folder) / "weights"
-        return cls(target_of(days), days.box.min_ocean, folder, true_positions=True)
 
-    @classmethod
-    def to(cls, cells: xr.Dataset, region: Region, folder: Path | None = None) -> "Regridder | None":
-        """Return how fields are brought to the cells of a run, or None if their rows are unevenly spaced."""
-        if not evenly_spaced(cells["lat"]):
-            return None
-        return cls(TargetGrid(Box.of(cells), cells.sizes["lat"], cells.sizes["lon"]), region.min_ocean, folder)
+def _kept(cells: Cells, target: TargetGrid, ocean: Mask | None, path: Path, folder: Path | None) -> xr.Dataset:
+    """Return the weights of a source's cells, which for means do not depend on the ocean, as a file holds them."""
+    recipe = {
+        "layout": LAYOUT,
+        "cells": cells.digest,
+        "box": repr(target.box),
+        "shape": [target.rows, target.cols],
+    }
+    of_ocean = recipe | {
+        "ocean": "" if ocean is None else hashlib.sha256(np.packbits(ocean).tobytes()).hexdigest()
+    }
 
-    def regular(
-        self, dataset: xr.Dataset, values: xr.DataArray, axes: Mapping[str, str], path: Path
-    ) -> xr.DataArray:
-        """Return `values` in degC, or of any other field, on the axes `lat` and `lon` of the target.
+    def file(recipe: dict[str, object]) -> Path:
+        assert folder is not None
+        return folder / f"{hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]}.nc"
 
-        They replace the dimensions that the positions of `dataset` share. Raises SSTCastError if the source is
-        more than twice as coarse as the target, or does not reach it.
-        """
-        lat = dataset[axes["lat"]]
-        space = lat.dims
-        values = values.drop_vars([name for name in values.coords if set(values[name].dims) & {*space}])
-        values = values.transpose(..., *space)
-        cells = cells_of(dataset, values, axes, path)
-        if self.target is None:
-            spacing, region = proposed(cells.grid())
-            self.target = grid_of(region, spacing)
-        if cells.digest not in self.made:  # the first file tells where the ocean is
-            ocean = _ocean(values, len(space), path)
-            make = partial(self._make, cells, ocean, path)
-            kept = _digest(cells.digest, ocean)
-            self.made[cells.digest] = make() if self.folder is None else self._kept(kept, make)
-        stored = self.made[cells.digest]
-        assert self.target is not None
-        shape = self.target.rows, self.target.cols
-        with reading(self.folder or path, "delete this folder"):
-            window, inside = _window(stored["cell"].values, dict(lat.sizes))
-            parts = stored["share"].values, stored["column"].values, stored["start"].values
-            weights = sp.csr_matrix(parts, shape=(shape[0] * shape[1], inside.size))
-            weights.check_format()  # a column out of range would end the process
-            least = np.broadcast_to(stored["least"].values, weights.shape[:1])
-        values = values.isel(window)
-        if not values.chunks:
-            at_once = max(1, VALUES_AT_ONCE // max(1, int(np.prod([values.sizes[dim] for dim in space]))))
-            values = values.chunk({dim: at_once if dim == values.dims[0] else -1 for dim in values.dims})
-
-        def regrid(block: NDArray[Any]) -> NDArray[np.float32]:
-            outer = block.shape[: -len(space)]
-            return apply(weights, block.reshape(*outer, -1)[..., inside], least).reshape(*outer, *shape)
-
-        regular = xr.apply_ufunc(
-            regrid,
-            values,
-            input_core_dims=[[*space]],
-            output_core_dims=[["lat", "lon"]],
-            dask="parallelized",
-            dask_gufunc_kwargs={"output_sizes": {"lat": shape[0], "lon": shape[1]}, "allow_rechunk": True},
-            output_dtypes=[np.float32],
-            keep_attrs=True,
+    for kept in (recipe, of_ocean) if folder is not None else ():
+        if is_up_to_date(file(kept), kept):
+            return cached(file(kept), kept, lambda: _kept(cells, target, ocean, path, None)).load()
+    LOG.info(f"{path}: computing the weights of a regular grid, once")
+    source = cells.grid().near(target)
+    if not source.index.size:
+        raise SSTCastError(f"{path}: does not reach data.region {target.box.yaml}; change data.region")
+    spacing = source.spacing
+    if target.spacing < FINEST_TARGET * spacing * 0.99:
+        raise SSTCastError(
+            f"{path}: its cells are {spacing:.3g} degrees wide, more than twice data.grid: {target.spacing:g}; "
+            f"set data.grid to {FINEST_TARGET * spacing:.2g} or more"
         )
-        regular = regular.assign_coords(lat=self.target.lat, lon=self.target.lon)
-        return regular.assign_attrs(method=str(stored.attrs["method"]))
-
-    def _kept(self, key: str, make: Any) -> xr.Dataset:
-        assert self.folder is not None
-        assert self.target is not None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        recipe = {"layout": LAYOUT, "source": key, "min_ocean": self.min_ocean, "box": repr(self.target.box)}
-        recipe |= {"shape": [self.target.rows, self.target.cols]}
-        name = hashlib.sha256(repr(sorted(recipe.items())).encode()).hexdigest()[:16]
-        return cached(self.folder / f"{name}.nc", recipe, make).load()
-
-    def _make(self, cells: Cells, ocean: NDArray[np.bool_], path: Path) -> xr.Dataset:
-        """Compute the weights of `ocean [cell]`, and the least sum of weights that gives a target a value."""
-        assert self.target is not None
-        LOG.info(f"{path}: computing the weights of a regular grid, once")
-        if lost := int((ocean & np.isnan(cells.lat).ravel()).sum()):
-            LOG.warning(f"{path}: {counted(lost, 'cell')} of the sea without a position are left out")
-        source = cells.grid().near(self.target)
-        if not source.index.size:
-            raise SSTCastError(f"{path}: does not reach data.region {self.target.box.yaml}; change data.region")
-        weights, least, method = weights_of(source, self.target, ocean[source.index], self.min_ocean, path)
-        used = np.unique(weights.indices)
-        weights = weights[:, used].tocsr()
-        return xr.Dataset(
-            {
-                "share": ("weight", weights.data.astype(np.float32)),
-                "column": ("weight", weights.indices.astype(np.int32)),
-                "start": ("row", weights.indptr.astype(np.int64)),
-                "cell": ("used", source.index[used].astype(np.int64)),
-                "least": ("target", least.astype(np.float32)),
-            },
-            attrs={"method": method},
-        )
+    is_mean = target.spacing >= COARSER * spacing
+    make = partial(_made, source, target, None if is_mean else ocean, is_mean, path)
+    if folder is None:
+        return make()
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = recipe if is_mean else of_ocean
+    return cached(file(kept), kept, make).load()
 
 
-def _window(cells: NDArray[np.integer], sizes: Mapping[Any, int]) -> tuple[dict[Any, slice], NDArray[np.integer]]:
-    """Return the slices of dimensions that hold some cells, and where in these slices they lie."""
-    index = np.unravel_index(cells, tuple(sizes.values()))
-    ends = [(int(axis.min()), int(axis.max()) + 1) if axis.size else (0, 1) for axis in index]
-    inner = tuple(axis - low for axis, (low, _) in zip(index, ends, strict=True))
-    window = {dim: slice(*end) for dim, end in zip(sizes, ends, strict=True)}
-    return window, np.ravel_multi_index(inner, tuple(high - low for low, high in ends))
-
-
-def _ocean(values: xr.DataArray, number: int, path: Path) -> NDArray[np.bool_]:
-    """Return which cells, flattened over the last `number` dimensions, have values on days of the first year.
-
-    Cells that hold the same number on all of them, or in a short record much of a day, are land.
-    """
-    days = (
-        values[(slice(MASK_DAYS),) + (0,) * (values.ndim - number - 1)] if values.ndim > number else values[None]
-    )
-    sample = days[np.unique(np.linspace(0, len(days) - 1, LOOKED_AT).astype(int))].values.reshape(
-        -1, *days.shape[1:]
-    )
-    sample = sample.reshape(len(sample), -1)
-    ocean: NDArray[np.bool_] = np.isfinite(sample).any(0)
-    if len(days) >= FEWEST_DAYS:
-        land = ocean & constant_cells(sample)
+def _made(source: SourceGrid, target: TargetGrid, ocean: Mask | None, is_mean: bool, path: Path) -> xr.Dataset:
+    """Compute weights, of all cells or of the `ocean` alone, and describe how they bring a field to the target."""
+    if is_mean:
+        weights, method = means(source, target), "means of its cells, weighted by area"
+        covered = np.asarray(weights.sum(1)).ravel()
+        if (uncovered := int((covered < 0.5).sum())) > 0.05 * covered.size:
+            warn_once(
+                f"{path}: covers {1 - uncovered / covered.size:.0%} of the cells of data.region; others are land"
+            )
     else:
-        numbers, counts = np.unique(sample[0][np.isfinite(sample[0])], return_counts=True)
-        fills = numbers[counts > COMMON * sample.shape[1]]
-        land = np.isin(sample[0], fills[(fills < FREEZING_RANGE[0]) | (fills > FREEZING_RANGE[1])])
-    if land.any():
-        text = ", ".join(f"{number:g}" for number in np.unique(sample[0][land])[:LISTED])
-        LOG.warning(
-            f"{path}: {counted(int(land.sum()), 'cell')} of its grid hold {text} on every day: taken as land"
-        )
-    return ocean & ~land
+        known = np.ones(len(source.index), bool) if ocean is None else ocean.ravel()[source.index]
+        weights, method = interpolation(source, target, known), "interpolated linearly between its cells"
+    weights.eliminate_zeros()
+    used = np.unique(weights.indices)
+    weights = weights[:, used].tocsr()
+    return xr.Dataset(
+        {
+            "share": ("weight", weights.data.astype(np.float32)),
+            "column": ("weight", weights.indices.astype(np.int32)),
+            "start": ("row", weights.indptr.astype(np.int64)),
+            "cell": ("used", source.index[used].astype(np.int64)),
+        },
+        attrs={
+            "is_mean": int(is_mean),
+            "method": f"{method}, of {source.spacing:.3g} degrees, to {target.spacing:g} degrees",
+        },
+    )
 
 
 def proposed(source: SourceGrid) -> tuple[float, Region]:
@@ -238,43 +206,3 @@ def grid_of(region: Region, spacing: float) -> TargetGrid:
             f"data.grid: cells of {spacing:g} degrees do not fill data.region {box.yaml}; change one of the two"
         )
     return TargetGrid(box, round(rows), round(cols))
-
-
-def weights_of(
-    source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool_], min_ocean: float, path: Path
-) -> tuple[sp.csr_matrix, NDArray[np.floating], str]:
-    """Return weights of ocean cells, the least sum of weights with which a target has a value, and the method.
-
-    A target that is land has an infinite one. Raises SSTCastError if the source is too coarse for the target, or
-    none of its cells is in it.
-    """
-    spacing = source.spacing
-    if target.spacing < FINEST_TARGET * spacing * 0.99:
-        raise SSTCastError(
-            f"{path}: its cells are {spacing:.3g} degrees wide, more than twice data.grid: {target.spacing:g}; "
-            f"set data.grid to {FINEST_TARGET * spacing:.2g} or more"
-        )
-    if target.spacing >= COARSER * spacing:
-        weights, method = means(source, target), "means of its cells, weighted by area"
-        covered = np.asarray(weights.sum(1)).ravel()
-        weights = weights @ sp.diags(ocean.astype(float))
-    else:
-        weights, method = interpolation(source, target, ocean), "interpolated bilinearly in its own cells"
-        covered = np.ones(target.rows * target.cols)
-    weights.eliminate_zeros()
-    fraction = np.asarray(weights.sum(1)).ravel()
-    if not weights.nnz:
-        raise SSTCastError(f"{path}: has no ocean in data.region {target.box.yaml}; change data.region")
-    if (uncovered := int((covered < 0.5).sum())) and uncovered > 0.05 * covered.size:
-        warn_once(
-            f"{path}: covers {1 - uncovered / covered.size:.0%} of the cells of data.region; the others are land"
-        )
-    least = np.where(fraction >= min_ocean, fraction / 2, np.inf)
-    return weights.tocsr(), least, f"{method}, of {spacing:.3g} degrees, to {target.spacing:g} degrees"
-
-
-def _digest(*parts: str | NDArray[Any]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()

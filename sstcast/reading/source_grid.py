@@ -18,6 +18,7 @@ from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulat
 from sstcast.types import Array
 
 SAME_PLACE = 1e-6  # radians between a cell and one that repeats it
+SAME_DEGREES = 1e-4  # between the positions of a cell in two files
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 NEIGHBOURING = 1.5  # of a cell, between the last column and the first one across a seam
@@ -181,6 +182,11 @@ class Cells:
     vertices: tuple[Array, Array] | None = None
     faces: Integers | None = None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns. Cells without rows are one column."""
+        return len(self.lat), self.lat[0].size
+
     @cached_property
     def digest(self) -> str:
         """A hash of all that the cells are made of."""
@@ -189,6 +195,19 @@ class Cells:
             digest.update(f"{None if part is None else part.shape}".encode())
             digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
+
+    def agrees(self, other: "Cells") -> bool:
+        """Return whether other cells are the same but for rounding."""
+        if self.digest == other.digest:
+            return True
+        own, others = ((cells.lat, cells.lon, *(cells.vertices or ())) for cells in (self, other))
+        return (
+            [part.shape for part in own] == [part.shape for part in others]
+            and all(np.allclose(a, b, 0, SAME_DEGREES, equal_nan=True) for a, b in zip(own, others, strict=True))
+            and np.array_equal(
+                self.faces if self.faces is not None else (), other.faces if other.faces is not None else ()
+            )
+        )
 
     def grid(self) -> SourceGrid:
         """Return the cells with positions as vectors and polygons."""

@@ -35,12 +35,13 @@ from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.reading.bounds import days_of
-from sstcast.reading.fields import find_field
+from sstcast.reading.fields import CELLS, find_field
 from sstcast.reading.flags import RANGES, flags_beside, is_flag
 from sstcast.reading.grid import crop
-from sstcast.reading.layouts import identified
-from sstcast.reading.positions import is_apart
-from sstcast.reading.regrid import read_by
+from sstcast.reading.layouts import OBSERVED, identified
+from sstcast.reading.regrid import weights_of
+from sstcast.reading.regridding import around_grid, target_of
+from sstcast.reading.weights import TargetGrid
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs, chunk_bytes
 
@@ -207,18 +208,24 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
     """
     path, is_sst = data.path, cells is None
     dataset, group, store = _open(path)
+    has_grid = data.grid is not None
     dataset, (name, axes) = identified(
-        dataset, path, variable=data.variable, is_sst=is_sst, regular=is_sst and data.grid is None
+        dataset, path, OBSERVED, data.variable, {}, is_sst, is_sst and not has_grid, true_positions=has_grid
     )
     time_axis = dataset[name][axes["time"]]
     days, _ = days_of(time_axis, dataset, path)
     about, in_region = _about(group[name]), {}
-    if is_apart(dataset, axes):  # any cell may be in the region
-        about += str(data.grid)
+    any_grid = has_grid or not is_sst
+    field = find_field(dataset, path, OBSERVED, data.variable, data.units, {}, is_sst, any_grid, has_grid)
+    first = field.isel(time=slice(1))
+    if (own := first.attrs.get(CELLS)) is not None:
+        near = around_grid(own, target_of(data) if is_sst else TargetGrid.of(cells))
+        about += f"{own.digest}{data.grid}{near}"
+        for dim, part in zip(dataset[axes["lat"]].dims, near, strict=False):
+            in_region[dim] = np.arange(dataset.sizes[dim])[part]
     else:
-        field = find_field(dataset, path, variable=data.variable, units=data.units, is_sst=is_sst)
-        first = field.isel(time=slice(1))
-        used = crop(first, data.box, path) if isinstance(data, DataConfig) else read_by(first, cells)
+        is_region = isinstance(data, DataConfig)
+        used = crop(first, data.box, path) if is_region else weights_of(first, cells, path, "").read(first)
         for axis in ("lat", "lon"):
             stored, of_region = (
                 (degrees.values.astype(float) % 360).round(4) % 360

@@ -1,15 +1,18 @@
 """Weights that bring the cells of any grid to those of a regular one: means of finer cells, or interpolation.
 
+`Weights` applies them. Those of a grid on no axes of latitude and longitude are made here.
+
 Positions are unit vectors, so that neither the date line nor a pole is special. Weights are a sparse matrix
 `[target cell, source cell]`, whose targets are the cells of `TargetGrid` row by row.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, cKDTree
 
@@ -17,6 +20,8 @@ from sstcast.geo import Box
 from sstcast.types import Array
 
 Integers = NDArray[np.integer]
+Index = NDArray[np.intp]
+Parts: TypeAlias = tuple[Array, Array] | Any  # weights of rows and of columns, or a sparse matrix of cells
 
 POINTS_A_TARGET = 12  # points across a target cell, at least, into which source cells are cut
 MOST_POINTS = 64  # across a source cell
@@ -24,7 +29,6 @@ CELLS_AT_ONCE = 2**18  # points are made for so many source cells at a time, div
 LONGEST_EDGE = 1.5  # of the local spacing, in triangles between points without connectivity
 CANDIDATES = 8  # faces tried for each target
 INSIDE = 1e-6  # tolerance of a position in a face
-NEWTON_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class TargetGrid:
     box: Box
     rows: int
     cols: int
+
+    @classmethod
+    def of(cls, cells: xr.Dataset) -> "TargetGrid":
+        """Return the grid of evenly spaced axes `lat` and `lon`."""
+        return cls(Box.of(cells), cells.sizes["lat"], cells.sizes["lon"])
 
     @property
     def lat(self) -> Array:
@@ -85,7 +94,8 @@ class SourceGrid:
         polygons: unit vectors of the corners of polygons, `[polygon, corner, 3]`. Fewer corners repeat the last.
         owner: the cell whose value a polygon has, `[polygon]`, or for a triangle between cells, its three cells
             `[polygon, 3]`: a point in it belongs to the nearest of them, as in the median dual mesh.
-        faces: the cells at the corners of a face between which values are interpolated, `[face, 3 or 4]`.
+        faces: the cells at the corners of a face between which values are interpolated, `[face, 3 or 4]`. One with
+            four is two triangles, on either side of the line from its first corner to its third.
     """
 
     index: Integers
@@ -214,7 +224,7 @@ def _in_triangles(triangles: Array, n: int) -> tuple[Array, Array, Integers]:
 
 
 def interpolation(source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool_]) -> sp.csr_matrix:
-    """Return bilinear weights, in triangles linear ones, between cells of the mask `ocean [cell]`.
+    """Return the linear weights in triangles between cells of the mask `ocean [cell]`.
 
     A target in a face with land, or in none, takes the nearest ocean cell within one spacing of the source. Else
     it has no weights.
@@ -256,33 +266,26 @@ def _weights(corners: Array, points: Array) -> Array:
 
     Corners are projected from the Earth's centre to the plane that touches it at the point.
     """
+    weights: Array
+    if corners.shape[1] == 4:
+        halves = [(0, 1, 2), (0, 2, 3)]
+        inner = [_weights(corners[:, half], points) for half in halves]
+        weights = np.zeros(corners.shape[:2])
+        in_first = inner[0].min(1) >= inner[1].min(1)
+        for half, of_half, chosen in zip(halves, inner, (in_first, ~in_first), strict=True):
+            weights[np.ix_(chosen, half)] = of_half[chosen]
+        return weights
     east = np.stack([-points[:, 1], points[:, 0], np.zeros(len(points))], axis=1)
     at_pole = np.linalg.norm(east, axis=1) < 1e-9
     east[at_pole] = (1.0, 0.0, 0.0)
     east = normalised(east)
-    weights: Array
     north = np.cross(points, east)
     height = np.einsum("pcx,px->pc", corners, points)
     x, y = (np.einsum("pcx,px->pc", corners, axis) / np.where(height > 0.1, height, 0.1) for axis in (east, north))
-    if corners.shape[1] == 3:
-        total = _cross(x[:, 1] - x[:, 0], y[:, 1] - y[:, 0], x[:, 2] - x[:, 0], y[:, 2] - y[:, 0])
-        parts = [_cross(x[:, a], y[:, a], x[:, b], y[:, b]) for a, b in ((1, 2), (2, 0), (0, 1))]
-        weights = np.stack(parts, axis=1) / np.where(total == 0, np.inf, total)[:, None]
-    else:
-        u, v = np.full((2, len(points)), 0.5)
-        for _ in range(NEWTON_STEPS):
-            weights = _bilinear(u, v)
-            fx, fy = (weights * x).sum(1), (weights * y).sum(1)
-            by_u, by_v = _bilinear_slopes(u, v)
-            xu, xv, yu, yv = ((slope * axis).sum(1) for axis in (x, y) for slope in (by_u, by_v))
-            determinant = xu * yv - xv * yu
-            determinant = np.where(determinant == 0, np.inf, determinant)
-            u, v = u - (fx * yv - fy * xv) / determinant, v - (fy * xu - fx * yu) / determinant
-            u, v = u.clip(-10, 11), v.clip(-10, 11)
-        weights = _bilinear(u, v)
-        missed = np.hypot((weights * x).sum(1), (weights * y).sum(1)) > 1e-6
-        weights[missed] = -1
-    weights[(height <= 0.1).any(1)] = -1
+    total = _cross(x[:, 1] - x[:, 0], y[:, 1] - y[:, 0], x[:, 2] - x[:, 0], y[:, 2] - y[:, 0])
+    parts = [_cross(x[:, a], y[:, a], x[:, b], y[:, b]) for a, b in ((1, 2), (2, 0), (0, 1))]
+    weights = np.stack(parts, axis=1) / np.where(total == 0, np.inf, total)[:, None]
+    weights[(height <= 0.1).any(1) | (total == 0)] = -1
     return weights
 
 
@@ -292,10 +295,6 @@ def _cross(x: Array, y: Array, other_x: Array, other_y: Array) -> Array:
 
 def _bilinear(u: Array, v: Array) -> Array:
     return np.stack([(1 - u) * (1 - v), u * (1 - v), u * v, (1 - u) * v], axis=1)
-
-
-def _bilinear_slopes(u: Array, v: Array) -> tuple[Array, Array]:
-    return np.stack([v - 1, 1 - v, v, -v], axis=1), np.stack([u - 1, -u, u, 1 - u], axis=1)
 
 
 def triangulated(centres: Array) -> Integers:
@@ -313,14 +312,100 @@ def triangulated(centres: Array) -> Integers:
     return faces
 
 
-def apply(weights: sp.csr_matrix, values: Any, least: Array | float) -> NDArray[np.float32]:
-    """Average `values [..., source cell]` to `[..., target cell]`, without missing ones.
+def apply(parts: Parts, values: Array, least: Array | float) -> NDArray[np.float32]:
+    """Average values without missing ones.
 
-    The mean is NaN where the weights of the cells with values add up to less than `least`.
+    Args:
+        parts: weights `[target row, row]` and `[target column, column]`, or `[target, cell]`.
+        values: `[..., row, column]`, or `[..., cell]`.
+        least: the sum of the weights of known values below which a mean is NaN, for all targets or for each.
+
+    Returns:
+        The means, `[..., target row, target column]` or `[..., target]`.
     """
-    flat = np.reshape(values, (-1, values.shape[-1]))
-    known = np.isfinite(flat)
-    total, share = weights @ np.where(known, flat, 0).T, weights @ known.T.astype(np.float32)
+
+    def weighed(field: Array) -> Array:
+        if isinstance(parts, tuple):
+            return parts[0] @ field @ parts[1].T
+        return (parts @ field.reshape(-1, field.shape[-1]).T).T.reshape(*field.shape[:-1], -1)
+
+    known = np.isfinite(values)
+    total, share = weighed(np.where(known, values, 0)), weighed(known.astype(np.float32))
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(share >= np.reshape(least, (-1, 1)), total / share, np.nan)
-    return mean.T.reshape(*values.shape[:-1], -1).astype(np.float32)
+        return np.where(share >= least, total / share, np.nan).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What brings a field to the cells of a regular grid.
+
+    Attributes:
+        rows: the rows of the field that have weights.
+        columns: the columns that have weights.
+        parts: the weights of these (see `apply`), or None if they are the cells of the grid.
+        least: the sum of the weights of known cells from which a target has a value, for all targets or for each,
+            `[target row, target column]`.
+        cells: the coordinates `lat` and `lon` of the targets.
+        method: how a field is brought to them, in words.
+        is_mean: whether values are means of several cells.
+    """
+
+    rows: Index
+    columns: Index
+    parts: Parts | None
+    least: Array | float
+    cells: xr.Dataset
+    method: str
+    is_mean: bool = False
+
+    def read(self, field: xr.DataArray, first: tuple[int, int] = (0, 0)) -> xr.DataArray:
+        """Return the rows and columns of `field(..., row, column)` that have weights.
+
+        `first` are the row and column at which a part of the field begins.
+        """
+        wanted = (_slice(index - start) for index, start in zip((self.rows, self.columns), first, strict=True))
+        return field.isel(dict(zip(field.dims[-2:], wanted, strict=True)))
+
+    def used(self, targets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the cells that are read have a weight in one of `targets [row, column]`."""
+        if self.parts is None:
+            return targets
+        if isinstance(self.parts, tuple):
+            rows, columns = ((part != 0).astype(np.float32) for part in self.parts)
+            return np.asarray(rows.T @ targets.astype(np.float32) @ columns > 0)
+        used = np.zeros(self.rows.size * self.columns.size, bool)
+        used[self.parts[np.flatnonzero(targets)].indices] = True
+        return used.reshape(self.rows.size, self.columns.size)
+
+    def __call__(self, part: xr.DataArray) -> xr.DataArray:
+        """Bring what `read` returns, `(..., row, column)`, to the targets, `(..., lat, lon)`, lazily if it is."""
+        axes = {axis: self.cells[axis] for axis in ("lat", "lon")}
+        if self.parts is None:
+            return part.assign_coords(axes)
+        parts, shape = self.parts, tuple(axis.size for axis in axes.values())
+        least = self.least if isinstance(parts, tuple) else np.ravel(self.least)
+
+        def average(values: Array) -> NDArray[np.float32]:
+            if isinstance(parts, tuple):
+                return apply(parts, values, least)
+            return apply(parts, values.reshape(*values.shape[:-2], -1), least).reshape(*values.shape[:-2], *shape)
+
+        space = [*part.dims[-2:]]
+        brought = xr.apply_ufunc(
+            average,
+            part,
+            input_core_dims=[space],
+            output_core_dims=[["lat", "lon"]],
+            exclude_dims=set(space),
+            dask="parallelized",
+            dask_gufunc_kwargs={"output_sizes": dict(zip(axes, shape, strict=True)), "allow_rechunk": True},
+            output_dtypes=[np.float32],
+            keep_attrs=True,
+        )
+        return brought.assign_coords(axes)
+
+
+def _slice(index: Index) -> slice | Index:
+    """Return adjacent positions as a slice, which is faster to read."""
+    is_run = index.size > 0 and bool((np.diff(index) == 1).all())
+    return slice(int(index[0]), int(index[-1]) + 1) if is_run else index

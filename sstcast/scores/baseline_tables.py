@@ -1,5 +1,6 @@
 """The baselines of an ocean, fitted and verified once: tables in a file that evaluations or a hindcast join."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import recipe_of_scores
-from sstcast.scores.scored_days import digest_of_scored
+from sstcast.scores.scored_days import digest_of_scored, scored_days
 from sstcast.scores.systems import baselines
 from sstcast.scores.verify import verify
 from sstcast.storage.cf import describe, references
-from sstcast.storage.dataset_files import cached
 
 Recipe = dict[str, Any]
 
@@ -71,7 +71,7 @@ def verified_baselines(
         tables = verify(scene, "baselines", tells=tells)
         return described_tables(tables, truth)
 
-    tables = cached(path, recipe, make, chunked=True)
+    tables = truth.prepared.kept(path, recipe, make, last=scored_days(truth.data)[1].astype(dt.date), lazy=True)
     return tables.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
 
 

@@ -16,9 +16,8 @@ from sstcast.forecasting.spread import Spread
 from sstcast.forecasting.system import ForecastSystem
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days, read_forecasts
+from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days
 from sstcast.reading.regrid import on_cells
-from sstcast.reading.regridding import Regridder
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.significance import spacing
@@ -51,17 +50,12 @@ class Matched(NamedTuple):
     notes: list[str]
 
 
-def matched(
-    forecasts: Forecasts, prepared: Prepared, asked: Asked, read_as: tuple[str | None, str | None]
-) -> Matched:
-    """Match forecasts, read as the variable and units `read_as`, with the truth.
+def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
+    """Match forecasts with the truth.
 
     Raises SSTCastError if none of them can be verified.
     """
     path, data, (cube, anomalies) = forecasts.path, prepared.data, prepared.open()
-    if forecasts.regridded:  # now to the cells of the truth
-        variable, units = read_as
-        forecasts = read_forecasts(path, variable, units, regridder=Regridder.to(anomalies, data.box), means=True)
     sst, cell_note = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))

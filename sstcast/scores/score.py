@@ -20,9 +20,11 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
 from sstcast.reading.daily_field import source_of
+from sstcast.reading.fields import CELLS
 from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
+from sstcast.reading.regridding import proposed
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
@@ -169,7 +171,7 @@ def _score(
     asked: Asked,
 ) -> dict[str, Any]:
     path, data = forecasts.path, prepared.data
-    found = matched(forecasts, prepared, asked, recipe["read_as"])
+    found = matched(forecasts, prepared, asked)
     truth, asked, notes, dates = found.truth, found.asked, found.notes, found.truth.windows.init_times
     for note in notes:
         LOG.info(f"{path}: {note}")
@@ -280,7 +282,12 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
         load_region(region)
         return region
     sst = forecasts.sst
-    box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)}) if region is None else parse_box(region)
+    if region is not None:
+        box = parse_box(region)
+    elif CELLS in sst.attrs:
+        box = proposed(sst.attrs[CELLS].grid())[1].bounds
+    else:
+        box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)})
     inside = box.contains(observed["lat"], observed["lon"])
     lat = observed["lat"].values[inside.any("lon").values]
     lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))

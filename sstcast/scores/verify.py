@@ -1,5 +1,6 @@
 """The one loop in which forecasts are verified: `evaluate`, `score` and the folds of a hindcast all take it."""
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.scene import Block, Scene, ensemble_mean
+from sstcast.scores.scored_days import scored_days
 from sstcast.scores.systems import ScoredSystem, Write, forecast_block
 from sstcast.types import Array
 
@@ -63,6 +65,9 @@ def verify(scene: Scene, label: str = "", write: Write | None = None, tells: boo
                     future.result()
             if write is not None and name == first:
                 write(observed.dates, forecast)
+    last = scored_days(scene.truth.data)[1].astype(dt.date)
+    for prepared in (scene.truth.prepared, scene.truth.base):
+        prepared.replaced(last)  # raises if other days were read
     return _labelled(
         scene.truth, xr.merge([kind.dataset() for kind in kinds], compat="no_conflicts", join="outer")
     )

@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import yaml
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sstcast.errors import SSTCastError, in_short, reading, shorten
 from sstcast.storage.artefacts import check_intact, write_json
@@ -31,7 +23,7 @@ FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
-UNWRITTEN: dict[str, Any] = {"unwritten": True}  # marks a key, and a dump without those that have their defaults
+UNWRITTEN: dict[str, Any] = {"unwritten": True}  # marks a key
 YAML_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
 PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in YAML_TAGS))
 
@@ -138,14 +130,6 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    @model_serializer(mode="wrap")
-    def _dumped(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-        content = dump(self)
-        for name, field in type(self).model_fields.items() if info.context is UNWRITTEN else ():
-            if field.json_schema_extra is UNWRITTEN and getattr(self, name) == field.default:
-                content.pop(name, None)
-        return content
-
 
 def unwritten(default: Any = None) -> Any:
     """Declare a key that stays out of config.yaml while it has its default. Recipes contain it."""
@@ -154,7 +138,19 @@ def unwritten(default: Any = None) -> Any:
 
 def written(config: BaseModel, without: set[str] | None = None) -> dict[str, Any]:
     """Return what config.yaml and checkpoints hold of a configuration, except the sections `without`."""
-    return config.model_dump(mode="json", exclude=without, context=UNWRITTEN)
+    content = config.model_dump(mode="json", exclude=without)
+    _drop_unwritten(config, content)
+    return content
+
+
+def _drop_unwritten(value: Any, content: dict[str, Any]) -> None:
+    """Delete the `unwritten` keys that have their defaults from the `content` of a dump of `value`."""
+    for name, field in type(value).model_fields.items() if isinstance(value, BaseModel) else ():
+        if field.json_schema_extra == UNWRITTEN and getattr(value, name) == field.default:
+            content.pop(name, None)
+    for name, part in dict(value).items():
+        if name in content and isinstance(part, (BaseModel, dict)):
+            _drop_unwritten(part, content[name])
 
 
 class JsonRecord(Strict):

@@ -21,7 +21,6 @@ from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.run import DataDigest, build_task
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.graphs.virtual import WithVirtualNode
 from sstcast.models.convs import GCN
 
 BARE = ["predictor.encoder=false", "predictor.head=false", "model.layers=2", "model.norm=none", "model.width=4"]
@@ -65,13 +64,14 @@ def test_edges_of_a_virtual_node_have_the_weight_1() -> None:
     data = weighted_graph()
     ours, theirs = GCN(5, in_width=3).double(), pyg.GCNConv(3, 5).double()
     copied(theirs, ours)
-    extended = WithVirtualNode(SparseGraph.from_pyg(data), data.x)
+    extended, rows = SparseGraph.from_pyg(data).with_virtual_nodes()
+    assert rows.tolist() == [*range(20)]
     others = torch.arange(20)
     spokes = torch.stack([others, torch.full_like(others, 20)])
     index = torch.cat([data.edge_index, spokes, spokes.flip(0)], 1)
     weight = torch.cat([data.edge_weight, torch.ones(40, dtype=torch.float64)])
     x = torch.cat([data.x, data.x.new_zeros(1, 3)])
-    found = ours(extended.join(data.x), extended, None)[0]
+    found = ours(x, extended, None)[0]
     torch.testing.assert_close(found, theirs(x, index, weight), rtol=1e-12, atol=1e-12)
 
 

@@ -51,7 +51,7 @@ def test_all_files_are_cf_and_line_up(
     run_yaml: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A forecast is the hindcast of its date, with spread and heatwaves, of cells that were averaged."""
-    monkeypatch.setattr("sstcast.forecasting.forecast.check_forecast", lambda *_: None)  # of random weights
+    monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)  # of random weights
     coarsen = 2
     overrides = [f"data.source={source}", "data.protocol=paper", BOX % (coarsen, "[4, 3]")]
     config = load_config(run_yaml, [*overrides, "data.splits.test=[2004-06-01, 2004-09-15]"])

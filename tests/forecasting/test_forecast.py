@@ -173,7 +173,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path, monkeypatch: pyt
 
     From a base period of two years, that forecast is not plausible.
     """
-    monkeypatch.setattr("sstcast.forecasting.forecast.check_forecast", lambda *_: None)
+    monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)
     run = prepared_run(run_yaml, ("data.protocol=paper",))
     west = read(run, "2004-03-03", days=FieldSource(region=WEST_TILE))
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()

@@ -17,7 +17,7 @@ from untrained import make_run
 import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast import LoadedRun
+from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 
@@ -118,7 +118,7 @@ def test_histories_it_refuses(run: LoadedRun, history: xr.DataArray, case: str) 
 def test_cells_before_and_after_averaging(
     run_yaml: Path, history: xr.DataArray, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sstcast.forecasting.forecast.check_forecast", lambda *_: None)  # of random weights
+    monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)  # of random weights
     coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
     config = load_config(run_yaml, coarse)
     prepare(config.data)

@@ -17,9 +17,9 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.forecasting import forecast as of_forecast
-from sstcast.forecasting import system
-from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting import loaded_run, system
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.forecasting.spread import spread_file
 from sstcast.forecasting.stores import splits_to_forecast
 from sstcast.forecasting.system import TrainedRun
@@ -82,7 +82,7 @@ def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp
     (tmp_path / "link.nc").symlink_to(source)
     loaded = sstcast.load(run)
     options = [{"source": os.path.relpath(source)}, {"source": tmp_path / "link.nc"}, {"region": OWN_BOX}]
-    with patch.object(of_forecast, "stores_for", side_effect=of_forecast.stores_for) as asked:
+    with patch.object(loaded_run, "stores_for", side_effect=loaded_run.stores_for) as asked:
         for date in DATES:
             same(loaded.forecast(past(date)), plain[date])
         same(loaded.forecast(past("2008-11-30")), plain["2008-11-30"])

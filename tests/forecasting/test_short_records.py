@@ -9,8 +9,9 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast.config import load_config
-from sstcast.forecasting.forecast import LoadedRun, forecast
+from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.history import days_read
+from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run

@@ -42,11 +42,10 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     "tokengt-orf": ("tokengt", {**SMALL, "identifiers": "orf", "attention": "softmax"}),
     "tokengt-none": ("tokengt", {**SMALL, "identifiers": "none", "attention": "performer"}),
     "mpnn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gin"}),
-    "mpnn-gatedgcn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gatedgcn", "virtual_node": "graph"}),
+    "mpnn-gatedgcn-batch": ("mpnn", {**SMALL, "norm": "batch", "conv": "gatedgcn"}),
     "gps-gatedgcn-batch": ("gps", {**GPS, "norm": "batch", "conv_norm": "batch"}),
     "gps-batch": ("gps", {**GPS, "norm": "batch", "conv": "gat", "attention": "exphormer"}),
     **{f"mpnn-{conv}": ("mpnn-vn", {**SMALL, "conv": conv}) for conv in CONVS if conv != "mean"},
-    **{f"in-graph-{conv}": ("mpnn", {**SMALL, "conv": conv, "virtual_node": "graph"}) for conv in CONVS},
     **{
         f"gps-{kind}": ("gps", {**GPS, "attention": kind, "attention_options": FEW.get(kind, {})})
         for kind in ("none", *ATTENTIONS)
@@ -66,7 +65,7 @@ COMPILED = [
     "tfnet",
     "mpnn-vn",
     "mpnn-batch",
-    "in-graph-gatedgcn",
+    "mpnn-gatedgcn-batch",
     "linear-transformer",
     "primphormer",
     "polynormer",

@@ -6,6 +6,7 @@ import pytest
 import torch
 from small_graphs import land_grid, ocean_of, offsets, same
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import scatter
 
@@ -135,6 +136,36 @@ def test_a_plain_edge_index_is_a_graph_and_a_batch_keeps_its_graphs_apart(name: 
         plain = Data(edge_index=both.edge_index, edge_attr=both.edge_attr, batch=both.batch)
         for graph in (plain, both):
             torch.testing.assert_close(model(both.x, graph), found)
+
+
+class Waits(TorchDispatchMode):
+    """Counts the numbers that are read from tensors one by one, for each of which a device would be waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", [*GRAPHS, "mpnn with a loop"])
+def test_a_pass_waits_once_for_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name.partition(" ")[0] in ("sapdgt", "spdgt"):
+        pytest.skip("its distances of paths are computed on the host")
+    data, read = random_graph(), []
+    if name == "mpnn with a loop":
+        data.edge_index[1, 3] = data.edge_index[0, 3]
+    graph, model = SparseGraph.from_pyg(data), build(name.partition(" ")[0])
+    graph.laplacian(16)
+    components = graph.components
+    graph = SparseGraph(graph.edge_index, graph.batch, 1, basis=graph.basis, components=components)
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: read.append(tensor) or tolist(tensor))
+    with torch.no_grad(), Waits() as waits:
+        model(data.x, graph)
+    assert waits.count + len(read) <= 1
 
 
 @pytest.mark.parametrize("name", READERS)

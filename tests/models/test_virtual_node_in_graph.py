@@ -1,18 +1,15 @@
 """`virtual_node: graph` against graphs to which the node is added explicitly, in layers of sstcast and of PyG."""
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
-from small_graphs import land_grid, ocean_of, one_graph, path, same
+from small_graphs import one_graph, path, same
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
-from torch_geometric.utils import scatter
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.graphs.virtual import WithVirtualNode
+from sstcast.models import build_forecaster
 from sstcast.models.convs import GatedGCN
 from sstcast.models.layers import CONVS
 from sstcast.models.mpnn import MPNN
@@ -74,15 +71,6 @@ def test_against_layers_of_pyg() -> None:
     same(model(x, graph), y[REAL])
 
 
-@pytest.mark.parametrize("virtual_node", [False, "graph"])
-@pytest.mark.parametrize("conv", CONVS)
-def test_grid_and_sparse_give_the_same(conv: str, virtual_node: bool | Literal["graph"]) -> None:
-    """In training, with BatchNorm: land has no virtual edges, and its edges do not count in statistics."""
-    grid, x = land_grid(4, 5), torch.randn(2, 20, D)
-    model = MPNN(D, 3, virtual_node=virtual_node, conv=conv, norm="batch").train()
-    same(model(x, grid)[grid.mask], model(x[grid.mask], ocean_of(grid)), 1e-4)
-
-
 @torch.no_grad()
 def test_statistics_of_batch_norm_are_those_of_real_nodes() -> None:
     """They normalise the virtual nodes too, in NumPy."""
@@ -107,33 +95,43 @@ def test_statistics_of_batch_norm_are_those_of_real_nodes() -> None:
 @torch.no_grad()
 def test_statistics_of_edges_are_those_of_real_edges() -> None:
     """The edge state after a layer of GatedGCN: each edge minus mean, over deviation, of the graph's own edges."""
-    graph, x = pieces(D), torch.randn(NODES, D)
-    whole, layer = WithVirtualNode(graph, x), GatedGCN(D, D, norm="batch").train()
-    y = whole.join(x, torch.randn(3, D))
-    edges = [graph.edge_attr[0], *torch.randn(2, NODES, D)]
-    scores = [
-        layer.target(t) + layer.source(s) + layer.edge(e)
-        for t, s, e in zip(whole.target(y), whole.source(y), edges, strict=True)
-    ]
-    mean, deviation = scores[0].mean(0), (scores[0].var(0, correction=0) + 1e-5).sqrt()
-    for ours, e, s in zip(layer(y, whole, edges)[1], edges, scores, strict=True):
-        same(ours, e + ((s - mean) / deviation).relu())
+    graph = pieces(D)
+    whole, _ = graph.with_virtual_nodes()
+    layer, y = GatedGCN(D, D, norm="batch").train(), torch.randn(NODES + 3, D)
+    edges, (source, target) = torch.randn(whole.edge_index.shape[1], D), whole.edge_index
+    scores = layer.target(y)[target] + layer.source(y)[source] + layer.edge(edges)
+    real = scores[: graph.edge_index.shape[1]]
+    expected = edges + ((scores - real.mean(0)) / (real.var(0, correction=0) + 1e-5).sqrt()).relu()
+    same(layer(y, whole, [edges])[1][0], expected)
 
 
-@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
-def test_sums_over_edges_are_those_of_the_extended_graph(reduce: str) -> None:
-    graph, x = pieces(), torch.randn(NODES + 3, D)
-    ours, whole = WithVirtualNode(graph, x[:NODES]), extended(graph)
-    source, target = whole.edge_index
-    order = torch.cat([REAL.nonzero(), (~REAL).nonzero()]).flatten()  # virtual nodes last
-    y = torch.empty_like(x).index_copy(0, order, x)
-    expected = scatter(y[source], target, dim_size=NODES + 3, reduce=reduce)[order]
-    same(ours.neighbors(x, reduce), expected)
-    same(ours.aggregate(ours.source(x), reduce), expected)
-    ends = scatter(y[target] * y[source], target, dim_size=NODES + 3, reduce=reduce)[order]
-    messages = [s * t for s, t in zip(ours.source(x), ours.target(x), strict=True)]
-    same(ours.aggregate(messages, reduce), ends)
-    assert ours.mask.tolist() == [True] * NODES + [False] * 3
+@pytest.mark.parametrize("weights", [False, True])
+def test_the_extended_graph_is_a_graph(weights: bool) -> None:
+    """Also around graphs without nodes. Loops, weights and the mask survive."""
+    graph = pieces(loops=True)
+    if weights:
+        graph.edge_weight = [torch.rand(graph.edge_index.shape[1], 1)]
+    (whole, rows), wanted = graph.with_virtual_nodes(), extended(graph)
+    assert torch.equal(whole.edge_index, wanted.edge_index)
+    assert torch.equal(whole.batch, wanted.batch)
+    assert torch.equal(whole.edge_attr[0], wanted.edge_attr[0])
+    assert torch.equal(whole.mask, REAL)
+    assert torch.equal(rows, REAL.nonzero().flatten())
+    assert (whole.edge_weight is not None) is weights
+    if weights:
+        assert torch.equal(whole.edge_weight[0], torch.cat([graph.edge_weight[0], torch.ones(2 * NODES, 1)]))
+    loopless, keep = whole.without_loops()
+    assert (~keep[0]).sum() == 2
+    assert torch.equal(loopless.mask, REAL)
+    few, rows = SparseGraph(torch.zeros(2, 0).long(), torch.tensor([1, 1]), 3).with_virtual_nodes()
+    assert few.edge_index.T.tolist() == [[1, 3], [2, 3], [3, 1], [3, 2]]
+    assert few.batch.tolist() == [0, 1, 1, 1, 2]
+    assert (few.mask.tolist(), rows.tolist()) == ([False, True, True, False, False], [1, 2])
+
+
+def test_tiles_are_refused() -> None:
+    with pytest.raises(SSTCastError, match=r"model\.virtual_node: tiles have no place for a node of the graph"):
+        build_forecaster("mpnn", history=5, horizon=2, shape=(4, 5), width=D, virtual_node="graph")
 
 
 def test_the_other_end_of_a_path_is_two_layers_away() -> None:

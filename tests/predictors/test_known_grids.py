@@ -21,7 +21,7 @@ from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.static import distance_to_coast
 from sstcast.reading import urls
-from sstcast.reading.regrid import to_cells
+from sstcast.reading.regrid import weights_of
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")
 LAT, LON = -10.125 - 0.25 * np.arange(8)[::-1], 170.125 + 0.25 * np.arange(12)
@@ -144,8 +144,9 @@ def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> Non
     cells = xr.Dataset({"ocean_mask": (("lat", "lon"), ocean)}, {"lat": LAT, "lon": LON})
     fine_lat, fine_lon = -12.2 + 0.1 * (np.arange(24) + 0.5), (169.8 + 0.1 * (np.arange(36) + 0.5)) % 360 - 360
     fine = wind(1, fine_lat, fine_lon, DAYS[:2])["u10"]
-    mean = to_cells(fine, cells, Path("wind.nc"), "remedy")
-    assert "means of its cells of 0.1 x 0.1" in mean.attrs["method"]
+    weights = weights_of(fine, cells, Path("wind.nc"), "remedy")
+    assert "means of its cells of 0.1 x 0.1" in weights.method
+    mean = weights(weights.read(fine))
     values = fine.values[1]
     for row, col in ((0, 0), (3, 5), (7, 11)):
         total = area = 0.0
@@ -161,13 +162,14 @@ def test_finer_cells_are_averaged_by_area_and_coarser_ones_interpolated() -> Non
     plane = xr.DataArray(
         2 * coarse_lat[:, None] - coarse_lon, {"lat": coarse_lat, "lon": coarse_lon}, ("lat", "lon")
     ).expand_dims(time=DAYS[:1])
-    interpolated = to_cells(plane, cells, Path("wind.nc"), "remedy")
+    weights = weights_of(plane, cells, Path("wind.nc"), "remedy")
+    interpolated = weights(weights.read(plane))
     np.testing.assert_allclose(interpolated.values[0], 2 * LAT[:, None] - LON, rtol=1e-5)
-    assert "interpolated linearly" in interpolated.attrs["method"]
-    same = to_cells(wind()["u10"], cells, Path("wind.nc"), "remedy")
-    np.testing.assert_array_equal(same.values, wind()["u10"].values)
+    assert "interpolated linearly" in weights.method
+    weights = weights_of(wind()["u10"], cells, Path("wind.nc"), "remedy")
+    np.testing.assert_array_equal(weights(weights.read(wind()["u10"])).values, wind()["u10"].values)
     with refused("wind.nc", "do not contain the region's", "remedy"):
-        to_cells(fine.isel(lat=slice(5, None)), cells, Path("wind.nc"), "remedy")
+        weights_of(fine.isel(lat=slice(5, None)), cells, Path("wind.nc"), "remedy")
 
 
 def test_what_is_no_daily_field_is_refused_in_a_line(tmp_path: Path, sst_file: Path) -> None:

@@ -14,6 +14,7 @@ from sstcast.config import DataConfig, FieldSource, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
+from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.grid import crop
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import gaps_filled, open_region
@@ -162,3 +163,22 @@ def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     assert any("the gap of 12 days in a row is too long" in line for line in lines)
     with pytest.raises(SSTCastError, match=r"12 missing days"):
         prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)
+
+
+@pytest.mark.parametrize("days", [1, 12, 29, 40])
+def test_what_marks_land_in_a_short_record(days: int, tmp_path: Path) -> None:
+    """Of less than 30 days, the sea may be one number: 28.1 degC to a tenth, or frozen at -.3."""
+    ocean = OCEAN["sst"][:days].copy(deep=True)
+    values = np.linspace(15, 18, days, dtype=np.float32)[:, None, None] + np.zeros(ocean.shape, np.float32)
+    values[:, 0], values[:, 1], values[:, 2], values[:, 3], values[:, 4] = 28.1, -0.3, 0, -999, 1e20
+    found = mask_constant_cells(ocean.copy(data=values), tmp_path).values
+    is_land = np.isnan(found).all(0).all(1)
+    assert is_land[:5].tolist() == [days >= 30, days >= 30, True, True, True]
+    assert not is_land[5:].any()
+    kept = ~np.isnan(found)
+    np.testing.assert_array_equal(found[kept], values[kept])
+
+
+def test_kelvin_in_a_short_record_is_no_land(tmp_path: Path) -> None:
+    values = np.full_like(OCEAN["sst"][:1], 290)
+    assert mask_constant_cells(OCEAN["sst"][:1].copy(data=values), tmp_path).notnull().all()

@@ -9,7 +9,7 @@ from refusals import refused
 
 from sstcast.config import Region
 from sstcast.reading.grid import at_cells
-from sstcast.reading.regrid import on_cells, to_cells
+from sstcast.reading.regrid import on_cells, weights_of
 
 CELLS = xr.Dataset(coords={"lat": -11.875 + 0.25 * np.arange(6), "lon": 170.125 + 0.25 * np.arange(8)})
 REGION = Region(lon=(170, 172), lat=(-12, -10.5))
@@ -48,8 +48,9 @@ def test_cells_of_any_ratio_are_averaged_for_forecasts_and_for_predictors(n: int
     assert f"means of {n} x {n} cells" in how
     np.testing.assert_allclose(found, block_means(fine, n, n), rtol=1e-6)
     area = np.diff(np.sin(np.radians(np.linspace(-12, -10.5, 6 * n + 1))))
-    field = to_cells(fine[0, :, 0], CELLS, PATH, "remedy")
-    assert "weighted by area" in field.attrs["method"]
+    weights = weights_of(fine[0, :, 0], CELLS, PATH, "remedy")
+    assert "weighted by area" in weights.method
+    field = weights(weights.read(fine[0, :, 0]))
     np.testing.assert_allclose(field, block_means(fine, n, n, area)[0, :, 0], rtol=1e-6)
     assert at_cells(fine, CELLS) is None
     fine[:, 0] = np.nan  # a forecast that is missing is not all land

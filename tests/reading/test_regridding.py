@@ -17,11 +17,12 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
+from sstcast.reading import reading
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.grid import coarsen, ocean_cells
 from sstcast.reading.positions import degrees_of
 from sstcast.reading.reading import open_daily, open_region
-from sstcast.reading.regridding import Regridder
+from sstcast.reading.regrid import on_cells, weights_of
 from sstcast.reading.source_grid import cells_of, of_nodes, of_polygons, structured
 from sstcast.reading.weights import (
     SourceGrid,
@@ -432,27 +433,20 @@ def test_positions_that_vary_along_one_axis_are_axes(layout: str, tmp_path: Path
 
 
 def test_forecasts_and_predictors_on_any_grid_come_to_the_cells_of_the_run(tmp_path: Path) -> None:
-    """By themselves, forecasts come to cells about as wide as their own."""
     cells = xr.Dataset(coords={"lat": np.arange(24.25, 36, 0.5), "lon": np.arange(-7.75, 8, 0.5)})
     region = configured(tmp_path, Box(-8, 8, 24, 36), None).box
-    regridder = Regridder.to(cells, region)
     as_curvilinear().to_netcdf(tmp_path / "wind.nc")
-    with contextlib.closing(open_daily(FieldSource(source=tmp_path / "wind.nc"), regridder)) as field:
-        check(field.load(), 0.02)
+    with contextlib.closing(open_daily(FieldSource(source=tmp_path / "wind.nc"))) as field:
+        weights = weights_of(field, cells, tmp_path, "remedy")
+        check(weights(weights.read(field)).load(), 0.02)
     lead = {"lead": ("lead", [1, 2, 3], {"units": "days"})}
     days = as_curvilinear().isel(time=slice(4)).rename(time="init_time")
     days.expand_dims(lead=3, axis=1).assign_coords(lead).to_netcdf(tmp_path / "forecast.nc")
-    forecasts = read_forecasts(tmp_path / "forecast.nc", regridder=regridder)
-    assert forecasts.regridded
+    found, _ = on_cells(read_forecasts(tmp_path / "forecast.nc").sst, cells, region, tmp_path)
     for number in range(4):
-        values = forecasts.sst.isel(member=0, init_time=number).load()
+        values = found.isel(member=0, init_time=number).load()
         lat, lon = np.meshgrid(values["lat"], values["lon"], indexing="ij")
         assert abs(values - temperature(lat, lon) - 0.01 * number).max() < 0.02
-    alone = read_forecasts(tmp_path / "forecast.nc").sst.isel(member=0, init_time=0, lead=0).load()
-    assert np.median(np.diff(alone["lat"])) == 0.5
-    lat, lon = np.meshgrid(alone["lat"], alone["lon"], indexing="ij")
-    inside = abs(lat - 30) + abs(lon) < 20
-    assert abs(alone.values - temperature(lat, lon))[inside].max() < 0.02
 
 
 @pytest.mark.parametrize("mark", [0.0, -1.0, np.nan])
@@ -537,7 +531,7 @@ def test_kept_weights_are_of_these_cells_alone(
     )
 
 
-@pytest.mark.parametrize("name", ["column", "start", "cell", "least"])
+@pytest.mark.parametrize("name", ["column", "start", "cell"])
 def test_kept_weights_of_cells_that_are_none_are_refused(name: str, tmp_path: Path) -> None:
     """A column out of range would end the process."""
     as_curvilinear().to_netcdf(tmp_path / "days.nc")
@@ -545,10 +539,7 @@ def test_kept_weights_of_cells_that_are_none_are_refused(name: str, tmp_path: Pa
     opened(data)
     (kept,) = (tmp_path / "prepared/weights").glob("*.nc")
     weights = xr.load_dataset(kept, engine="netcdf4")
-    if name == "least":
-        weights = weights.isel(target=slice(1, None))
-    else:
-        weights[name][-1] = 2**30
+    weights[name][-1] = 2**30
     write(weights, kept)
     with refused(kept.parent, "delete this folder"):
         opened(data)
@@ -602,7 +593,98 @@ def test_init_proposes_a_grid_and_its_file_is_prepared(
     away = cube["sst"].mean("time") - temperature(lat, lon)
     assert abs(away.where(cube["ocean_mask"])).max() < 0.2
     assert not prepare(config.data).written
+    monkeypatch.setattr(reading, "ocean_cells", None)  # what prepare has found is kept
+    again = opened(config.data)
+    np.testing.assert_allclose(again[:9].where(cube["ocean_mask"].values), cube["sst"][:9], atol=1e-4)
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
     assert prepare(config.data.model_copy(update={"grid": 2.0, "region": wider(config.data.box)})).written
+
+
+@pytest.mark.parametrize("grid", [0.5, 2.0])
+@pytest.mark.parametrize("value", [99.9, -99.9])
+def test_cells_are_judged_before_they_are_averaged(grid: float, value: float, tmp_path: Path) -> None:
+    dataset, box = as_curvilinear(), Box(-8, 8, 24, 36)
+    dataset.to_netcdf(tmp_path / "good.nc")
+    dataset["tos"][7, 0, 0] = value  # far from the region
+    dataset.to_netcdf(tmp_path / "outside.nc")
+    good, outside = (opened(configured(tmp_path / f"{name}.nc", box, grid)) for name in ("good", "outside"))
+    xr.testing.assert_equal(good, outside)
+    dataset["tos"][7, 50, 51] = value
+    dataset.to_netcdf(tmp_path / "bad.nc")
+    lat, lon = (float(dataset[name][50, 51]) for name in ("nav_lat", "nav_lon"))
+    with refused("bad.nc", f"{value:g} degC on 2001-01-08 at lat {lat:g}, lon {lon:g}", "_FillValue"):
+        opened(configured(tmp_path / "bad.nc", box, grid))
+
+
+def test_blocks_of_a_regular_source_are_judged_before_they_are_averaged(tmp_path: Path) -> None:
+    axes = np.arange(20.25, 40, 0.5), np.arange(-9.75, 10, 0.5)
+    dataset = dataset_on(*np.meshgrid(*axes, indexing="ij"), ("lat", "lon")).drop_vars(["nav_lat", "nav_lon"])
+    dataset = dataset.assign_coords(lat=axes[0], lon=axes[1])
+    dataset["tos"][7, 12, 20] = 55
+    dataset.to_netcdf(tmp_path / "regular.nc")
+    with refused("regular.nc", "55 degC on 2001-01-08 at lat 26.25, lon 0.25"):
+        opened(configured(tmp_path / "regular.nc", Box(-8, 8, 22, 38), 1.0))
+
+
+def test_all_days_tell_where_the_sea_is(tmp_path: Path) -> None:
+    """A file a day with a third of the cells, as of a satellite: as if all were in one file, and by hand."""
+    dataset, random = as_curvilinear().isel(time=slice(12)), np.random.default_rng(3)
+    seen = random.random(dataset["tos"].shape) < 0.3
+    seen[:, :, :40] = False
+    dataset["tos"] = dataset["tos"].where(xr.DataArray(seen, dims=dataset["tos"].dims))
+    (tmp_path / "days").mkdir()
+    for number in range(12):
+        dataset.isel(time=[number]).to_netcdf(tmp_path / f"days/{number}.nc")
+    dataset.to_netcdf(tmp_path / "whole.nc")
+    box = Box(-8, 8, 24, 36)
+    found = opened(configured(tmp_path / "days", box, 2.0))
+    np.testing.assert_array_equal(found, opened(configured(tmp_path / "whole.nc", box, 2.0)))
+    source, target = structured(*rotated(101)), TargetGrid(box, 6, 8)
+    weights, cells = means(source, target).toarray(), dataset["tos"].values.reshape(12, -1)[:, source.index]
+    share = weights @ np.isfinite(cells).any(0)
+    for day in (0, 11):
+        known = weights @ np.isfinite(cells[day])
+        mean = weights @ np.nan_to_num(cells[day]) / np.maximum(known, 0.1)
+        expected = np.where((share >= 0.5) & (known >= share / 2), mean, np.nan)
+        np.testing.assert_allclose(found[day].values.ravel(), expected, rtol=1e-5)
+
+
+def test_zeros_of_a_predictor_are_values(tmp_path: Path) -> None:
+    """Of ice, rain or a flat bottom: half of the cells are .8 on all days, half 0."""
+    dataset = as_curvilinear()
+    ice = np.where(np.indices((101, 101)).sum(0) % 2, 0.8, 0).astype(np.float32)
+    dataset["siconc"] = ("time", "j", "i"), np.broadcast_to(ice, dataset["tos"].shape), {"units": "1"}
+    dataset.drop_vars("tos").to_netcdf(tmp_path / "ice.nc")
+    cells = xr.Dataset(coords={"lat": np.arange(25.0, 36, 2), "lon": np.arange(-7.0, 8, 2)})
+    with contextlib.closing(open_daily(FieldSource(source=str(tmp_path / "ice.nc")))) as field:
+        weights = weights_of(field, cells, tmp_path, "remedy")
+        np.testing.assert_allclose(weights(weights.read(field)), 0.4, atol=0.02)
+
+
+def test_scored_forecasts_are_judged_before_they_are_averaged(tmp_path: Path) -> None:
+    ocean = np.ones((6, 8), bool)
+    ocean[0] = False
+    cells = xr.Dataset(
+        {"ocean_mask": (("lat", "lon"), ocean)}, {"lat": np.arange(25.0, 36, 2), "lon": np.arange(-7.0, 8, 2)}
+    )
+    region = configured(tmp_path, Box(-8, 8, 24, 36), None).box
+    lead = {"lead": ("lead", [1, 2, 3], {"units": "days"})}
+    dataset = as_curvilinear().isel(time=slice(2)).rename(time="init_time").expand_dims(lead=3, axis=1)
+    dataset = dataset.assign_coords(lead).copy(deep=True)
+    row, column = np.unravel_index(
+        np.argmin(abs(dataset["nav_lat"] - 24.5).values + abs(dataset["nav_lon"]).values), (101, 101)
+    )
+    for name, at in (("land", (row, column)), ("sea", (50, 50))):
+        dataset["tos"][1, 2, *at] = 70
+        dataset.to_netcdf(tmp_path / f"{name}.nc")
+        sst, how = on_cells(read_forecasts(tmp_path / f"{name}.nc").sst, cells, region, tmp_path / name)
+        assert "means of its cells" in how
+        if name == "land":
+            assert sst.load()[0, :, :, 1:].notnull().all()
+        else:
+            with refused("sea", "70 degC on init_time 2001-01-02, lead 3 at lat 30, lon 0"):
+                sst.load()
 
 
 def wider(region: Region) -> Region:

@@ -1,0 +1,394 @@
+"""A run in memory, which forecasts from any days with the climatology and the fit of the last of them."""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast._version import __version__
+from sstcast.config import DataConfig, FieldSource
+from sstcast.errors import SSTCastError
+from sstcast.extremes.above import temperatures
+from sstcast.extremes.heat_stress import MMM, MonthlyYears
+from sstcast.extremes.heatwave_record import series_of_places
+from sstcast.extremes.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
+from sstcast.extremes.terciles import terciles_of
+from sstcast.forecasting.above import with_above
+from sstcast.forecasting.areas import on_cells, with_interval_of_area
+from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
+from sstcast.forecasting.heatwaves import with_heatwaves
+from sstcast.forecasting.history import (
+    RegionStatistics,
+    checked,
+    days_read,
+    describe_history,
+    recognised,
+)
+from sstcast.forecasting.places import SHARES, with_place_events, with_places
+from sstcast.forecasting.plausible import check_forecast
+from sstcast.forecasting.samples import (
+    MAX_CELLS_UNASKED,
+    MOST_SAMPLES,
+    SAMPLES,
+    ErrorPaths,
+    ErrorsOfCells,
+    sampled,
+)
+from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
+from sstcast.forecasting.stores import stores_for
+from sstcast.forecasting.terciles import with_terciles
+from sstcast.forecasting.transfer import OWN, READING, continued, data_of
+from sstcast.ocean.places import OUTLINES, Places
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.splits import last_test
+from sstcast.predictors.predictors import (
+    check_known,
+    describe_predictors,
+    predictors_in,
+    stored_predictors,
+    with_predictors,
+)
+from sstcast.progress import waiting
+from sstcast.reading.daily_field import source_of
+from sstcast.reading.days_of_year import on_days
+from sstcast.reading.fields import options_for_keys
+from sstcast.reading.objects import check_by_name
+from sstcast.runs import Run
+from sstcast.storage.artefacts import as_text
+from sstcast.storage.cf import CONVENTIONS
+from sstcast.storage.yaml_files import suggest
+from sstcast.training.data_record import check_data, is_own
+
+if TYPE_CHECKING:
+    from sstcast.forecasting.system import ForecastSystem
+
+PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
+
+
+class Asked(NamedTuple):
+    """The places that a forecast is for, the shares of areas in per cent."""
+
+    places: Places
+    shares: tuple[float, ...] = SHARES
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What the forecast of the places depends on."""
+        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
+
+    def table(self, forecast: Path) -> Path:
+        """The table of the places beside a forecast's file."""
+        return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
+
+
+def made_from(data: DataConfig) -> dict[str, Any]:
+    """Return what a forecast is of: the source, how it is read, and the region."""
+    return {
+        "source": source_of(data.source).identity,
+        **{key: getattr(data, key) for key in READING},
+        "region": str(data.box.bounds),
+    }
+
+
+def error_keys(days: FieldSource) -> AbstractContextManager[None]:
+    """Let errors name the options of a source that was given, instead of keys of a configuration."""
+    return options_for_keys() if "source" in days.given else nullcontext()
+
+
+class LoadedRun:
+    """The models of a run's members, and the climatology and scale of a place, loaded in memory.
+
+    The place is the run's ocean, or the region or source that `days` give. Climatology, scale and linear fits
+    belong to an initial date (see `stores.stores_for`). Those of the last one stay in memory.
+
+    Raises SSTCastError if the run has no checkpoint, or its model is restricted to one shape of tile and the
+    region has another.
+    """
+
+    prepared: Prepared  # from the first initial date on
+
+    def __init__(self, folder: Path, days: FieldSource = OWN) -> None:
+        self.run = Run.open(folder)
+        self.config = self.run.config
+        self.days = continued(self.run, days)
+        self.data = data_of(self.run, self.days)
+        self._test_start: dt.date | None = None
+        self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
+
+    def turn_to(self, date: dt.date) -> Prepared:
+        """Return the stores for an initial date, and forecast from them until another date needs others.
+
+        Raises SSTCastError like `stores.stores_for`.
+        """
+        if (start := last_test(self.data, date)) != self._test_start:  # on which alone the splits depend
+            with error_keys(self.days):
+                prepared = stores_for(self.run, self.days, date)
+            if self._test_start is None or prepared != self.prepared:
+                for loaded in ("normals", "system", "spread"):
+                    vars(self).pop(loaded, None)
+                self.prepared, self.data = prepared, prepared.data
+            self._test_start = start
+        return self.prepared
+
+    @cached_property
+    def normals(self) -> RegionStatistics:
+        """The region's grid, climatology and scale from the prepared stores."""
+        return RegionStatistics(self.prepared)
+
+    @cached_property
+    def system(self) -> "ForecastSystem":
+        """The forecasting system of the run for the region."""
+        from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
+
+        with waiting(f"{self.run.folder}: fitting its linear parts"):
+            return system_of(self.run, self.prepared)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The spread model of the run's forecasts."""
+        with waiting(f"{self.run.folder}: estimating its spread"):
+            return calibrated(self.run, self.prepared)
+
+    @property
+    def _folder(self) -> Path:
+        return self.prepared.cube.parent
+
+    def _given(self, predictors: Mapping[str, Any]) -> dict[str, xr.DataArray]:
+        """Return the values that a caller gives. Raises SSTCastError if the run does not read one of them."""
+        check_by_name(predictors)
+        of_run = self.data.predictors
+        if extra := [name for name in predictors if name not in of_run]:
+            raise SSTCastError(
+                f"predictors: {self.run.folder} does not read {extra[0]}{suggest(extra[0], of_run)}; leave it out"
+            )
+        stored = stored_predictors(self.data, self._folder)
+        return {name: stored[name].given(values) for name, values in predictors.items()}
+
+    def _check_predictors(self, days: NDArray[np.datetime64], given: Mapping[str, xr.DataArray]) -> dict[str, str]:
+        """Describe the predictors, and what is known of them on the last of the `days` read, as attributes.
+
+        Raises SSTCastError if one may not be missing.
+        """
+        absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
+        missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
+        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
+
+    def recipe(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+        given: Mapping[str, xr.DataArray] | None = None,
+        above: Sequence[float] = (),
+    ) -> dict[str, Any]:
+        """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
+        state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
+        if "preliminary" in history.coords:
+            state.update(history["preliminary"].values.tobytes())
+        return {
+            "sstcast": __version__,
+            "conventions": CONVENTIONS,
+            "checkpoints": self._checkpoints,
+            "statistics": str(self.normals.statistics.attrs["digest"]),
+            "spread": spread_file(self.run, self.prepared)[1],
+            "limits": LAYOUT,
+            "terciles": TERCILES_LAYOUT,
+            "history": state.hexdigest(),
+            "members": members,
+            "samples": samples,
+            "asked": None if asked is None else asked.recipe,
+            "predictors": self._known_of(history, given) if self.data.predictors else None,
+            "above": list(above),
+        }
+
+    def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
+        """Hash what the days of a history know of the predictors."""
+        days = xr.Dataset(coords={"time": history["time"]})
+        predictors = predictors_in(with_predictors(days, self.data, self._folder, given))
+        return hashlib.sha256(b"".join(field.values.tobytes() for field in predictors.values())).hexdigest()
+
+    def forecast(
+        self,
+        history: xr.DataArray,
+        members: bool = False,
+        samples: int | None = None,
+        asked: Asked | None = None,
+        predictors: Mapping[str, Any] | None = None,
+        above: str | float | Sequence[float] | None = None,
+    ) -> xr.Dataset:
+        """Forecast from the last days of `history`.
+
+        Args:
+            history: `sst(time, lat, lon)` in degC, NaN on land, with at least the run's `data.history` days, or
+                365 for a system with a memory. It may cover more than the region, be backed by dask, and have the
+                run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
+                described in the attributes of the forecast.
+            members: whether to add the forecast of each ensemble member as `sst_member`.
+            samples: number of joint samples to add as `sst_sample(init_time, sample, lead, lat, lon)` (see
+                `forecasting.samples`). They also give the share of the sea in a heatwave its interval. By default,
+                100 samples give the interval and are not added. With 0, there is no interval.
+            asked: the places to forecast.
+            predictors: values of the run's predictors by name: of an index a pandas Series or an xarray DataArray
+                by date, of a grid an xarray object with time, latitude and longitude, or the path of a file. By
+                default, those of the prepared stores.
+            above: temperatures in degC, numbers or a text such as `28,29.5`, whose probability of a day above each
+                is added as `above_probability(init_time, above, lead, lat, lon)`.
+
+        Returns:
+            Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
+            `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
+            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
+            quantile is below the freezing point. `sst_past` and `climatology_past` cover the last 84 days that
+            `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+
+        Raises:
+            SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
+                with one member, the training days are too few for the samples, or an area is not in the region.
+        """
+        if members and len(self.run.members) == 1:
+            raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
+        levels = temperatures(above or None)
+        if samples is not None and not 0 <= samples <= MOST_SAMPLES:
+            raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
+        history = recognised(history)
+        prepared = self.turn_to(history.indexes["time"][-1].date())
+        count = days_read(self.run, prepared)
+        history = checked(history, count, PAST)
+        given = self._given(predictors or {})
+
+        def of_one_state() -> xr.Dataset:
+            return self._forecast(history, count, members, samples, asked, given, levels)
+
+        return prepared.unchanged(of_one_state, prepared.data.splits.before_test[1])
+
+    def _forecast(
+        self,
+        history: xr.DataArray,
+        count: int,
+        members: bool,
+        samples: int | None,
+        asked: Asked | None,
+        given: Mapping[str, xr.DataArray],
+        levels: tuple[float, ...],
+    ) -> xr.Dataset:
+        """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
+        from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
+
+        all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        read = self._check_predictors(all_standard["time"].values[-count:], given)
+        standard = all_standard.isel(time=slice(-self.data.history, None))
+        limits = limits_of(self.prepared)
+        anomalies = self.system.predict(with_earlier(standard, all_standard))
+        record = self.prepared.open_anomalies()
+        check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
+        anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
+        fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
+        fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
+        fields = with_heatwaves(fields, self.spread, limits)
+        fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
+        fields = with_above(fields, levels, limits[FREEZING])
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
+        fields = self._with_samples(fields, limits[FREEZING], samples, asked)
+        if members:
+            member_sst = [
+                in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
+            ]
+            fields["sst_member"] = xr.concat(member_sst, "member").assign_coords(member=np.arange(len(member_sst)))
+        name, data, day = (
+            self.run.folder.resolve().name,
+            describe_history(history[-count:]),
+            history.indexes["time"][-1],
+        )
+        timestamp = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        short_period = short_base_period(*self.data.splits.base)
+        return described(
+            fields,
+            self.run,
+            self.normals.source,
+            None if is_own(self.run, self.prepared) else self.data,
+            title=f"SST forecast by run {name} from {data.partition(';')[0]}",
+            history=f"{timestamp} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
+            date_created=timestamp,
+            data=data,
+            region=self.data.place,
+            recipe=as_text(self.recipe(history, members, samples, asked, given, levels)),
+            **({} if asked is None else {OUTLINES: asked.places.geojson}),
+            **read,
+            **({"comment": self.prepared.note} if self.prepared.note else {}),
+            made_from=as_text(made_from(self.data)),
+            maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
+            heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
+            **({"heatwave_base_period": f"only {short_period}"} if short_period else {}),
+        )
+
+    def _with_samples(
+        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
+    ) -> xr.Dataset:
+        """Add what follows from joint samples: the interval of the share of the sea, places, and the samples
+        themselves.
+
+        Without `samples`, the interval is left out if there are too few training days for it, or too many cells.
+        """
+        ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
+        paths, day = ErrorPaths.of(self.prepared, ocean.values), fields["init_time"].values[0]
+        lowest = freezing_point.values[ocean.values]
+        unasked = samples is None and len(lowest) <= MAX_CELLS_UNASKED and paths.enough(day, SAMPLES)
+        errors = paths.standard_errors(day, samples or SAMPLES) if samples or unasked else None
+        extended = fields if errors is None else with_interval_of_area(fields, errors)
+        if asked is not None:
+            weights = asked.places.weights(self.normals.fraction, ocean.values)
+            of_areas = np.asarray(weights[~asked.places.are_points].sum(0)).ravel()[ocean.values.ravel()] > 0
+            of_places: Any = errors
+            if errors is None and of_areas.any():
+                of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, of_areas), of_areas)
+            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest)
+            if weights.nnz:
+                base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
+                if areas.size:
+                    days = self.prepared.open_cube()["sst"].sel(time=slice(*map(str, self.data.splits.base)))
+                    of_areas_only = replace(asked.places, places=tuple(asked.places.places[n] for n in areas))
+                    base = series_of_places(days, of_areas_only, weights[areas])
+                extended = with_place_events(extended, base, asked.places, weights, of_places, lowest)
+        if not samples or errors is None:
+            return extended
+        mean, spread = (on_cells(fields, name) for name in ("sst", "sst_spread"))
+        values = np.full((1, samples, *fields["sst"].shape[1:]), np.nan, np.float32)
+        for lead in range(len(mean)):
+            values[0, :, lead, ocean.values] = sampled(mean[lead], spread[lead], errors[lead], lowest)
+        dims = ("init_time", "sample", "lead", "lat", "lon")
+        numbers = np.arange(1, samples + 1, dtype=np.int32)
+        return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
+
+
+def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
+    """Load a run for its own ocean or, if `days` give another region or source, for that.
+
+    Raises SSTCastError also if the stores of the run's own data hold other days than it was trained on.
+    """
+    with error_keys(days):
+        loaded = LoadedRun(folder, days)
+    if (own := Prepared.of(loaded.config.data)).exist and not loaded.days.given:
+        check_data(loaded.run, own)
+    return loaded
+
+
+def _past(standard: xr.Dataset) -> xr.Dataset:
+    """Compute `sst_past` and `climatology_past(init_time, past, lat, lon)` in degC from a standardised history."""
+    climatology, scale = (on_days(standard[name], standard["time"]) for name in ("climatology", "scale"))
+    past = xr.Dataset({"sst_past": climatology + scale * standard["anomaly"], "climatology_past": climatology})
+    last, days = standard["time"].values[-1:], standard.sizes["time"]
+    past = past.where(standard["ocean_mask"]).drop_vars("time").rename(time="past").astype("float32")
+    return past.assign_coords(past=np.arange(1 - days, 1, dtype=np.int32)).expand_dims(init_time=last)

@@ -1,0 +1,131 @@
+"""A process that holds stores while another prepares them again returns and keeps nothing of both."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.errors import SSTCastError
+from sstcast.extremes import heatwaves
+from sstcast.extremes.heatwaves import limits_of
+from sstcast.extremes.terciles import terciles_of
+from sstcast.forecasting.spread import calibrated
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
+
+WORDS = r"was prepared again from other days while it was read; load the run again$"
+DAYS = -60  # which the file lacks at first
+
+
+def write(run: Run, warmer: float = 0, last: int | None = DAYS) -> None:
+    sst = make_sst(5)
+    sst["sst"] += warmer
+    sst.isel(time=slice(None, last)).to_netcdf(run.config.data.source, engine="netcdf4")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    make_sst(5).isel(time=slice(None, DAYS)).to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    return make_run(configure(tmp_path, tmp_path / "small.nc"))
+
+
+def opened(run: Run) -> Prepared:
+    held = Prepared.of(run.config.data)
+    held.open()
+    held.open_statistics()
+    return held
+
+
+def again(run: Run, warmer: float = 0, last: int | None = DAYS) -> None:
+    """Prepare the stores again, as another process does."""
+    write(run, warmer, last)
+    shutil.rmtree(Prepared.of(run.config.data).cube)
+    prepare(run.config.data)
+
+
+KEPT: dict[str, Callable[[Run, Prepared], object]] = {
+    "limits": lambda run, held: limits_of(held),
+    "terciles": lambda run, held: terciles_of(held),
+    "spread": lambda run, held: calibrated(run, held),
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_table_of_other_days_is_not_kept(run: Run, kind: str) -> None:
+    held = opened(run)
+    again(run, warmer=3)
+    with pytest.raises(SSTCastError, match=WORDS):
+        KEPT[kind](run, held)
+    assert not [*held.cube.parent.glob("*.nc"), *run.folder.glob("*.nc")]
+    KEPT[kind](run, opened(run))
+
+
+def test_stores_replaced_while_a_table_is_computed(run: Run) -> None:
+    held, found = opened(run), []
+
+    def of_bands(sst: xr.DataArray) -> xr.Dataset:
+        found.append(made := of_stores(sst))
+        if len(found) == 1:
+            again(run, last=None)  # the same days, and two months more
+        return made
+
+    of_stores = heatwaves._by_bands
+    with patch.object(heatwaves, "_by_bands", of_bands):
+        limits = limits_of(held)
+    assert len(found) == 2  # read once more
+    xr.testing.assert_identical(limits, limits_of(opened(run)))
+
+
+def test_a_loaded_run_forecasts_on_from_the_same_days_alone(run: Run) -> None:
+    loaded, history = sstcast.load(run), make_sst(5)["sst"].sel(time=slice(None, "2004-06-30"))
+    expected = loaded.forecast(history)
+    again(run, last=None)
+    xr.testing.assert_equal(loaded.forecast(history), expected)
+    again(run, warmer=3)
+    with pytest.raises(SSTCastError, match=WORDS):
+        loaded.forecast(history)
+
+
+def test_nothing_of_two_states_is_scored(run: Run) -> None:
+    changed = []
+
+    def with_change(data: Prepared, *names: str) -> xr.Dataset:
+        if not changed:
+            changed.append(True)
+            again(run, warmer=3)
+        return of_stores(data, *names)
+
+    of_stores = limits_of
+    with patch("sstcast.scores.analysis.limits_of", with_change), pytest.raises(SSTCastError, match=WORDS):
+        evaluate(run)
+    assert not run.metrics.exists()
+    assert not run.forecasts.exists()
+
+
+def test_stores_of_a_killed_preparation_are_prepared_again(run: Run) -> None:
+    """The cube is new, and statistics and anomalies are not: without this, anomalies of the old days were read."""
+    held = opened(run)
+    assert held.whole
+    old = held.cube.parent.parent / "old"
+    shutil.copytree(held.cube.parent, old)
+    again(run, warmer=0.5)
+    for store in (held.statistics, held.anomalies):
+        shutil.rmtree(store)
+        shutil.copytree(old / store.name, store)
+        shutil.copy(old / f".{store.name}.note", store.with_name(f".{store.name}.note"))
+    assert not opened(run).whole
+    prepare(run.config.data)
+    assert opened(run).whole
+    recipe = json.loads(opened(run).open_anomalies().attrs["recipe"])
+    assert recipe["days"] != json.loads(xr.open_zarr(old / held.anomalies.name).attrs["recipe"])["days"]
+    assert np.isfinite(opened(run).open_anomalies()["anomaly"].values).any()
