@@ -159,7 +159,10 @@ class Prepared:
         if lazy:
             return table
         with reading(path, "delete it"), table:
-            return table[[]].assign({str(name): in_scratch(table[name]) for name in names or table.data_vars})
+            fields = {str(name): table[name] for name in names or table.data_vars}
+            return table[[]].assign(
+                {name: in_scratch(of) if of.ndim else of.load() for name, of in fields.items()}
+            )
 
     def unchanged(self, read: Callable[[], T], last: dt.date | None = None) -> T:
         """Return what `read` reads from the stores, all of it from stores in one state.
@@ -230,7 +233,7 @@ class Prepared:
 
     def _opened(self, path: Path) -> xr.Dataset:
         """Open a store, of which later states are told apart. Raises SSTCastError if it is absent or damaged."""
-        _ = self._states, self.data.predictors and self._known
+        _ = self._states, self.data.predictors and self.exist and self._known  # none is known while it is made
         return open_intact(path, REMEDY, LAYOUT)
 
     @cached_property
