@@ -58,18 +58,18 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
     These are the bounds, attributes or units of the `lead`, which the file calls `name`, the `attributes` of the
     field, a frequency of the file, or steps of GRIB averages that are days apart.
     """
-    texts = [f"{key} {text!r} of {name}" for key, text in lead.attrs.items()]
-    texts += [f"{key} {attributes.get(key, '')!r}" for key in ("cell_methods", "long_name")]
+    texts = [f"{key} {str(text)!r} of {name}" for key, text in lead.attrs.items()]
+    texts += [f"{key} {str(attributes.get(key, ''))!r}" for key in ("cell_methods", "long_name")]
     found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]
     for axis in (lead, dataset.get("valid_time", lead)):
         if (spans := _spans(axis, dataset)) is not None:
             found.append(f"bounds of {axis.name} over {float(max(abs(spans)) / DAY):.3g} days")
-    found.append(f"frequency {dataset.attrs.get('frequency', '')!r}")
+    found.append(f"frequency {str(dataset.attrs.get('frequency', ''))!r}")
     steps, units = np.diff(np.sort(lead.values)), str(lead.attrs.get("units", ""))
     if lead.dtype.kind == "m":
         steps, units = steps / DAY, "days"
     else:
-        found.append(f"units {units!r} of {name}" if units else f"{name} {lead.attrs.get('long_name', '')!r}")
+        found.append(f"units {units!r} of {name}" if units else f"{name} {str(lead.attrs.get('long_name', ''))!r}")
     if (kind := str(attributes.get("GRIB_stepType", ""))) in AVERAGES:
         found.append(f"GRIB_stepType {kind}, steps {min(steps, default=0):g} {units} apart")
         ends = re.findall(r"\d+", str(attributes.get("GRIB_stepRange", "")))

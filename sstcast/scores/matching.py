@@ -66,6 +66,13 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
     )
     if not len(dates):
+        has_values = usable.sel(init_time=init_times).notnull().any(("member", "lat", "lon")).values
+        if has_values.size and has_values.any() and not has_values.all(1).any():
+            lead = usable["lead"].values[int(np.argmin(has_values[has_values.any(1)].all(0)))]
+            told = f"none of its {counted(len(init_times), 'forecast')} in the years of the truth has all leads"
+            raise SSTCastError(
+                f"{path}: {told}, as some lack values at lead {lead}; give fewer --leads, or leads that all have"
+            )
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
             f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}; "

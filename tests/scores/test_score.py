@@ -284,10 +284,17 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
         write(later, tmp_path / "later.nc"),
         write(sparse.assign_coords(lon=sparse["lon"] + 90), tmp_path / "far.nc"),
     )
+    two_starts = sparse.isel(init_time=[10, 12])
+    lacks = (two_starts["lead"] > 4) == (two_starts["init_time"] == two_starts["init_time"][0])
+    uneven = write(two_starts.where(~lacks), tmp_path / "uneven.nc")
     for arguments, words in (
         (
             (path, FieldSource(source=sst_file)),
             r"later.nc: none of its 49 forecasts, 2014-01-07..2014-12-16, can be verified for 8 days",
+        ),
+        (
+            (uneven, FieldSource(source=sst_file)),
+            r"uneven.nc: none of its 2 forecasts in the years of the truth has all leads, as some lack .* lead 1;",
         ),
         ((path, FieldSource(), [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
         (
