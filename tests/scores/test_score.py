@@ -379,9 +379,9 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     assert "the fair Brier score (exceedance)" in compared["sentence"]
     thirds = found["terciles"]["scores"]
     assert thirds["model"]["rps_fair"] < thirds["model"]["rps"]
-    compared = found["ratios"]["rps"]["model"]["a third each"]
+    compared = found["ratios"]["rps"]["model"]["base rates of the scored years"]
     assert compared["ratio"] == pytest.approx(
-        thirds["model"]["rps_fair"] / thirds["a third each"]["rps"], rel=1e-4
+        thirds["model"]["rps_fair"] / thirds["base rates of the scored years"]["rps"], rel=1e-4
     )
     print_scores(found, "joined")
     assert {"fair RPS", "fair Brier"} <= {*re.findall("fair [A-Z]\\w+", capsys.readouterr().out)}
