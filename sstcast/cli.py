@@ -27,6 +27,7 @@ from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
 from sstcast.log import LOG
 from sstcast.sources import KNOWN
+from sstcast.stopping import Terminated, ending_at_sigterm
 from sstcast.storage.artefacts import DISK_FULL, is_full
 from sstcast.storage.memory import keep_memory
 from sstcast.storage.paths import expand_user
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from sstcast.sources.fetch import FetchReport
 
 LOG_LEVELS = {"--quiet": logging.WARNING, "--verbose": logging.DEBUG}
-USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
+USER_ERROR, INCOMPLETE, BUG, INTERRUPTED, TERMINATED = 2, 3, 70, 130, 143
 MAX_MESSAGE_CHARS = 2000  # characters of an error message
 # The type of an option, by the first type in the argument's annotation; all other options are text.
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
@@ -109,7 +110,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may be unable to show ° or the bytes of a path
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LOG_LEVELS)])
+        with ending_at_sigterm():
+            code = _run([argument for argument in sys.argv[1:] if argument not in ("--debug", *LOG_LEVELS)])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if "rich" in sys.modules:
@@ -177,7 +179,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         # The other processes exit with 0, because Fabric kills the first process as soon as another one fails.
         return 128 + error.signal if FIRST_PROCESS else 0, "interrupted and saved; re-run the command to resume"
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "interrupted; re-run the command to finish"
+        code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        return code, "interrupted; re-run the command to finish"
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `| head` does
         return 1, ""
     if isinstance(error, OSError):

@@ -14,7 +14,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, folder: bool) -> N
     def write(target: Path, text: str) -> None:
         if folder:
             target.mkdir()
-            target = target / "inside"
+            target = target / "provenance.json"  # without it, the folder would be the user's
         target.write_text(text)
 
     with atomic(path) as temporary:
@@ -22,10 +22,10 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, folder: bool) -> N
     with pytest.raises(RuntimeError), atomic(path) as temporary:
         write(temporary, "half")
         raise RuntimeError
-    assert (path / "inside" if folder else path).read_text() == "old"
+    assert (path / "provenance.json" if folder else path).read_text() == "old"
     with atomic(path) as temporary:
         write(temporary, "new")
-    assert (path / "inside" if folder else path).read_text() == "new"
+    assert (path / "provenance.json" if folder else path).read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from refusals import refused
 
 from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
-from sstcast.storage.artefacts import atomic
+from sstcast.storage.artefacts import atomic, check_own, is_intact, is_up_to_date, locked, noted
 from sstcast.storage.paths import below
 
 Fails = Callable[[BaseException], tuple[int, str]]
@@ -92,22 +93,74 @@ def test_netcdf_does_not_say_why_it_cannot_write(tmp_path: Path) -> None:
         raise RuntimeError("NetCDF: HDF error")
 
 
-def test_links_stay_links(tmp_path: Path) -> None:
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.mkdir()
-    (tmp_path / "file").write_text("old")
-    link.symlink_to(real)
-    (tmp_path / "alias").symlink_to(tmp_path / "file")
-    with atomic(link) as part:
-        part.mkdir()
-        (part / "new").touch()
-    with atomic(tmp_path / "alias") as part:
+def test_links_to_stores_are_followed_and_links_to_files_replaced(tmp_path: Path) -> None:
+    """What a file's link leads to is not touched. A store follows it to nothing, or to its own."""
+    (thesis := tmp_path / "thesis.nc").write_text("mine")
+    (tmp_path / "kept.nc").symlink_to(thesis)
+    (tmp_path / ".kept.nc.note").symlink_to(thesis)
+    (tmp_path / ".kept.nc.lock").symlink_to(thesis)
+    with locked(tmp_path / "kept.nc"), noted(tmp_path / "kept.nc", "x") as part:
         part.write_text("new")
-    assert link.is_symlink()
-    assert (real / "new").exists()
-    assert (tmp_path / "alias").is_symlink()
-    assert (tmp_path / "file").read_text() == "new"
+    assert thesis.read_text() == "mine"
+    assert is_up_to_date(tmp_path / "kept.nc", "x", strictly=True)
+    assert not any(path.is_symlink() for path in tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"thesis.nc", "kept.nc", ".kept.nc.note", ".kept.nc.lock"}
+
+    (disk := tmp_path / "disk").mkdir()
+    (disk / "empty").mkdir()
+    for name in ("missing", "empty"):
+        (link := tmp_path / f"{name}.zarr").symlink_to(disk / name)
+        for attempt in range(2):  # at the second, it is sstcast's own
+            with noted(link, "x") as part:
+                part.mkdir()
+                (part / f"new{attempt}").touch()
+        assert link.is_symlink()
+        assert [path.name for path in (disk / name).iterdir()] == ["new1"]
+        assert is_up_to_date(link, "x")
+
+
+def test_a_folder_of_the_user_is_never_moved(tmp_path: Path) -> None:
+    (mine := tmp_path / "mine").mkdir()
+    (mine / "thesis.tex").write_text("mine")
+    (tmp_path / "a.zarr").symlink_to(mine)
+    (tmp_path / "b.nc").mkdir()
+    (tmp_path / "b.nc/thesis.tex").write_text("mine")
+    (tmp_path / "loop.zarr").symlink_to(tmp_path / "loop.zarr")
+    for name, words in (
+        ("a.zarr", f"{mine}: is a folder that sstcast did not write; rename or delete it"),
+        ("b.nc", "b.nc: is a folder that sstcast did not write"),
+        ("loop.zarr", "loop.zarr: is a link that leads back to itself; delete it"),
+    ):
+        with refused(words), noted(tmp_path / name):
+            pytest.fail("it is written")
+    (late := tmp_path / "late.nc")
+    with refused("late.nc: is a folder that sstcast did not write"), atomic(late) as part:
+        part.touch()
+        late.mkdir()
+        (late / "thesis.tex").touch()
+    files = [file for folder in (mine, tmp_path / "b.nc", late) for file in folder.iterdir()]
+    assert [file.name for file in files] == ["thesis.tex"] * 3
     assert not list(tmp_path.glob(".*"))
+
+
+def test_pipes_are_absent(tmp_path: Path) -> None:
+    for suffix in (".nc", ".json", ".html", ".png"):
+        path = tmp_path / f"a{suffix}"
+        for name in (path.name, f".{path.name}.note", f".{path.name}.lock"):
+            os.mkfifo(tmp_path / name)
+        assert not is_up_to_date(path, "x")
+        with refused(path, "is not a file of sstcast"):
+            check_own(path, "rename it", *["name,"] * (suffix == ".html"))
+        with locked(path), noted(path, "x") as part:
+            part.touch()
+        assert is_up_to_date(path, "x", strictly=True)
+    (store := tmp_path / "a.zarr").mkdir()
+    with noted(store, "x") as part:
+        part.mkdir()
+        (part / "0").touch()
+    (store / "0").unlink()
+    os.mkfifo(store / "0")
+    assert not is_intact(store)
 
 
 def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
@@ -119,6 +172,39 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
     (tmp_path / "runs/.hidden/config.yaml").touch()
     (tmp_path / "runs/here").symlink_to(run)
     assert below(tmp_path / "runs", "config.yaml") == [tmp_path / "runs/here/config.yaml"]
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from unittest.mock import patch
+from sstcast import cli
+from sstcast.storage.artefacts import atomic
+
+def write():
+    with atomic(path) as part:
+        part.touch()
+        print("begun", flush=True)
+        time.sleep(60)
+
+path, sys.argv[1:] = Path(sys.argv[1]), ["runs"]
+with patch("sstcast.training.run_list.list_runs", lambda *_: write()):
+    cli.main()
+"""
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does(tmp_path: Path) -> None:
+    for number, code in (2, 130), (15, 143):
+        command = [sys.executable, "-c", SLOW, tmp_path / "a.nc"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert list(tmp_path.iterdir()) == [tmp_path / ".a.nc.partial"]
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert err == "sstcast: interrupted; re-run the command to finish\n"
+        assert not list(tmp_path.iterdir())
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:

@@ -27,7 +27,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.reading.daily_field import source_of
 from sstcast.runs import PRETRAINED, Run, file_name
-from sstcast.storage.artefacts import check_own, locked, noted, read_recipe
+from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf
 
@@ -179,7 +179,11 @@ def _of_run(run: Run, question: Question) -> Baseline:
 
 
 def checked_out(out: Path, suffix: str) -> Path:
-    """Return `out`. Raises SSTCastError unless it may be written: only files of events may be overwritten."""
+    """Return where `out` is written to, at the end of a link.
+
+    Raises SSTCastError unless it may be: only files of events may be overwritten.
+    """
+    out = followed(out)
     if out.suffix != suffix:
         raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
     if suffix == ".csv":

@@ -23,7 +23,7 @@ from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import check_own, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -60,6 +60,7 @@ def forecast(
     day, today = read_date(date), dt.date.today()
     asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
+        out = followed(out)
         _check_out(out, asked)
     run = Run.open(folder)
     # Lock first, so that an unwritable folder fails at once.
@@ -68,7 +69,7 @@ def forecast(
         history = last_days(loaded.data, day, today, most=max(most_days_read(run), PAST))
         last = history.indexes["time"][-1].date()
         if out is None:
-            out = run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc"
+            out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
             held.enter_context(locked(out))  # which another process may name as its --out
             _check_out(out, asked)
             if loaded.days.given:

@@ -19,7 +19,7 @@ from sstcast.reading.fill_values import LOOKED_AT, mask_constant_cells
 from sstcast.reading.grid import box_of, check_places, crop, sorted_eastward, true_rows
 from sstcast.reading.reading import longest_gap, open_sst, source_grid
 from sstcast.reading.regridding import proposed
-from sstcast.storage.artefacts import atomic
+from sstcast.storage.artefacts import atomic, followed
 
 TILE = 30  # preferred rows and columns of a tile
 MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
@@ -87,7 +87,7 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    out = out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml")
+    out = followed(out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml"))
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     found = examine(days)

@@ -87,7 +87,7 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     sst = crop(opened, finer, path)
     if source.reads_region:
         _check_fill_value(path, sst)
-    if not source.checked:
+    if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     if finer != data.box:
@@ -334,10 +334,13 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
     table["preliminary"] = np.array([part.preliminary for part in parts])[owner]
     table = table.sort_values(["day", "preliminary"], kind="stable")
     if (duplicates := table[table.duplicated(["day", "preliminary"], keep=False)]).size:
-        first_path, second_path = (parts[number].path for number in duplicates["part"][:2])
-        raise SSTCastError(
-            f"{first_path} and {second_path}: both hold {duplicates['day'].iloc[0]:%Y-%m-%d}; remove one"
-        )
+        numbers = duplicates["part"][:2].tolist()
+        shared = duplicates["day"][duplicates["part"] == numbers[0]]
+        shared = shared[shared.isin(duplicates["day"][duplicates["part"] == numbers[1]])]
+        begin, end = (f"{day:%Y-%m-%d}" for day in (shared.min(), shared.max()))
+        told = f"overlap from {begin} to {end}; cut one" if end != begin else f"both hold {begin}; remove one"
+        first_path, second_path = (parts[number].path for number in numbers)
+        raise SSTCastError(f"{first_path} and {second_path}: {told}")
     day_mask = ~table.duplicated("day").sort_index().to_numpy()
     fields = []
     for number, part in enumerate(parts):

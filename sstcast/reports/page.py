@@ -13,6 +13,7 @@ from sstcast.storage.artefacts import (
     changed_after,
     check_intact,
     fingerprint,
+    followed,
     is_intact,
     is_up_to_date,
     locked,
@@ -46,7 +47,7 @@ def write_forecast_page(
             the page would be larger than `largest` MB.
     """
     file = source if source.suffix in (".nc", ".zarr") else newest_forecast(Run.open(source))
-    page = out or file.with_suffix(".html")
+    page = followed(out or file.with_suffix(".html"))
     if page.suffix != ".html":
         raise SSTCastError(f"--out {page}: name a file that ends in .html")
     forecast = open_forecast(file)

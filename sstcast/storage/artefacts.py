@@ -9,6 +9,10 @@ git's index, `.NAME.note` beside a Zarr store, NetCDF or JSON file keeps recipe,
 digest. Only if the fingerprint or the times differ, as in a copy, is the content compared. A file without a note
 counts as a copy, and gets one. HTML and pictures need none, and few CSV files have one.
 
+A link to a store or a folder is followed, if that is missing, empty or sstcast's own. A file that is a link, or a
+pipe, counts as absent where it is kept for later, and is replaced wherever it is written: what it leads to is not
+touched. Only a file that the user names is written to the end of a link (see `followed`).
+
 Recipes hold the fingerprint of the files that something was made from. Programs can set the time of modification
 that it contains, but not the time of change, which the note of what was made keeps as well (see `note_source`).
 """
@@ -18,6 +22,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +33,7 @@ from filelock import FileLock, Timeout
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.log import LOG
-from sstcast.storage.paths import walk
+from sstcast.storage.paths import open_regular, walk
 
 RECIPE = "recipe"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -36,6 +41,7 @@ LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the
 DISK_FULL = "no space left on the disk; free some and re-run the command"
 NOTED = (".zarr", ".nc", ".json")
 MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
+FILES = (".csv", ".html", ".json", ".lock", ".nc", ".note", ".npz", ".png", ".pt", ".txt", ".yaml")  # no folders
 
 
 @contextmanager
@@ -49,7 +55,9 @@ def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         lock_file = path.with_name(f".{path.name}.lock")
-        if not lock_file.exists():
+        if not is_kept(lock_file):
+            if lock_file.is_symlink() or not lock_file.is_dir():
+                lock_file.unlink(missing_ok=True)
             lock_file.open("a").close()  # filelock would wait forever if it cannot create the file
         lock = FileLock(lock_file, is_singleton=True)
         try:
@@ -65,18 +73,22 @@ def locked(path: Path) -> Iterator[None]:
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` for a file or a folder, and rename it to `path` on success.
 
-    After an error, the temporary is removed and `path` is unchanged. A full disk raises an SSTCastError. If `path`
-    is a link, its target is replaced. If a killed process leaves its temporary behind, the next write of the same
-    path removes it. If two processes may write `path`, also use `locked`.
+    After an error, the temporary is removed and `path` is unchanged. A full disk raises an SSTCastError, and so
+    does a folder at `path` that sstcast did not write. If a killed process leaves its temporary behind, the next
+    write of the same path removes it. If two processes may write `path`, also use `locked`.
     """
     path = _target(path)
     partial, previous = _beside(path)
     try:
         with space_for(path):
+            _check_folder(path)
+            was_folder = path.is_dir()
             path.parent.mkdir(parents=True, exist_ok=True)
             remove(partial)
             yield partial
-            if path.is_dir():  # a folder cannot be renamed over another one
+            if not was_folder:  # another program may have made one meanwhile
+                _check_folder(path)
+            if path.is_dir() and not path.is_symlink():  # a folder cannot be renamed over another one
                 remove(previous)
                 path.rename(previous)
             partial.replace(path)
@@ -146,18 +158,37 @@ def remove(path: Path) -> None:
 
 
 def remove_noted(path: Path) -> None:
-    """Delete a file and its note, if they exist."""
-    remove(path)
-    remove(_place_of_note(path))
+    """Delete a file and its note, if they exist. Raises OSError if it is a folder."""
+    path.unlink(missing_ok=True)
+    _place_of_note(path).unlink(missing_ok=True)
+
+
+def is_kept(path: Path) -> bool:
+    """Return whether a path is a file, and no link to one."""
+    with suppress(OSError):
+        return stat.S_ISREG(path.lstat().st_mode)
+    return False
+
+
+def followed(path: Path) -> Path:
+    """Return where a file that the user names is to be written: the end of a link, if it is one.
+
+    Raises SSTCastError if the link leads back to itself. Check what is there before it is replaced.
+    """
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():
+        raise SSTCastError(f"{path}: is a link that leads back to itself; delete it")
+    return target
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
+    """Return the SHA-256 of a file, or of the names and contents of all files in a folder. Pipes have none."""
     if path.is_dir():
         lines = sorted(f"{file.relative_to(path)}\0{digest(file)}" for file in _files(path))
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    with path.open("rb") as file:
+    with suppress(FileNotFoundError), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+    return ""
 
 
 def fingerprint(path: Path) -> str:
@@ -199,8 +230,22 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 def _target(path: Path) -> Path:
-    """Return the target of a link, so that replacing the target keeps the link."""
-    return path.resolve() if path.is_symlink() else path
+    """Return where a store or a folder lies, following links. A file is where its name is, if a link or not."""
+    return path if path.suffix in FILES else followed(path)
+
+
+def _check_folder(path: Path) -> None:
+    """Raise SSTCastError if a path is a folder that is not empty and that sstcast did not write."""
+    if path.is_dir() and not (path.suffix in FILES and path.is_symlink()) and not _is_own_folder(path):
+        raise SSTCastError(f"{path}: is a folder that sstcast did not write; rename or delete it")
+
+
+def _is_own_folder(path: Path) -> bool:
+    if _read_note(path) is not None or (path / "provenance.json").exists() or not any(path.iterdir()):
+        return True
+    with suppress(OSError, ValueError), open_regular(path / ".zattrs") as file:
+        return RECIPE in json.load(file)
+    return False
 
 
 def _clear(partial: Path) -> None:
@@ -228,12 +273,12 @@ def read_recipe(path: Path) -> Any:
         return None
 
 
-def is_up_to_date(path: Path, recipe: Any) -> bool:
-    """Return whether a file is intact and was made from `recipe`."""
+def is_up_to_date(path: Path, recipe: Any, strictly: bool = False) -> bool:
+    """Return whether a file is intact and was made from `recipe`. With `strictly`, its note must say so."""
     expected_recipe = json.loads(as_text(recipe))
     if (note := _read_note(path)) is not None:
-        return bool(note[RECIPE] == expected_recipe) and is_intact(path)
-    if not path.exists() or read_recipe(path) != expected_recipe:
+        return bool(note[RECIPE] == expected_recipe) and is_intact(path, strictly)
+    if strictly or not path.exists() or read_recipe(path) != expected_recipe:
         return False
     if path.suffix in NOTED:
         _write_note(path, _note(path, recipe))
@@ -245,6 +290,8 @@ def is_intact(path: Path, strictly: bool = False) -> bool:
 
     Without a note, it is taken to be, unless `strictly` is set.
     """
+    if strictly and not is_kept(path) and not path.is_dir():
+        return False
     if (note := _read_note(path)) is None or not path.exists():
         return path.exists() and not strictly
     if note["fingerprint"] == fingerprint(path) and note["changes"] == change_times(path):
@@ -279,7 +326,8 @@ def check_own(path: Path, remedy: str, *headers: str) -> None:
     if not path.exists():
         return
     if headers:
-        with path.open("rb") as file:
+        own = False
+        with suppress(FileNotFoundError), open_regular(path) as file:
             own = file.readline(MAX_HEADER_BYTES).startswith(tuple(header.encode() for header in headers))
     else:
         own = _read_note(path) is not None or read_recipe(path) is not None
@@ -306,7 +354,8 @@ def _note(path: Path, recipe: Any) -> dict[str, Any]:
 def _read_note(path: Path) -> dict[str, Any] | None:
     """Return the note of a file, or None if there is none or it is damaged."""
     try:
-        note: dict[str, Any] = json.loads(_place_of_note(path).read_bytes())
+        with open_regular(_place_of_note(path), follow=False) as file:
+            note: dict[str, Any] = json.load(file)
         return note if {RECIPE, "fingerprint", "changes", "digest"} <= note.keys() else None
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
@@ -321,19 +370,19 @@ def _write_note(path: Path, note: dict[str, Any]) -> None:
 
 def _embedded_recipe(path: Path) -> str:
     """Return the text of a file's recipe."""
-    if path.suffix == ".json":
-        return as_text(json.loads(path.read_bytes())[RECIPE])
     if path.suffix == ".csv":  # which holds no recipe, so that its note does
         return as_text((_read_note(path) or {})[RECIPE])
-    if path.suffix == ".html":
-        with path.open(encoding="utf-8") as page:
-            page.readline()
-            return page.readline().strip().removeprefix("<!-- recipe ").removesuffix(" -->")
-    if path.suffix == ".png":
-        from PIL import Image
+    if path.suffix in (".json", ".html", ".png"):
+        with open_regular(path) as file:
+            if path.suffix == ".json":
+                return as_text(json.load(file)[RECIPE])
+            if path.suffix == ".html":
+                file.readline()
+                return file.readline().decode().strip().removeprefix("<!-- recipe ").removesuffix(" -->")
+            from PIL import Image
 
-        with Image.open(path) as image:
-            return str(image.info[RECIPE])
+            with Image.open(file) as image:
+                return str(image.info[RECIPE])
     from sstcast.storage.stores import open_netcdf, open_written  # imported late: xarray takes half a second
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
@@ -341,6 +390,10 @@ def _embedded_recipe(path: Path) -> str:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, atomically and with a note of their recipe, if they have one."""
+    """Write plain data as JSON, atomically and with a note of their recipe, if they have one.
+
+    Each entry of the top level has a line. Indentation would be two thirds of large files, and slow to write.
+    """
     with noted(path, content.get(RECIPE)) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
+        values = ((key, json.dumps(value, separators=(",", ":"))) for key, value in content.items())
+        temporary.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {value}" for key, value in values) + "\n}\n")

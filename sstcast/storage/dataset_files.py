@@ -12,7 +12,7 @@ from numcodecs import Shuffle, Zstd
 
 from sstcast.log import LOG
 from sstcast.progress import dask_progress, waiting
-from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, noted, read_recipe
+from sstcast.storage.artefacts import RECIPE, as_text, is_kept, is_up_to_date, locked, noted, read_recipe
 from sstcast.storage.cf import encoded
 from sstcast.storage.stores import consolidate, open_netcdf
 
@@ -50,16 +50,17 @@ def cached(
 ) -> xr.Dataset:
     """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
 
-    In a read-only folder, or if another process replaces the file before it is opened, the new dataset is returned
-    and not written. A line tells of a file whose layout had another number. `compress` is that of `write`, and
-    `chunked` that of `open_netcdf`.
+    Its note must say so: a file without one, a link or a pipe is replaced. In a read-only folder, or if another
+    process replaces the file before it is opened, the new dataset is returned and not written. A line tells of a
+    file whose layout had another number. `compress` is that of `write`, and `chunked` that of `open_netcdf`.
     """
-    if not is_up_to_date(path, recipe):
+    if not is_up_to_date(path, recipe, strictly=True):
         if path.parent.exists() and not os.access(path.parent, os.W_OK):
             return make()
         with locked(path):
-            if not is_up_to_date(path, recipe):
-                if (old := read_recipe(path)) and old.get("layout") != recipe.get("layout"):
+            if not is_up_to_date(path, recipe, strictly=True):
+                old = read_recipe(path) if is_kept(path) else None
+                if old and old.get("layout") != recipe.get("layout"):
                     LOG.info(f"{path}: was made by another version of sstcast; it is made again")
                 write(make().assign_attrs(recipe=as_text(recipe)), path, compress=compress)
     opened = open_netcdf(path, "delete it", chunked)

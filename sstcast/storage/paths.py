@@ -5,8 +5,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path, PosixPath
-from typing import BinaryIO
 
 from sstcast.errors import SSTCastError
 
@@ -60,7 +60,7 @@ def is_url(source: str) -> bool:
     return URL.match(source) is not None
 
 
-def open_regular(path: Path, follow: bool = True) -> BinaryIO:
+def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     """Open a file for reading. A pipe, which may never answer, a device or a folder counts as absent.
 
     So does a link, unless `follow` is set. Raises FileNotFoundError if the file is absent.

@@ -18,7 +18,6 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
 from sstcast.forecasting import fitted
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
@@ -217,14 +216,21 @@ def test_a_read_only_folder_forecasts_without_a_file(run: Run) -> None:
     assert not kept_fits(run)
 
 
-def test_a_damaged_value_is_an_error(run: Run) -> None:
+def test_a_file_without_its_note_is_made_again(run: Run) -> None:
+    """An edited one would be taken else. So would one that a link leads to, which is the user's."""
     data = newest(run)
-    weight(run, data)
+    expected = weight(run, data)
     (file,) = kept_fits(run)
+    with xr.open_dataset(file, engine="netcdf4") as opened:
+        edited = opened.load().map(lambda field: field + 1, keep_attrs=True)
+    file.unlink()
+    edited.to_netcdf(file, engine="netcdf4")
     file.with_name(f".{file.name}.note").unlink()
-    content, part = bytearray(file.read_bytes()), weight(run, data).numpy().tobytes()[:40]
-    file.with_name(f".{file.name}.note").unlink()
-    content[content.index(part) + 8] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(SSTCastError, match=r"fit.nc: cannot be read .*; delete it"):
-        weight(run, data)
+    assert torch.equal(weight(run, data), expected)
+    mine = file.rename(run.folder / "mine.nc")
+    content = mine.read_bytes()
+    file.symlink_to(mine)
+    file.with_name(f".{file.name}.note").rename(run.folder / ".mine.nc.note")
+    assert torch.equal(weight(run, data), expected)
+    assert not file.is_symlink()
+    assert mine.read_bytes() == content

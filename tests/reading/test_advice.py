@@ -176,3 +176,42 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "sstcast", "--version"], capture_output=True, text=True, check=True
     )
     assert said.stdout.startswith("0.")
+
+
+def test_days_as_digits_are_read_with_their_bounds(tmp_path: Path) -> None:
+    """As CDO writes them, in the middle and at the end of their days."""
+    sst = make_sst(1)["sst"][:40]
+    digits = np.array([int(f"{day:%Y%m%d}") for day in sst.indexes["time"]]) + 0.5
+    units = {"units": "day as %Y%m%d.%f", "calendar": "proleptic_gregorian"}
+    data = sst.assign_coords(time=("time", digits, units)).to_dataset()
+    data.to_netcdf(tmp_path / "middle.nc")
+    with open_sst(FieldSource(source=str(tmp_path / "middle.nc"))) as found:
+        xr.testing.assert_equal(found["time"], sst["time"])
+    ends = np.array([int(f"{day:%Y%m%d}") for day in sst.indexes["time"] + np.timedelta64(1, "D")], float)
+    data = data.assign_coords(time=("time", ends, units | {"bounds": "time_bnds"}))
+    data["time_bnds"] = ("time", "two"), np.stack([digits - 0.5, ends], 1)
+    data.to_netcdf(tmp_path / "end.nc")
+    with open_sst(FieldSource(source=str(tmp_path / "end.nc"))) as found:
+        xr.testing.assert_equal(found["time"], sst["time"])
+    data = data.assign_coords(time=("time", np.arange(40) + 20011332.0, units))
+    data.to_netcdf(tmp_path / "no-date.nc")
+    with refused("no-date.nc: time has missing dates"):
+        open_sst(FieldSource(source=str(tmp_path / "no-date.nc")))
+
+
+def test_files_that_overlap_tell_from_when_to_when(tmp_path: Path) -> None:
+    data = make_sst(1)
+    data.isel(time=slice(200)).to_netcdf(tmp_path / "a.nc")
+    data.isel(time=slice(170, None)).to_netcdf(tmp_path / "b.nc")
+    with refused("a.nc and", "b.nc: overlap from 2001-06-20 to 2001-07-19; cut one"):
+        open_sst(FieldSource(source=str(tmp_path)))
+
+
+def test_a_forecast_without_a_start_is_told_how_to_add_it(tmp_path: Path) -> None:
+    ahead = SST[:10].rename(time="lead").assign_coords(lead=("lead", np.arange(1, 11), {"units": "days"}))
+    for number, data in enumerate((SST[:10], ahead)):
+        path = netcdf(data.to_dataset(), f"{number}.nc")(tmp_path)
+        with refused(f"{number}.nc: sst", "of a file with one start, add it: ds.expand_dims(init_time=[...])"):
+            read_forecasts(path)
+    path = netcdf(SST[1:10].expand_dims(init_time=SST["time"].values[:1]).to_dataset(), "b.nc")(tmp_path)
+    assert read_forecasts(path).sst["lead"].values.tolist() == [*range(1, 10)]
