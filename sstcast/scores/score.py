@@ -30,6 +30,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
+from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
 from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
@@ -175,6 +176,7 @@ def _score(
     truth, asked, notes, dates = found.truth, found.asked, found.notes, found.truth.windows.init_times
     for note in notes:
         LOG.info(f"{path}: {note}")
+    check_observations([truth], asked)
     systems, names = _systems(path, found, prepared, against)
     corrected = without_bias(systems, truth) if recipe["remove_bias"] else {}
     systems |= corrected
