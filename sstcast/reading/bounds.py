@@ -90,6 +90,14 @@ def days_of_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr
     return count if count > 1 and (abs(abs(spans) - count * DAY) <= ROUNDING_TIME).all() else None
 
 
+def leaves_a_day(lead: xr.DataArray, dataset: xr.Dataset) -> bool:
+    """Return whether the bounds of a `lead` leave one day between two means, as inclusive ones would seem to."""
+    bounds = np.sort(dataset.variables[lead.attrs["bounds"]].values.reshape(-1, 2), axis=1)
+    starts, ends = bounds[np.argsort(bounds[:, 0])].T
+    gaps = np.asarray(starts[1:] - ends[:-1], "timedelta64[us]")
+    return bool((abs(gaps - DAY) <= ROUNDING_TIME).any())
+
+
 def _is_longer(text: str) -> bool:
     """Return whether a text names a period of more than a day, by a word or by a number of days or hours."""
     counts = (float(number) / HOURS.get(unit.lower(), 1) for number, unit in COUNTED.findall(text))
