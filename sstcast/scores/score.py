@@ -287,7 +287,7 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
     if region is not None:
         box = parse_box(region)
     elif CELLS in sst.attrs:
-        box = proposed(sst.attrs[CELLS].grid())[1].bounds
+        box = proposed(sst.attrs[CELLS].grid(forecasts.path))[1].bounds
     else:
         box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)})
     inside = box.contains(observed["lat"], observed["lon"])

@@ -18,7 +18,8 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.reading.forecast_files import read_forecasts
-from sstcast.reading.reading import open_sst
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import fill_gaps, open_sst
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]
@@ -147,28 +148,22 @@ def test_a_repeated_meridian_is_left_out(tmp_path: Path, west: float, capsys: py
     assert "without its last column, which repeats the first one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("units", "zeros"), [("degC", True), ("K", False)])
-def test_a_fill_value_of_0_must_not_be_a_temperature(tmp_path: Path, units: str, zeros: bool) -> None:
-    """Zarr 2 has it by default. Land at 0 is read as before, and no sea is at 0 K."""
-    values = (SST - SST.mean()).round(1) if zeros else SST + 273.15
-    values = values.assign_attrs(units=units)
-    land = values.fillna(0) if zeros else values.fillna(0).where(SST.time != SST.time[3], 0)
+@pytest.mark.parametrize("gaps", [0, 3])
+def test_a_fill_value_of_0_that_is_also_a_temperature_is_refused(tmp_path: Path, gaps: int) -> None:
+    """Zarr 2 has it by default. Land at 0 is land, so a sea without 0 is read."""
+    values = (SST - SST.mean()).clip(-4).round(1).assign_attrs(units="degC")
 
-    def store(field: xr.DataArray, name: str) -> Path:
-        field.to_dataset(name="sst").drop_encoding().to_zarr(
-            tmp_path / name, zarr_format=2, encoding={"sst": {"_FillValue": 0.0}}
-        )
-        return tmp_path / name
+    def store(field: xr.DataArray, name: str) -> FieldSource:
+        encoding = {"sst": {"_FillValue": 0.0}}
+        field.to_dataset(name="sst").drop_encoding().to_zarr(tmp_path / name, zarr_format=2, encoding=encoding)
+        return FieldSource(source=tmp_path / name)
 
-    assert bool((values == 0).any()) is zeros
-    path = store(land, "a.zarr")
-    if zeros:
-        with refused(path, "sst has the fill value 0", "mask_and_scale=False", "{'sst': {'_FillValue': nan}}"):
-            open_sst(FieldSource(source=path))
-        warm = land.where(SST.isnull(), land + 20)
-        np.testing.assert_allclose(open_sst(FieldSource(source=store(warm, "b.zarr"))), values + 20, atol=1e-4)
-    else:
-        assert int(open_sst(FieldSource(source=path))[3].notnull().sum()) == 0
+    warm = values.where(SST.isnull(), values + 20).fillna(0).assign_attrs(values.attrs)
+    np.testing.assert_allclose(open_sst(store(warm, "warm.zarr")), values + 20, atol=1e-4)
+    frozen = values.where(SST.time > SST.time[4], 0).fillna(0).assign_attrs(values.attrs)
+    sst = fill_gaps(open_sst(store(frozen, "frozen.zarr")), gaps, tmp_path / "frozen.zarr")
+    with refused("frozen.zarr: ocean cells lack values"):
+        checked(sst, tmp_path / "frozen.zarr", gaps)[0].compute()
 
 
 def test_the_package_runs_as_a_module() -> None:
