@@ -295,6 +295,7 @@ class LoadedRun:
         check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
+        self.prepared.shared.clear()  # windows and sums of the fits, which are as large as the record
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
