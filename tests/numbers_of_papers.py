@@ -39,5 +39,5 @@ def checked_presets() -> set[tuple[str, str]]:
     found |= {(dataset, name) for dataset, names in PARAMETERS.items() for name in names}
     found |= {(dataset, f"{name}-vn") for dataset, name in VIRTUAL}
     found |= {("PCQM4Mv2", f"tokengt{kind}") for kind in ("", "-orf", "-none", "-performer")}
-    found |= {("default", f"{name}-paper") for name in ("lsat", "sat", "sapdgt", "spdgt")}
+    found |= {("any", f"{name}-paper") for name in ("lsat", "sat", "sapdgt", "spdgt")}
     return {(dataset.lower(), name) for dataset, name in found}

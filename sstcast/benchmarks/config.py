@@ -1,5 +1,7 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
+from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from sstcast.benchmarks.registry import (
     OwnData,
     SplitName,
     find_dataset,
+    named,
 )
 from sstcast.config import (
     FOLDER_NAME,
@@ -26,13 +29,13 @@ from sstcast.config import (
     TrainingConfig,
     differing_key,
 )
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, shorten
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
 from sstcast.storage.paths import packaged
-from sstcast.storage.yaml_files import Strict, apply_overrides, read_config, suggest, validate
+from sstcast.storage.yaml_files import Strict, apply_overrides, merge, read_config, read_yaml, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 Epochs = Annotated[int, Field(ge=0, le=10**9)]
@@ -40,7 +43,8 @@ Stages = Annotated[
     dict[str, Epochs], AfterValidator(lambda stages: {name: epochs for name, epochs in stages.items() if epochs})
 ]
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
-PRESETS = "configs/benchmarks"
+PRESETS = "configs/benchmarks/presets"  # a file for each data set that has presets
+ANY = "any"  # stands for every data set, in the names of presets
 YAML = (".yaml", ".yml")
 # Batches of graphs vary in size, and sums over many edges need single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
@@ -127,40 +131,79 @@ def load_benchmark(
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
     `dataset` is a name, or the path of a YAML that describes a user's own data, or None for graphs in memory.
-    `read` is the complete declaration of the latter two, once they are read. `model` is looked up as
-    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`. Otherwise, it is the name of a
-    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Such a model gets
-    the defaults in `configs/benchmarks/defaults.yaml`. `model` may also be the path of a user's own preset.
+    `read` is the complete declaration of the latter two, once they are read. `model` is looked up in
+    `presets_of(dataset)`. Otherwise, it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`), which
+    stands for `mpnn` with that layer. Such a model gets the defaults in `configs/benchmarks/defaults.yaml`.
+    `model` may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     preset_file = Path(model) if model.endswith(YAML) else None
     model = preset_file.stem if preset_file else model
-    folders, where = ["default"], f"{dataset or 'graphs'}, {model}"
+    where = str(preset_file or f"{dataset or 'graphs'}, {model}")
     if dataset is None:
         raw: dict[str, Any] = {"dataset": read.name if read else "graphs", "data": {"kind": "memory"}}
     elif dataset.endswith(YAML):
         raw = _own_data(Path(dataset))
     else:
         raw = {"dataset": find_dataset(dataset).name} | ({} if root is None else {"root": str(root)})
-        folders = [raw["dataset"].lower(), "default"]
     has_data = "data" in raw
-    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
-    preset = preset_file or next((path for path in places if path.exists()), None)
-    network = read_config(preset) if preset else {"model": _model(model, places[0].parent)}
+    presets = presets_of(ANY if has_data else raw["dataset"])
+    preset = _own_preset(preset_file) if preset_file else deepcopy(presets.get(model))
+    network = {"model": _model(model, presets)} if preset is None else preset
     raw = network | raw | {"label": model}
     apply_overrides(raw, overrides)
     if not has_data and raw.get("data"):
         raise SSTCastError(
             f"data: leave it out; {raw['dataset']} has a task and a metric, and split=... changes its split"
         )
-    declared = read or validate(BenchmarkConfig, raw, str(preset or where)).declaration
+    declared = read or validate(BenchmarkConfig, raw, where).declaration
     defaults = _usual(declared.kind, raw["model"]) if preset is None else {}
     defaults["training"] = TRAINING | defaults.get("training", {})
     if declared.words:
         defaults["predictor"] = {"normalise": "row"} | defaults.get("predictor", {})
     for section, keys in defaults.items():
         raw[section] = keys | (raw.get(section) or {})
-    return validate(BenchmarkConfig, raw, str(preset or where))
+    return validate(BenchmarkConfig, raw, where)
+
+
+def presets_of(dataset: str) -> dict[str, dict[str, Any]]:
+    """Return the presets for a data set by name, each merged into its base. They share parts: change none.
+
+    They are the keys of `configs/benchmarks/presets/DATASET.yaml`, in lower case, and then those of `any.yaml`.
+    `base: PRESET` names a preset of the same file, and `base: SET/PRESET` one of another file. A base has no base.
+    """
+    presets = {}
+    for place in (ANY, dataset.lower()):
+        for name, preset in _presets_in(place).items():
+            other, _, base = preset.get("base", "").rpartition("/")
+            sections = {key: value for key, value in preset.items() if key != "base"}
+            presets[name] = merge(sections, _presets_in(other or place)[base]) if base else sections
+    return presets
+
+
+@cache
+def _presets_in(place: str) -> dict[str, dict[str, Any]]:
+    """Return the presets of a file by name, with the names of their bases, or none if there is no such file."""
+    paths = {path.stem: path for path in packaged(PRESETS).glob("*.yaml")}
+    return read_yaml(paths[place]) if place in paths else {}
+
+
+def _own_preset(path: Path) -> dict[str, Any]:
+    """Return the sections of a user's own preset, whose base is another file or SET/PRESET."""
+    raw = read_yaml(path)
+    base = raw.get("base")
+    if not isinstance(base, str) or base.endswith(YAML):
+        return read_config(path)
+    place, _, name = raw.pop("base").rpartition("/")
+    sets, place = [ANY, *named()], place.lower()
+    presets = presets_of(place) if place in sets else {}
+    if name not in presets:
+        hint = suggest(base, [f"{known}/{preset}" for known in sets for preset in presets_of(known)])
+        raise SSTCastError(
+            f"{path}: base: no preset {shorten(base)!r}{hint}; name one as in zinc/gps or any/lsat, or give the "
+            "path of a YAML file, relative to this one"
+        )
+    return merge(raw, deepcopy(presets[name]))
 
 
 def _own_data(path: Path) -> dict[str, Any]:
@@ -197,7 +240,7 @@ Number = tuple[float, str, str | None]  # a published score, its source, and why
 def published_numbers() -> dict[str, dict[str, list[Number]]]:
     """Return the numbers of `published.yaml` by data set and row."""
     numbers: dict[str, dict[str, list[Number]]] = {}
-    for dataset, rows in read_config(packaged(f"{PRESETS}/published.yaml")).items():
+    for dataset, rows in read_config(packaged("configs/benchmarks/published.yaml")).items():
         for row, raw_entries in rows.items():
             entries = raw_entries if isinstance(raw_entries[0], list) else [raw_entries]
             numbers.setdefault(dataset, {})[row] = [
@@ -218,7 +261,7 @@ def is_preset(config: BenchmarkConfig) -> bool:
 
 def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
     """Return the default keys, by section, of a model without a preset on data of this kind."""
-    defaults_by_kind = read_config(packaged(f"{PRESETS}/defaults.yaml"))
+    defaults_by_kind = read_config(packaged("configs/benchmarks/defaults.yaml"))
     defaults: dict[str, dict[str, Any]] = defaults_by_kind.get(kind, defaults_by_kind["others"])
     options = default_options(model["name"]) | model
     conv = CONVS[options["conv"]] if model["name"] in ("mpnn", "mpnn-vn") else None
@@ -231,11 +274,11 @@ def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _model(name: str, presets: Path) -> dict[str, Any]:
+def _model(name: str, presets: Iterable[str]) -> dict[str, Any]:
     if name in MODELS:
         return {"name": name}
     conv = name.removesuffix("-vn")
     if conv in CONVS:
         return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
-    names = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
+    names = [*MODELS, *CONVS, *presets]
     raise SSTCastError(f"--model: no model {name!r}{suggest(name, names)}; known: {', '.join(sorted({*names}))}")

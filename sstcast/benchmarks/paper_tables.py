@@ -6,12 +6,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
 
-from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, is_preset, load_benchmark, published_numbers
+from sstcast.benchmarks.config import BenchmarkConfig, is_preset, load_benchmark, presets_of, published_numbers
 from sstcast.benchmarks.graph_model import check_model
 from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, find_run, run_benchmark
 from sstcast.errors import SSTCastError, counted, in_short, lacks_memory
-from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import suggest
 
 PAPERS = {  # by the name in the sources of `published.yaml`
@@ -104,9 +103,8 @@ def plan(cells: Sequence[Cell], seeds: Sequence[int], root: Path | None, overrid
     for cell in cells:
         config = None
         if cell.missing is None:
-            folders = (cell.dataset.lower(), "default")
-            paper = any(packaged(f"{PRESETS}/{folder}/{cell.row}-paper.yaml").exists() for folder in folders)
-            label = f"{cell.row}-paper" if paper else cell.row
+            paper = f"{cell.row}-paper"
+            label = paper if paper in presets_of(cell.dataset) else cell.row
             config = load_benchmark(cell.dataset, label, root, list(overrides))
             if config.label != label:
                 raise SSTCastError("--set label: the rows of a table have their own; choose another --out instead")

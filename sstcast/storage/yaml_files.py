@@ -56,14 +56,20 @@ def read_config(path: Path, *, own_options: bool = False) -> dict[str, Any]:
         base_sections = read_yaml(path.parent / expand_user(base))
     except SSTCastError as error:
         raise SSTCastError(f"{path}: base: {error}") from None
-    for section, keys in base_sections.items():
-        own_keys = raw.setdefault(section, keys)
+    return merge(raw, base_sections, own_options=own_options)
+
+
+def merge(raw: dict[str, Any], base: dict[str, Any], *, own_options: bool = False) -> dict[str, Any]:
+    """Return the sections of `base` with the keys of `raw`, as `read_config` merges them."""
+    merged = base | raw
+    for section, keys in base.items():
+        own_keys = merged[section]
         if not (isinstance(keys, dict) and isinstance(own_keys, dict)):
             continue
         is_other_model = section == "model" and own_keys.get("name", keys.get("name")) != keys.get("name")
         if not (own_options and is_other_model):
-            raw[section] = keys | own_keys
-    return raw
+            merged[section] = keys | own_keys
+    return merged
 
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:

@@ -1,33 +1,102 @@
 """Presets for rows of the papers' tables, and the published numbers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-import sstcast
-from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, load_benchmark, published, published_numbers
+from sstcast.benchmarks.config import (
+    ANY,
+    PRESETS,
+    BenchmarkConfig,
+    load_benchmark,
+    presets_of,
+    published,
+    published_numbers,
+)
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import result_lines
+from sstcast.errors import SSTCastError
 from sstcast.models import build_model
+from sstcast.storage.paths import packaged
+from sstcast.storage.yaml_files import read_yaml
 
-FOLDER = Path(sstcast.__file__).parents[1] / PRESETS
+SETS = sorted(path.stem for path in packaged(PRESETS).glob("*.yaml"))
 PUBLISHED = published_numbers()
 BEST = "; best known: 0.7261 (GCN+, Luo et al. 2025)"
-FOLDERS = sorted({path.parent.name for path in FOLDER.glob("*/*.yaml")})
 
 
 def preset(dataset: str, name: str) -> BenchmarkConfig:
     return load_benchmark(dataset, name, None, None)
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_every_preset_builds_its_network(folder: str) -> None:
-    for path in (FOLDER / folder).glob("*.yaml"):
-        config = preset("MUTAG" if folder == "default" else folder, path.stem)
+@pytest.mark.parametrize("of", SETS)
+def test_every_preset_builds_its_network(of: str) -> None:
+    shared = presets_of(ANY) if of != ANY else {}
+    for name in (name for name, sections in presets_of(of).items() if sections != shared.get(name)):
+        config = preset("MUTAG" if of == ANY else of, name)
         with torch.device("meta"):  # no numbers: the largest has 85 million of them
             network = build_model(config.model.name, **config.model.options)
         assert set(config.stages) <= set(network.stages)
+
+
+@pytest.mark.parametrize("of", SETS)
+def test_a_preset_has_its_own_keys_and_those_of_a_base_without_a_base(of: str) -> None:
+    def written(place: str) -> dict[str, Any]:
+        return read_yaml(packaged(f"{PRESETS}/{place}.yaml"))
+
+    for name, own in written(of).items():
+        place, _, base = own.pop("base", "/").rpartition("/")
+        inherited = written(place or of)[base] if base else {}
+        assert "base" not in inherited
+        both = {section: inherited[section] | own[section] for section in own.keys() & inherited.keys()}
+        assert presets_of(of)[name] == inherited | own | both
+
+
+def test_presets_of_a_set_come_before_those_for_any_set() -> None:
+    assert presets_of("citeseer") == presets_of("no such set") == presets_of(ANY)
+    assert presets_of("MUTAG").keys() - presets_of(ANY).keys() == {"gin"}
+    assert presets_of("mutag")["lsat"] != presets_of(ANY)["lsat"]
+    assert presets_of("mutag")["sat"] == presets_of(ANY)["sat"]
+
+
+def test_overrides_leave_a_preset_as_it_is() -> None:
+    """Also in a mapping that a preset shares with its base."""
+    load_benchmark("ZINC", "primphormer", overrides=["model.attention_options.rank=5", "training.epochs=1"])
+    assert preset("ZINC", "primphormer").model.options["attention_options"]["rank"] == 30
+    assert preset("ZINC", "gps").training.epochs == 2000
+
+
+@pytest.mark.parametrize("base", ["ZINC/gps", "zinc/primphormer", "any/spdgt", "mutag/sat", "other.yaml"])
+def test_a_preset_of_one_s_own_has_a_base_that_ships_or_is_a_file(base: str, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("model: {name: gps, width: 8}\npredictor: {degree: true}")
+    own = tmp_path / "mine.yaml"
+    own.write_text(f"base: {base}\nmodel: {{heads: 2}}")
+    config = load_benchmark("MUTAG", str(own))
+    place, _, name = base.rpartition("/")
+    of_base = preset(place.replace(ANY, "NCI1") or "MUTAG", name if place else str(tmp_path / base))
+    assert config.label == "mine"
+    assert config.model.options == of_base.model.options | {"heads": 2}
+    assert (config.predictor, config.training) == (of_base.predictor, of_base.training)
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ("zinc/gpss", r"mine.yaml: base: no preset 'zinc/gpss' \(did you mean 'zinc/gps'\?\); name one as in"),
+        ("zincc/gps", "did you mean 'zinc/gps'"),
+        ("tokengt", "did you mean '[a-z0-9-]+/tokengt'"),
+        ("../papers/mpnn-gt", "no preset '../papers/mpnn-gt'"),
+        ("no.yaml", "mine.yaml: base: .*no.yaml: cannot read it"),
+        ("[gps]", "mine.yaml: base: give the path"),
+    ],
+)
+def test_a_base_that_does_not_exist_is_refused(base: str, words: str, tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text(f"base: {base}\nmodel: {{heads: 2}}")
+    with pytest.raises(SSTCastError, match=words):
+        load_benchmark("MUTAG", str(own))
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED)
@@ -38,8 +107,7 @@ def test_published_numbers_have_models_and_none_is_better_than_the_best(dataset:
             assert 0 < score < 1
             assert source
             assert missing or "best" not in rows or sign * score <= sign * rows["best"][0][0]
-            folders = [] if row == "best" else [dataset.lower(), "default"]
-            there = any((FOLDER / folder / f"{row}.yaml").exists() for folder in folders)
+            there = row in presets_of(dataset)
             assert row == "best" or there is (missing is None), (row, "a third entry says why it has no preset")
 
 
