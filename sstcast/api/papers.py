@@ -45,7 +45,7 @@ def table5(
         overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
         out: the folder of the runs.
         jobs: number of runs to train in parallel.
-        dry_run: list the remaining runs and time three steps of the first, without training.
+        dry_run: list the remaining runs with their epochs, without opening data.
 
     Returns:
         Mean squared errors of standardised anomalies by system and horizon, for each seed by initial date.
@@ -104,7 +104,7 @@ def table(
         overrides: change every preset with `key.sub=value`, for instance `training.epochs=3`.
         out: the folder of the runs, `runs/benchmarks` by default.
         jobs: number of runs to train in parallel.
-        dry_run: list data at hand, weights, seconds and hours of the runs that are left, without training.
+        dry_run: list data at hand, and the runs that are left with their epochs, without opening data.
 
     Returns:
         A dictionary per cell with `dataset`, `model`, the `published` score, the `test` scores of the seeds, the

@@ -2,25 +2,17 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
 
-import torch
-from lightning_fabric import Fabric
-from torch.utils.benchmark import Timer
-
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, is_preset, load_benchmark, published_numbers
 from sstcast.benchmarks.graph_model import check_model
-from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.registry import aligned
-from sstcast.benchmarks.run import SplitScore, build_task, find_run, run_benchmark
-from sstcast.errors import SSTCastError, in_short, lacks_memory
+from sstcast.benchmarks.run import SplitScore, find_run, run_benchmark
+from sstcast.errors import SSTCastError, counted, in_short, lacks_memory
 from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import suggest
-from sstcast.training.devices import start
-from sstcast.training.engine import build_optimizer
 
 PAPERS = {  # by the name in the sources of `published.yaml`
     "Cai et al. 2023": "mpnn-gt",
@@ -30,7 +22,6 @@ PAPERS = {  # by the name in the sources of `published.yaml`
     "KDLGT": "kdlgt",
 }
 SOURCE = re.compile(rf"({'|'.join(PAPERS)}) Table (\w+)")
-TIMED_STEPS = 3  # timed by a dry run
 
 
 class Cell(NamedTuple):
@@ -164,41 +155,25 @@ def table_lines(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def needs(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a line per cell: the runs that are left, weights, seconds of an epoch on this device, and hours.
+    """Yield a line per cell: whether its data are at hand, the runs that are left, and their epochs.
 
-    Nothing is trained or downloaded. Data at hand are read as for a run, which may write their cache.
+    Nothing is opened, trained or downloaded.
     """
-    rows: list[Sequence[str]] = [
-        ("data set, metric", "model", "paper", "at hand", "left", "weights", "s an epoch", "epochs", "hours", "")
-    ]
-    hours, absent = 0.0, set()
-    for dataset, group in groupby(trials, key=lambda trial: trial.cell.dataset):
-        loaded: LoadedDataset | None = None
-        for trial in group:
-            config, runs_left = trial.config, len(trial.seeds) - len(trial.scores)
-            cost, note, at_hand = None, "", "-"
-            if config is not None:
-                at_hand = "yes" if config.declaration.at_hand(config.root) else "no"
-                if at_hand == "no":
-                    absent.add(dataset)
-                elif runs_left:
-                    try:
-                        loaded = loaded or load(config.declaration, config.root, config.cache)
-                        cost = _cost(config, loaded, start(config.training))
-                    except Exception as error:
-                        note = _reason(error)
-            cells = ["-"] * 4
-            if cost is not None and config is not None:
-                weights, seconds = cost
-                epochs = sum(config.stages.values()) + config.training.epochs
-                hours += (needed := runs_left * epochs * seconds / 3600)
-                cells = [f"{weights:,}", f"{seconds:.3f}", f"{epochs:,}", f"{needed:.2f}"]
-            runs = "-" if config is None else str(runs_left)
-            rows.append([*_named(trial), at_hand, runs, *cells, _note(trial, note)])
+    rows: list[Sequence[str]] = [("data set, metric", "model", "paper", "at hand", "left", "epochs", "")]
+    left, absent = 0, set()
+    for trial in trials:
+        config, cells = trial.config, ["-"] * 3
+        if config is not None:
+            runs_left = len(trial.seeds) - len(trial.scores)
+            left += runs_left
+            at_hand = config.declaration.at_hand(config.root)
+            absent |= set() if at_hand else {trial.cell.dataset}
+            epochs = sum(config.stages.values()) + config.training.epochs
+            cells = ["yes" if at_hand else "no", str(runs_left), f"{epochs:,}"]
+        rows.append([*_named(trial), *cells, _note(trial, "")])
     yield from aligned(rows)
-    device = next((str(start(t.config.training).device) for t in trials if t.config is not None), "cpu")
     lacking = f"; not at hand: {', '.join(sorted(absent))}" if absent else ""
-    yield f"at most {hours:.1f} h on {device} for the runs left of data at hand, one after another{lacking}"
+    yield f"{counted(left, 'run')} left{lacking}"
 
 
 def _reason(error: Exception) -> str:
@@ -218,35 +193,3 @@ def _note(trial: Trial, note: str) -> str:
     changed = "not the paper's model" if trial.paper is None else ""
     split = "here on its own split" if trial.config is not None and trial.config.split is not None else ""
     return "; ".join(filter(None, (trial.cell.missing, trial.cell.remark, changed, split, note)))
-
-
-def _cost(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -> tuple[int, float]:
-    """Return the number of weights and the seconds of an epoch, from a few steps on the first batch."""
-    task, model = build_task(config, loaded, fabric)
-    model = model.to(fabric.device)
-    optimizer = build_optimizer(model.parameters(), config.training)
-    order, validation = task.order(config.training.seed, 0), len(task.split.validation)
-    batch = task.batch(order[0])
-
-    def step() -> None:
-        with fabric.autocast():
-            loss = task.loss(model, batch)
-        (loss / task.weight(batch) + model.auxiliary_loss()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    @torch.no_grad()
-    def score() -> None:
-        with fabric.autocast():
-            model(batch)
-
-    seconds = {
-        name: Timer(f"{name}()", globals={name: call}, num_threads=torch.get_num_threads())
-        .timeit(TIMED_STEPS)
-        .mean
-        for name, call in (("step", step), ("score", score))
-    }
-    scored = 1.0 if task.graphs.transductive else validation / len(order[0])
-    steps = sum(map(len, order)) / len(order[0])
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    return weights, steps * seconds["step"] + scored * seconds["score"]

@@ -114,55 +114,87 @@ def run_benchmark(
     """
     check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    dataset, weights = loaded.dataset, edge_weights(config, loaded.dataset, loaded.graphs)
-    data = DataDigest(graphs=loaded.digest, weighted=weights is not None)
-    if seeds is None:
-        kind, _, count = dataset.split.removeprefix(BY_ROWS).partition(":")
-        seeds = list(range(int(count))) if kind == "folds" else [0]
-    configs = [config.with_seed(seed) for seed in seeds]
+    weighted = edge_weights(config, loaded.dataset, loaded.graphs) is not None
+    data = DataDigest(graphs=loaded.digest, weighted=weighted)
+    configs = [config.with_seed(seed) for seed in (_usual_seeds(loaded) if seeds is None else seeds)]
     runs = [find_run(seed_config) for seed_config in configs]
     for run in runs:
         if run.config_file.exists():
             data.check(run)
-    scores: list[SplitScore] = []
-    fabric = None
-    for seed_config, run in zip(configs, runs, strict=True):
-        saved_config = read_config(run.config_file) if run.config_file.exists() else None
-        grown = saved_config is not None and saved_config["training"]["epochs"] < seed_config.training.epochs
-        if run.metrics.exists() and not (evaluate or grown):
-            remedy = "delete the file and re-run the command, which scores the run again"
-            scores.append(SplitScore.load(run.metrics, remedy))
-            LOG.info(f"{run.folder}: nothing to do")
-            continue
+    pairs = list(zip(configs, runs, strict=True))
+    left = [pair for pair in pairs if evaluate or not pair[1].metrics.exists() or _has_grown(*pair)]
+    for seed_config, run in left:  # before the first is trained
         if evaluate and not _best(seed_config, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
-        if fabric is None and len(loaded.graphs) > 1:
-            groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
-            if line := repeats_line(loaded.graphs, groups, objective_of(dataset)):
-                kept = "; they stay in one part where possible" if loaded.grouped else ""
-                LOG.info(f"{run.folder}: {line}{kept}")
-        fabric = fabric or start(config.training)
-        LOG.info(f"{run.folder}: {_describe(loaded, config)}")
-        # Before the folder is made, because options may be wrong.
-        task, model = build_task(seed_config, loaded, fabric)
-        for line in _doubts(loaded, config, task):
-            LOG.info(f"{run.folder}: {line}")
-        initial = None if evaluate else _begin(seed_config, run, loaded, task, model)
-        record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data
-        if initial is not None and run.config_file.exists():
-            initial.check_recorded(run, DataDigest.load(run.data, "delete the run's folder").initial_weights)
-        with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
-            if fabric.is_global_zero:
-                Run.create(seed_config, folder=run.folder, data=record)
-                if grown and not evaluate:
-                    run.metrics.unlink(missing_ok=True)
-                    with atomic(run.config_file) as temporary:
-                        save_config(seed_config, temporary)
-            score = _fit_and_score(seed_config, run, task, model, data, train=not evaluate)
-            if fabric.is_global_zero and not evaluate:
-                score.save(run.metrics)
-        scores.append(score)
+        split_of(loaded, seed_config.training.seed)
+    if left and (line := _repeats(loaded, config)):
+        LOG.info(f"{left[0][1].folder}: {line}")
+    fabric = start(config.training) if left else None
+    scores = [
+        _finished(run)
+        if fabric is None or (seed_config, run) not in left
+        else _trained(seed_config, run, loaded, data, fabric, evaluate)
+        for seed_config, run in pairs
+    ]
     return [score.model_dump(mode="json") for score in scores]
+
+
+def _usual_seeds(loaded: LoadedDataset) -> list[int]:
+    """Return a seed for each fold if the split consists of folds, else the seed 0."""
+    kind, _, count = loaded.dataset.split.removeprefix(BY_ROWS).partition(":")
+    return list(range(int(count))) if kind == "folds" else [0]
+
+
+def _has_grown(config: BenchmarkConfig, run: Run) -> bool:
+    """Return whether the configuration has more epochs than the run."""
+    return run.config_file.exists() and (
+        read_config(run.config_file)["training"]["epochs"] < config.training.epochs
+    )
+
+
+def _repeats(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
+    """Return how many graphs equal another, or "" if none does."""
+    if len(loaded.graphs) == 1:
+        return ""
+    groups = equal_graphs(loaded.graphs, None, config.cache) if loaded.groups is None else loaded.groups
+    line = repeats_line(loaded.graphs, groups, objective_of(loaded.dataset))
+    return f"{line}; they stay in one part" if line and loaded.grouped else line
+
+
+def _finished(run: Run) -> SplitScore:
+    LOG.info(f"{run.folder}: nothing to do")
+    return SplitScore.load(run.metrics, "delete the file and re-run the command, which scores the run again")
+
+
+def _trained(
+    config: BenchmarkConfig, run: Run, loaded: LoadedDataset, data: DataDigest, fabric: Fabric, evaluate: bool
+) -> SplitScore:
+    """Train the run of the configured seed, or with `evaluate` only score it."""
+    LOG.info(f"{run.folder}: {_describe(loaded, config)}")
+    task, model = build_task(config, loaded, fabric)  # before the folder is made, because options may be wrong
+    for line in _doubts(loaded, config, task):
+        LOG.info(f"{run.folder}: {line}")
+    initial = None if evaluate else _begin(config, run, loaded, task, model)
+    record = data.model_copy(update={"initial_weights": initial.digest}) if initial is not None else data
+    if initial is not None and run.config_file.exists():
+        initial.check_recorded(run, DataDigest.load(run.data, "delete the run's folder").initial_weights)
+    with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
+        if fabric.is_global_zero:
+            grown = _has_grown(config, run)
+            Run.create(config, folder=run.folder, data=record)
+            if grown and not evaluate:
+                run.metrics.unlink(missing_ok=True)
+                with atomic(run.config_file) as temporary:
+                    save_config(config, temporary)
+        score = _fit_and_score(config, run, task, model, data, train=not evaluate)
+        if fabric.is_global_zero and not evaluate:
+            score.save(run.metrics)
+    return score
+
+
+def split_of(loaded: LoadedDataset, seed: int) -> Split:
+    """Return the split for a seed. Raises SSTCastError as `choose_split`."""
+    return choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed, loaded.groups)
 
 
 def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iterator[str]:
@@ -191,7 +223,7 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     """Return the task for the configured seed, and its untrained model."""
     check_model(config)
     dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
-    split = choose_split(dataset, graphs, loaded.splits, seed, loaded.groups)
+    split = split_of(loaded, seed)
     torch.manual_seed(seed)
     training = graphs.y if graphs.level == "pair" else graphs.y[training_rows(graphs, split)]
     objective = objective_of(dataset)(graphs.y, training, dataset)
@@ -245,7 +277,7 @@ def _begin(
     if source_config.dataset == config.dataset:
         same_split = source_config.declaration.split == config.declaration.split
         seed = source_config.training.seed
-        split = choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed, loaded.groups)
+        split = split_of(loaded, seed)
         if not same_split or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
             raise SSTCastError(
                 f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "

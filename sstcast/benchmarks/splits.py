@@ -14,7 +14,6 @@ from sstcast.benchmarks.objectives import TASKS
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split
 from sstcast.benchmarks.registry import BY_ROWS, Dataset
 from sstcast.errors import SSTCastError
-from sstcast.log import LOG
 
 NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a user's mapping
 MASKS = {part: f"{part}_mask" for part in ("train", "val", "test")}  # of PyG's graphs
@@ -30,8 +29,7 @@ def choose_split(
 
     The seed selects one of several official splits or of N folds. One fold is for testing, the next for validation
     and the rest for training, each with its share of every class. Samples in one of the `groups [samples]` stay in
-    one part, unless that leaves a part empty or takes a class out of training, of which a line tells. Raises
-    SSTCastError if a part is empty, or the split does not fit the samples.
+    one part. Raises SSTCastError if a part is empty, or the split does not fit the samples.
     """
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
     if dataset.split in ("official", "scaffold"):
@@ -39,12 +37,15 @@ def choose_split(
             raise SSTCastError(f"{dataset.name}: it has no official split; choose split=70/15/15 or split=folds:N")
         split = official[seed % len(official)]
     else:
-        rows = torch.arange(samples)
-        split = _drawn(dataset, graphs, rows if groups is None or dataset.by_rows else groups, seed)
+        groups = torch.arange(samples) if groups is None or dataset.by_rows else groups
+        split = _drawn(dataset, graphs, groups, seed)
     indices = torch.cat(list(split))
     if empty := [part for part, rows in split._asdict().items() if not len(rows)]:
+        alone, remedy = "", "choose another split"
+        if dataset.split not in ("official", "scaffold") and groups is not None and len(groups.unique()) < samples:
+            alone, remedy = ", as equal graphs stay in one part", f"set split={BY_ROWS}{dataset.split}"
         raise SSTCastError(
-            f"{dataset.name}: its split puts none of {samples} samples into {empty[0]}; choose another split"
+            f"{dataset.name}: its split puts none of {samples} samples into {empty[0]}{alone}; {remedy}"
         )
     if len(invalid := indices[(indices < 0) | (indices >= samples)]):
         problem = f"has the sample {int(invalid[0])}, but there are 0..{samples - 1}; correct it"
@@ -56,41 +57,33 @@ def choose_split(
 
 
 def _drawn(dataset: Dataset, graphs: Graphs, groups: Tensor, seed: int) -> Split:
-    samples, rows = len(groups), torch.arange(len(groups))
     kind, _, detail = dataset.split.removeprefix(BY_ROWS).partition(":")
-    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # a sample may have several labels
+    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == len(groups)  # not several labels of a sample
     # An unknown class is -1, or NaN with a rank metric.
-    labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
-    if detail.endswith("-per-class") and not of_samples:
+    labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(len(groups))).long()
+    if kind == "folds":
+        return _fold(dataset.name, int(detail), labels, groups, seed)
+    order = torch.randperm(int(groups.max()) + 1, generator=torch.Generator().manual_seed(seed))
+    place = order.argsort()[groups]  # of a sample's group
+    if not detail.endswith("-per-class"):
+        return _shares([float(share) for share in detail.split("/")], place)
+    if not of_samples:
         raise SSTCastError(f"{dataset.name}: split: {dataset.split} needs samples of known classes")
+    order = place.argsort(stable=True)
+    is_first = torch.from_numpy(~pd.Series(groups.numpy()).duplicated().to_numpy())  # of equal graphs
+    return _per_class(int(detail.removesuffix("-per-class")), labels, order[is_first[order]])
 
-    def divide(groups: Tensor) -> Split:
-        if kind == "folds":
-            return _fold(dataset.name, int(detail), labels, groups, seed)
-        order = torch.randperm(int(groups.max()) + 1, generator=torch.Generator().manual_seed(seed))
-        place = order.argsort()[groups]  # of a sample's group
-        order = place.argsort(stable=True)
-        if detail.endswith("-per-class"):  # of equal graphs, only the first
-            is_first = torch.from_numpy(~pd.Series(groups.numpy()).duplicated().to_numpy())
-            return _per_class(int(detail.removesuffix("-per-class")), labels, order[is_first[order]])
-        shares = [float(share) for share in detail.split("/")]
-        counts = place.bincount()
-        middle = (2 * counts.cumsum(0) - counts)[place[order]]  # of a sample's group, in halves of a sample
-        ends = torch.tensor([2 * round(shares[0] * samples), 2 * round((shares[0] + shares[1]) * samples)])
-        part = torch.bucketize(middle, ends, right=True)
-        return Split(*(order[part == i] for i in range(3)))
 
-    split = divide(groups)
-    if not torch.equal(groups, rows):
-        by_rows = divide(rows)
-        lost = labels[by_rows.train][~torch.isin(labels[by_rows.train], labels[split.train])]
-        if not all(map(len, split)) or (lost >= 0).any():
-            LOG.warning(
-                f"{dataset.name}: equal graphs are in several parts of the split of seed {seed}, because "
-                "with each in one part a part would be empty or a class absent from training"
-            )
-            return by_rows
-    return split
+def _shares(shares: Sequence[float], place: Tensor) -> Split:
+    """Divide samples in the order of the `place [samples]` of each one's group, which stays in one part.
+
+    A group belongs to the part in which its middle lies.
+    """
+    counts, order = place.bincount(), place.argsort(stable=True)
+    middle = counts.cumsum(0) - counts / 2.0
+    ends = torch.tensor([round(sum(shares[:i]) * len(place)) for i in (1, 2)], dtype=torch.double)
+    part = torch.bucketize(middle.double(), ends, right=True)[place[order]]
+    return Split(*(order[part == i] for i in range(3)))
 
 
 def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:

@@ -18,7 +18,7 @@ from sstcast.forecasting.fields import described
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.names import REFERENCES
+from sstcast.names import BASELINES, REFERENCES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import dask_progress
@@ -58,7 +58,8 @@ def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
 def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
     """Select the best of the `parts` on earlier folds, and make it this fold's run, as a combination of one part.
 
-    The best system has the lowest mean squared error in degC^2 on the two folds before this one.
+    The best system has the lowest mean squared error in degC^2 on the two folds before this one. A system whose
+    error is NaN is not chosen. Raises SSTCastError if all are.
 
     Args:
         parts: for each system, its run in this fold, and its runs in the two folds before, which saw no year of
@@ -67,7 +68,11 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
         every: days from one initial date to the next.
     """
     errors = [sum(_squared_error(Run.open(run), every) for run in earlier_runs) for earlier_runs in parts.values()]
-    best = list(parts)[int(np.argmin(errors))]
+    if np.isnan(errors).all():
+        raise SSTCastError(
+            f"{config.folder}: all errors of --select before this fold are NaN; choose other systems"
+        )
+    best = list(parts)[int(np.nanargmin(errors))]
     return f"{combine_runs([best], config, equal=True)}; chosen: {best.parent.name}"
 
 
@@ -111,7 +116,8 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     prepared = Prepared.of(data)
-    recipe = recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+    recipe = recipe_of_scores() | {"sstcast": __version__, "baselines": BASELINES, "every": every}
+    recipe |= {"data": prepared.record().model_dump()}
     recipe |= digest_of_scored(prepared) | _base(thresholds) | asked.recipe_of_fold
     if is_up_to_date(path, recipe):
         return f"{path}: already written"

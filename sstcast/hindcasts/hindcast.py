@@ -28,8 +28,10 @@ from sstcast.names import BASE_RATE, COVERED
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.predictors.grid import ShortRecord
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
+from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.score_files import errors_of, part_of, skill_of
 from sstcast.scores.summary import assemble, best_linear, predictors_of
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
@@ -90,6 +92,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                 ) from None
     if plan.asked.places is not None:
         tell_weights(plan.asked.places, Prepared.of(needed[0]))
+    first, *_ = plan.oceans.values()
+    check_observations((Analysis.open(Prepared.of(data), every=every) for data in first), plan.asked)
     tasks: list[Task] = []
     for run in plan.trained:
         for member in plan.dropped(run):

@@ -119,7 +119,7 @@ def examine(days: FieldSource) -> Examined:
     """
     path, of_grid, of_rows = days.path, [], []
     if days.grid is None and (cells := source_grid(days)) is not None:
-        grid = cells.grid()
+        grid = cells.grid(path)
         spacing, whole = proposed(grid)
         days = days.model_copy(update={"grid": spacing, "region": whole})
         kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"

@@ -5,7 +5,6 @@ The error is the mean squared error of standardised anomalies under the `paper` 
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils.benchmark import Timer
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, counted, reading
@@ -23,7 +20,6 @@ from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
-from sstcast.ocean.windows import Windows
 from sstcast.progress import tracked
 from sstcast.reading.raw import FIRST_DAY
 from sstcast.runs import Run
@@ -35,9 +31,7 @@ from sstcast.storage.artefacts import check_intact, digest, locked, write_json
 from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import read_config, suggest
 from sstcast.training.data_record import check_data
-from sstcast.training.devices import start
-from sstcast.training.forecast_task import ForecastTask
-from sstcast.training.train import forecaster, train, training_windows
+from sstcast.training.train import train, training_windows
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
 PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys are text
@@ -47,7 +41,6 @@ PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys
 WITHOUT_NODE, WITH_NODE = "mpnn", "mpnn-vn"  # the virtual node
 RECOMMENDED = "local-memory-stencil"  # the linear system of configs/linear that docs/results.md recommends
 TABLE_BASELINES = ("persistence", "ridge", "multiscale ridge", RECOMMENDED)
-TIMED_STEPS = 3  # measured by a dry run
 
 Interval = tuple[float, float]
 ErrorsBySystem = dict[
@@ -172,58 +165,15 @@ def _run(folder: Path, config: RunConfig, done: bool) -> str:
 
 
 def needs(table: Table5) -> list[str]:
-    """Return lines that list the remaining runs and time a step of the first one on this device. Write nothing.
-
-    The timed step is on a batch of noise.
-    """
+    """Return lines that list the remaining runs, their epochs and the paper's errors. Open no data."""
     file = ErrorFile(table.folder)
     remaining_runs = [run for run in table.runs if file.find(*_of_run(run)) is None]
     lines = [f"{len(remaining_runs)} of {len(table.runs)} runs are left"]
     for run in remaining_runs:
         paper_error = PUBLISHED[run.model.name].get(run.data.horizon)
-        lines.append(
-            f"  {run.name}: {'not in the paper' if paper_error is None else f'{paper_error:.4f} in the paper'}"
-        )
-    if not remaining_runs:
-        return lines
-    first, box = remaining_runs[0], remaining_runs[0].data.box
-    length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
-    days = length + first.training.batch_size
-    windows = Windows(
-        values=torch.randn(days, 1, cells),
-        ocean=torch.ones(1, cells, dtype=torch.bool),
-        days=np.datetime64(first.data.splits.train[0], "D") + np.arange(days),
-        shape=box.tile,
-        history=first.data.history,
-        horizon=first.data.horizon,
-        place=torch.zeros(1, cells, 3),
-    )
-    fabric = start(first.training)
-    task = ForecastTask({"train": windows, "validation": windows}, first.training, fabric)
-    model = forecaster(first, windows).to(fabric.device)
-    optimizer = torch.optim.Adam(model.parameters())
-    batch = task.batch(torch.arange(first.training.batch_size))
-
-    def step() -> None:
-        with fabric.autocast():
-            loss = task.loss(model, batch)
-        (loss / task.weight(batch)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
-    seconds = timer.timeit(TIMED_STEPS).mean  # after two to warm up
-    (first_day, last), windows_per_epoch = first.data.splits.train, first.training.windows_per_epoch
-    tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
-    tiles -= len(box.skip)
-    steps_per_epoch = (
-        windows_per_epoch or tiles * ((last - first_day).days + 1 - length)
-    ) // first.training.batch_size
-    return [
-        *lines,
-        f"{first.name} on {fabric.device}: {seconds:.3f} s a step of {first.training.batch_size} windows, "
-        f"{steps_per_epoch:,} steps an epoch, {first.training.epochs} epochs",
-    ]
+        paper = "not in the paper" if paper_error is None else f"{paper_error:.4f} in the paper"
+        lines.append(f"  {run.name}: {counted(run.training.epochs, 'epoch')}, {paper}")
+    return lines
 
 
 def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str, list[float]]:

@@ -58,18 +58,18 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
     These are the bounds, attributes or units of the `lead`, which the file calls `name`, the `attributes` of the
     field, a frequency of the file, or steps of GRIB averages that are days apart.
     """
-    texts = [f"{key} {text!r} of {name}" for key, text in lead.attrs.items()]
-    texts += [f"{key} {attributes.get(key, '')!r}" for key in ("cell_methods", "long_name")]
+    texts = [f"{key} {str(text)!r} of {name}" for key, text in lead.attrs.items()]
+    texts += [f"{key} {str(attributes.get(key, ''))!r}" for key in ("cell_methods", "long_name")]
     found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]
     for axis in (lead, dataset.get("valid_time", lead)):
         if (spans := _spans(axis, dataset)) is not None:
             found.append(f"bounds of {axis.name} over {float(max(abs(spans)) / DAY):.3g} days")
-    found.append(f"frequency {dataset.attrs.get('frequency', '')!r}")
+    found.append(f"frequency {str(dataset.attrs.get('frequency', ''))!r}")
     steps, units = np.diff(np.sort(lead.values)), str(lead.attrs.get("units", ""))
     if lead.dtype.kind == "m":
         steps, units = steps / DAY, "days"
     else:
-        found.append(f"units {units!r} of {name}" if units else f"{name} {lead.attrs.get('long_name', '')!r}")
+        found.append(f"units {units!r} of {name}" if units else f"{name} {str(lead.attrs.get('long_name', ''))!r}")
     if (kind := str(attributes.get("GRIB_stepType", ""))) in AVERAGES:
         found.append(f"GRIB_stepType {kind}, steps {min(steps, default=0):g} {units} apart")
         ends = re.findall(r"\d+", str(attributes.get("GRIB_stepRange", "")))
@@ -88,6 +88,14 @@ def days_of_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr
         return None
     count = int(np.round(abs(spans[0]) / DAY))
     return count if count > 1 and (abs(abs(spans) - count * DAY) <= ROUNDING_TIME).all() else None
+
+
+def leaves_a_day(lead: xr.DataArray, dataset: xr.Dataset) -> bool:
+    """Return whether the bounds of a `lead` leave one day between two means, as inclusive ones would seem to."""
+    bounds = np.sort(dataset.variables[lead.attrs["bounds"]].values.reshape(-1, 2), axis=1)
+    starts, ends = bounds[np.argsort(bounds[:, 0])].T
+    gaps = np.asarray(starts[1:] - ends[:-1], "timedelta64[us]")
+    return bool((abs(gaps - DAY) <= ROUNDING_TIME).any())
 
 
 def _is_longer(text: str) -> bool:

@@ -16,7 +16,7 @@ from dask.base import tokenize
 from sstcast.config import SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
-from sstcast.reading.fields import DATENUM
+from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.objects import held, is_object, open_object
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
 from sstcast.reading.urls import day_states, metadata_digest, open_url
@@ -245,16 +245,19 @@ def open_dataset(path: Path) -> xr.Dataset:
         # HDF5 without dimensions, if of version 7.3
         raise SSTCastError(f"{path}: cannot be read; it is MATLAB, and {READ}: {MATLAB}")
     try:
-        return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
+        dataset = open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, _remedy(path))
+        return with_decoded_days(dataset)
     except SSTCastError as error:
         if time := UNKNOWN_TIME.search(str(error)):
             if "months since" in time[1]:
                 raise SSTCastError(
                     f"{path}: counts months, {time[1]}; give daily data, not monthly means"
                 ) from error
+            advice = " (or 360_day for 360)" if re.search(r"\b360\b", time[1]) else ""
+            datenum = f"; {DATENUM}" if "since 0000" in time[1] or "since 0-" in time[1] else ""
             raise SSTCastError(
-                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar (or 360_day "
-                f"for 360); {DATENUM}"
+                f"{path}: cannot decode its time, {time[1]}; write CF units and a standard calendar"
+                f"{advice}{datenum}"
             ) from error
         raise
 

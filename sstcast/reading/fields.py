@@ -29,6 +29,9 @@ VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
+DATENUMS = (6e5, 8e5)  # of the years 1643 to 2190
+ABSOLUTE = re.compile(r"day as %Y%m%d(\.%f)?")  # units of times that CDO writes, such as 20010131.5
+STANDARD_CALENDARS = ("", "standard", "gregorian", "proleptic_gregorian")
 CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
@@ -277,13 +280,33 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
                 f"{path}: {time.name} uses the calendar {calendar!r} from {values.flat[0]}; sstcast needs the "
                 "standard calendar from 1678 on: convert it, for instance with xarray's convert_calendar"
             )
+        is_number = values.dtype.kind in "iuf" and DATENUMS[0] < float(values.flat[0]) < DATENUMS[1]
         raise SSTCastError(
-            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'; "
-            f"{DATENUM}"
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'"
+            f"{f'; {DATENUM}' if is_number else ''}"
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
     return pd.DatetimeIndex(values).as_unit("ns")
+
+
+def with_decoded_days(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a dataset in which times, and their bounds, that CDO wrote as the digits of dates are dates."""
+    decoded = {}
+    for name, time in dataset.variables.items():
+        calendar = str(time.attrs.get("calendar", "")).lower()
+        if not ABSOLUTE.fullmatch(str(time.attrs.get("units", ""))) or calendar not in STANDARD_CALENDARS:
+            continue
+        for part in {name, time.attrs.get("bounds", name)} & dataset.variables.keys():
+            values = dataset.variables[part].values.astype(float)
+            minutes = np.round((values - np.floor(values)) * 1440) * np.timedelta64(1, "m")
+            days = pd.to_datetime(
+                [f"{day:.0f}" for day in np.floor(values).ravel()], format="%Y%m%d", errors="coerce"
+            )
+            moments = days.values.reshape(values.shape) + minutes.astype("timedelta64[ns]")
+            attributes = {k: text for k, text in dataset[part].attrs.items() if k not in ("units", "calendar")}
+            decoded[part] = (dataset.variables[part].dims, moments, attributes)
+    return dataset.assign(decoded).set_coords([name for name in decoded if name in dataset.coords])
 
 
 def is_leapless(time: xr.DataArray) -> bool:

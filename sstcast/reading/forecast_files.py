@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.reading.bounds import AVERAGES, days_of_means, longer_means, middles
+from sstcast.reading.bounds import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, dates, find_field, options_for_keys
 from sstcast.reading.layouts import FORECAST, REFORECAST
@@ -34,6 +34,7 @@ IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute":
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
 ROUNDING_DAYS = 1e-6  # days
 HALF_HOUR = 1 / 48  # days
+MOST_LEADS = 3660  # days ahead
 MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 REMEDY = "write it again"
 
@@ -51,6 +52,7 @@ class Forecasts:
         spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: a description of the variable and axes that were found.
         mean_of: the number of days in each mean, of which the lead counts the last.
+        lacking: a day that the forecasts cross and that their calendar or the standard one lacks, or "".
     """
 
     path: Path
@@ -58,6 +60,7 @@ class Forecasts:
     spread: xr.DataArray | None
     note: str
     mean_of: int = 1
+    lacking: str = ""
 
     @property
     def daily(self) -> bool:
@@ -104,7 +107,8 @@ def read_forecasts(
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
     spread = merge(spreads, "init_time") if spreads else None
-    return Forecasts(path, sst, spread, note, first.mean_of)
+    lacking = next((part.lacking for part in parts if part.lacking), "")
+    return Forecasts(path, sst, spread, note, first.mean_of, lacking)
 
 
 def _forecasts(
@@ -131,6 +135,11 @@ def _forecasts(
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
     hours = ((times - times.normalize()) / DAY).values[:, None]
     if mean_of > 1:
+        if leaves_a_day(lead, dataset):
+            raise SSTCastError(
+                f"{path}: the bounds leave out a day between means; if they name the first and last "
+                "day, add one day to each end"
+            )
         first_days = hours + _starts(init, lead, dataset, path)
         valid = _valid_times(dataset, field, hours, first_days)
         if ((valid < first_days - ROUNDING_DAYS) | (valid > first_days + mean_of + ROUNDING_DAYS)).any():
@@ -180,7 +189,10 @@ def _forecasts(
         of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
         spread = ordered(of_sst[0] * np.float32(factor))
     units_kept = {} if is_sst else {"units": field.attrs["units"]}
-    return Forecasts(path, ordered(field).assign_attrs(units_kept), spread, ", ".join(notes), mean_of)
+    sst, lacking = ordered(field).assign_attrs(units_kept), ""
+    if takes is not None:
+        lacking = _lacking_day(init, leads, days)
+    return Forecasts(path, sst, spread, ", ".join(notes), mean_of, lacking)
 
 
 def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataArray, count: int) -> xr.DataArray:
@@ -294,6 +306,19 @@ def _leads_of_days(
     return np.where(has_day.any(2), has_day.argmax(2), -1)
 
 
+def _lacking_day(init: xr.DataArray, leads: NDArray[np.int32], days: NDArray[np.datetime64]) -> str:
+    """Return the first day that a forecast crosses and that its calendar or the standard one lacks, or ""."""
+    for first, day in zip(init.values.ravel(), days, strict=True):
+        own = [first + dt.timedelta(ahead) for ahead in range(int(leads.max()) + 2)]
+        known = _standard(np.array(own, object)).normalize()
+        if known.hasnans:
+            return str(own[int(known.isna().argmax())].isoformat()[:10])
+        ahead = day + np.arange(1, int(leads.max()) + 1) * DAY
+        if len(absent := ahead[~np.isin(ahead, known.values)]):
+            return str(absent[0].astype("M8[D]"))
+    return ""
+
+
 def _taken(values: xr.DataArray, takes: NDArray[np.intp]) -> xr.DataArray:
     """Return `values(..., init_time, lead, ...)` at the leads `takes [init_time, lead]`, NaN where they are -1."""
     patterns, groups = np.unique(takes, axis=0, return_inverse=True)
@@ -334,6 +359,8 @@ def _days(
         raise SSTCastError(f"{path}: lead {lead_text} days: several leads fall on one day; average them to days")
     if leads.min() < 0:
         raise SSTCastError(f"{path}: lead {lead_text} days: lies before the initial time; omit negative leads")
+    if leads.max() > MOST_LEADS:
+        raise SSTCastError(f"{path}: lead {lead_text} days: reaches {leads.max():,} days ahead; correct its units")
     if leads.min() > 0:
         return days.values, leads.values.astype(np.int32), []
     note = "lead 0 is the day of init_time and the first day forecast, so the history ends on the day before"

@@ -56,7 +56,10 @@ COORDINATE_NAME = re.compile(
 )
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
-OBSERVATIONS = "looks like observations, because it has no initial time and lead; forecasts need both"
+ONE_START = "of a file with one start, add it: ds.expand_dims(init_time=[...])"
+OBSERVATIONS = (
+    f"looks like observations, because it has no initial time and lead; forecasts need both; {ONE_START}"
+)
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
@@ -170,7 +173,11 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
                 is_position = axis != "time" and true_positions
                 axes[axis] = min(
                     candidates,
-                    key=lambda name: (coords[name].ndim != (2 if is_position else 1), name not in field.dims),
+                    key=lambda name: (
+                        coords[name].ndim != (2 if is_position else 1),
+                        name not in field.dims,
+                        name == axes.get("init_time"),
+                    ),
                 )
                 break
     if "lead" in axes and "time" in axes:
@@ -207,6 +214,8 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> 
     if "init_time" in axes:
         axes.setdefault("time", axes["init_time"])
     if missing_axes := [axis for axis in OBSERVED if axis not in axes]:
+        if dims == FORECAST and missing_axes == ["time"]:
+            return f"has no initial time; {ONE_START}"
         return (
             f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
             f"{' or '.join(missing_axes)}: add coordinates with CF attributes"
@@ -246,7 +255,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
             axis_name = axis.replace("init_time", "initial time")
             return (
                 f"has no {axis_name} among {coordinate_names}; set standard_name {AXIS_NAMES[axis][0]}, or rename "
-                f"it to {axis}"
+                f"it to {axis}{f'; {ONE_START}' if axis == 'init_time' else ''}"
             )
     if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
         return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"

@@ -20,7 +20,7 @@ from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.bounds import averages, days_of
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
-from sstcast.reading.fields import CELLS, PLAUSIBLE, find_field, is_leapless
+from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.grid import coarsen, crop, ocean_cells
@@ -30,7 +30,6 @@ from sstcast.reading.positions import SPACE, is_apart
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.regridding import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.source_grid import Cells, cells_of
-from sstcast.reading.units import celsius
 from sstcast.storage.artefacts import is_up_to_date, read_recipe
 from sstcast.storage.stores import open_netcdf
 
@@ -85,8 +84,6 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     opened, path, source = open_sst(data, kept), data.path, source_of(data.source)
     finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
     sst = crop(opened, finer, path)
-    if source.reads_region:
-        _check_fill_value(path, sst)
     if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
@@ -113,7 +110,7 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     data. On no axes of latitude and longitude, days are judged and brought to the cells of `data.grid` (see
     `open_region`). `averages` names the attribute, if any, that calls them averages, if no bounds tell over which
     periods.
-    `fills_zero` names the variable if its fill value is 0. Close the result after use, as for `open_region`.
+    Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
     appears twice.
@@ -123,12 +120,12 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     sst = sst.rename("sst")
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn_once(f"{path}: {note}")
-    kept: dict[str, Any] = {"title": source_of(days.source).title or parts[0].title}
-    kept |= {name: parts[0].field.attrs[name] for name in ("averages", "fills_zero")}
+    title = source_of(days.source).title or parts[0].title
+    kept: dict[str, Any] = {"title": title, "averages": parts[0].field.attrs["averages"]}
     if CELLS in sst.attrs:
         sst, mask, method = _on_grid(sst, days, ocean)
         warn_once(f"{path}: {parts[0].field.name} is read {method}")
-        kept |= {"title": f"{kept['title']}; regridded: {method}", "ocean": mask}
+        kept |= {"title": f"{title}; regridded: {method}", "ocean": mask}
     sst = sst.drop_attrs().assign_attrs(kept)
     sst.set_close(_closing(parts, path))
     LOG.debug(
@@ -206,16 +203,10 @@ def source_grid(days: FieldSource) -> Cells | None:
 
     Raises SSTCastError like `open_sst`.
     """
-    found: list[Cells | None] = []
-
-    def look(path: Path, dataset: xr.Dataset) -> None:
-        if not found:
-            dataset, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
-            found.append(cells_of(dataset, dataset[name], axes, path) if is_apart(dataset, axes) else None)
-        dataset.close()
-
-    read_parts(days.path, look)
-    return found[0]
+    path, dataset = next(source_of(days.path).datasets())
+    with dataset:
+        located, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
+        return cells_of(located, located[name], axes, path) if is_apart(located, axes) else None
 
 
 def _closing(parts: Sequence[FieldInFile], path: Path) -> Callable[[], None]:
@@ -247,9 +238,6 @@ def _observations(
     time, stored_field = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored_field)
-    field.attrs["fills_zero"] = _fills_zero(path, stored_field, field) if is_sst else ""
-    if not source.reads_region:
-        _check_fill_value(path, field)
     days, day_notes = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
@@ -273,30 +261,6 @@ def _check_names(parts: Sequence[FieldInFile]) -> None:
         raise SSTCastError(
             f"{other_parts[0].path}: holds {other_parts[0].field.name}, not the "
             f"{sst_parts[0].field.name} of {sst_parts[0].path}; move it out of the folder, or rename its variable"
-        )
-
-
-def _fills_zero(path: Path, stored: xr.DataArray, field: xr.DataArray) -> str:
-    """Return the name of a variable whose fill value, 0, is also a temperature, or ""."""
-    kind, fill = np.dtype(stored.encoding.get("dtype", float)).kind, stored.encoding.get("_FillValue")
-    zero = kind == "f" and fill == 0
-    return (
-        str(stored.name)
-        if zero and PLAUSIBLE[0] <= celsius(field.attrs["units"], path, "")[1] <= PLAUSIBLE[1]
-        else ""
-    )
-
-
-def _check_fill_value(path: Path, field: xr.DataArray) -> None:
-    """Raise SSTCastError if 0 is both a temperature and the fill value, so that single zeros are missing."""
-    if not (name := field.attrs["fills_zero"]):
-        return
-    share = field.notnull().mean("time").compute()
-    if cells := int(((share > 0) & (share < 1)).sum()):
-        raise SSTCastError(
-            f"{path}: {name} has the fill value 0, so temperatures of 0 are missing, in {cells} cells on some "
-            f"days; write it again: open it with mask_and_scale=False, and save it with encoding={{{name!r}: "
-            "{'_FillValue': nan}}"
         )
 
 
@@ -334,10 +298,13 @@ def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:
     table["preliminary"] = np.array([part.preliminary for part in parts])[owner]
     table = table.sort_values(["day", "preliminary"], kind="stable")
     if (duplicates := table[table.duplicated(["day", "preliminary"], keep=False)]).size:
-        first_path, second_path = (parts[number].path for number in duplicates["part"][:2])
-        raise SSTCastError(
-            f"{first_path} and {second_path}: both hold {duplicates['day'].iloc[0]:%Y-%m-%d}; remove one"
-        )
+        numbers = duplicates["part"][:2].tolist()
+        shared = duplicates["day"][duplicates["part"] == numbers[0]]
+        shared = shared[shared.isin(duplicates["day"][duplicates["part"] == numbers[1]])]
+        begin, end = (f"{day:%Y-%m-%d}" for day in (shared.min(), shared.max()))
+        told = f"overlap from {begin} to {end}; cut one" if end != begin else f"both hold {begin}; remove one"
+        first_path, second_path = (parts[number].path for number in numbers)
+        raise SSTCastError(f"{first_path} and {second_path}: {told}")
     day_mask = ~table.duplicated("day").sort_index().to_numpy()
     fields = []
     for number, part in enumerate(parts):

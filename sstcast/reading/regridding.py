@@ -116,7 +116,7 @@ def _kept(
         if is_up_to_date(file(kept), kept):
             return cached(file(kept), kept, lambda: _kept(cells, target, ocean, path, None, remedy)).load()
     LOG.info(f"{path}: computing the weights of a regular grid, once")
-    source = cells.grid().near(target)
+    source = cells.grid(path).near(target)
     if not source.index.size:
         raise SSTCastError(f"{path}: does not reach data.region {target.box.yaml}; change data.region")
     spacing = source.spacing

@@ -22,7 +22,7 @@ SAME_DEGREES = 1e-4  # between the positions of a cell in two files
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 NEIGHBOURING = 1.5  # of a cell, between the last column and the first one across a seam
-MEND = "correct its mesh"
+MEND = "correct its positions or its mesh"
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -209,13 +209,18 @@ class Cells:
             )
         )
 
-    def grid(self) -> SourceGrid:
-        """Return the cells with positions as vectors and polygons."""
-        if self.lat.ndim == 2:
-            return structured(self.lat, self.lon, self.vertices)
-        if self.vertices is not None:
-            return of_polygons(self.lat, self.lon, self.vertices)
-        return of_nodes(self.lat, self.lon, self.faces)
+    def grid(self, path: Path) -> SourceGrid:
+        """Return the cells with positions as vectors and polygons.
+
+        Raises SSTCastError, which names `path`, if that cannot be done, as of two points.
+        """
+        with reading(path, MEND), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # serious faults raise errors
+            if self.lat.ndim == 2:
+                return structured(self.lat, self.lon, self.vertices)
+            if self.vertices is not None:
+                return of_polygons(self.lat, self.lon, self.vertices)
+            return of_nodes(self.lat, self.lon, self.faces)
 
 
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:

@@ -19,7 +19,7 @@ from sstcast.forecasting.fields import FIELD
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
+from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked
@@ -147,12 +147,6 @@ class Analysis:
         """Whether the means that are verified are those of all whole weeks: days 1-7, 8-14 and so on."""
         weeks = 1 + np.arange(whole_weeks(self.windows.horizon))
         return self.mean_of == WEEK and np.array_equal(self.leads, WEEK * weeks)
-
-    @property
-    def tiled(self) -> xr.DataArray:
-        """Mask `(lat, lon)` of the cells in a tile, land or ocean."""
-        cells = in_tiles(self.data.box, self.shape)
-        return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
 
     @cached_property
     def area(self) -> Array:

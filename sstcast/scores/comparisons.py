@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
-from sstcast.names import INIT_TIME, SEASONS, THIRDS
+from sstcast.names import DAY, INIT_TIME, SEASONS, THIRDS
 from sstcast.ocean.windows import week_starts
 from sstcast.scores.significance import (
     CONFIDENCE,
@@ -76,9 +76,11 @@ class LossComparison:
         They have the coordinates `season` and `fold`.
         """
         self.block, self.lags = lengths(losses)
-        self.folds = dates_by_fold(losses)
+        self.segments = segments(losses, self.block)
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
         self.parts = groups(losses)
+        folds = (losses.isel({INIT_TIME: mask[:, 0]}) for mask in self.parts["by_fold"].values())
+        self.segments_of_folds = [segments(fold, self.block) for fold in folds]
 
     def loss(self, values: Array, fair: bool = False) -> "PreparedLoss":
         """Prepare a loss `[dates, leads]` for all its comparisons. Only a `fair` one may be negative."""
@@ -89,10 +91,10 @@ class LossComparison:
         for part, masks in self.parts.items():
             if part != "by_fold":
                 columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
-        of_folds = (columns["all"][mask[:, 0], 0] for mask in self.parts["by_fold"].values())
+        of_folds = zip(self.parts["by_fold"].values(), self.segments_of_folds, strict=True)
         sums = [
-            Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.folds),
-            *(Bootstrap.of(of_fold, self.block, (len(of_fold),)) for of_fold in of_folds),
+            Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.segments),
+            *(Bootstrap.of(columns["all"][mask[:, 0], 0], self.block, of_fold) for mask, of_fold in of_folds),
         ]
         if fair:  # no ratio of a score that is not positive, as by chance of few members
             sums = [of._replace(total=np.where(of.total > 0, of.total, np.nan)) for of in sums]
@@ -116,7 +118,7 @@ class LossComparison:
         difference = np.concatenate(
             [loss.columns[part] - reference.columns[part] for part in loss.columns], axis=1
         )
-        p_values = diebold_mariano(difference, self.lags, self.folds)
+        p_values = diebold_mariano(difference, self.lags, self.segments)
         if loss.bootstrap.blocks < 2:
             p_values = np.full_like(p_values, np.nan)
         compared = (np.split(values, ends) for values in (*loss.bootstrap.ratio(reference.bootstrap), p_values))
@@ -188,9 +190,16 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
     return {"interval": json_numbers([mean - half_width, mean + half_width]), "p_value": json_numbers(p_value)}
 
 
-def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
-    """Return the number of initial dates in each fold."""
-    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+def segments(tables: xr.Dataset | xr.DataArray, block: int | None = None) -> tuple[int, ...]:
+    """Return the number of initial dates in each segment, over whose ends no block or lag reaches.
+
+    A fold is a segment, and has several if dates are further apart than a bootstrap `block`, in dates, is long, as
+    in files of one season a year. By default, it is that of `lengths`.
+    """
+    dates, folds = tables[INIT_TIME].values, tables["fold"].values
+    farthest = (block or lengths(tables).block) * spacing(dates) * DAY
+    ends = np.flatnonzero((folds[1:] != folds[:-1]) | (np.diff(dates) > farthest))
+    return tuple(np.diff([-1, *ends, len(dates) - 1]).tolist())
 
 
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
@@ -221,6 +230,6 @@ def tests_by_cell(
     See `compare_cells` for the arguments. `tables` have the initial dates, leads and folds.
     """
     block, lags = lengths(tables)
-    p_value, p_fdr = compare_cells(errors, pairs, lags, dates_by_fold(tables))
+    p_value, p_fdr = compare_cells(errors, pairs, lags, segments(tables, block))
     enough = tables.sizes[INIT_TIME] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)

@@ -78,7 +78,7 @@ class Gaussian:
         if self.lowest is None:
             return inside
         reaches = self._share_below >= 0.5 - level / 200
-        return np.where(self._at_lowest(truth), reaches, inside & (truth > self.lowest))
+        return np.where(at_lowest(truth, self.lowest), reaches, inside & (truth > self.lowest))
 
     def pit(self, truth: Array, weights: Array) -> Array:
         """Return the histogram `[PIT_BINS]` of the probability integral transform, the sum of `weights` in each.
@@ -95,17 +95,12 @@ class Gaussian:
         weights = np.broadcast_to(weights.astype(float), position.shape)
         if self.lowest is None:
             return np.bincount(position.ravel(), weights.ravel(), minlength=PIT_BINS).astype(float)
-        at = self._at_lowest(truth)
+        at = at_lowest(truth, self.lowest)
         above = np.where(at, 0, weights)
         position = np.where(truth < self.lowest, 0, position)
         bins = np.maximum(self._share_below[at], MIN_PROBABILITY)[:, None] * PIT_BINS
         shares = np.clip(bins - np.arange(PIT_BINS), 0, 1) / bins
         return np.bincount(position.ravel(), above.ravel(), minlength=PIT_BINS) + weights[at] @ shares
-
-    def _at_lowest(self, truth: Array) -> NDArray[np.bool_]:
-        """Return whether the truth is the lowest value of a clipped distribution, as observations are rounded."""
-        assert self.lowest is not None
-        return np.abs(truth - self.lowest) < HALF_RESOLUTION
 
     @cached_property
     def _share_below(self) -> Array:
@@ -113,6 +108,11 @@ class Gaussian:
         assert self.lowest is not None
         limit = np.asarray((self.lowest - self.mean) / self.spread, float)
         return torch.special.ndtr(torch.from_numpy(np.maximum(limit, FARTHEST))).numpy()
+
+
+def at_lowest(truth: Array, lowest: Array) -> NDArray[np.bool_]:
+    """Return whether the truth is the lowest value of a clipped distribution, as observations are rounded."""
+    return np.abs(truth - lowest) < HALF_RESOLUTION
 
 
 def clipped_crps(mean: Array, spread: Array, truth: Array, lowest: Array) -> Array:

@@ -93,12 +93,14 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.baseline_tables import tables_of_run
     from sstcast.scores.joining import join_folds, join_systems
+    from sstcast.scores.kinds.points import check_observations
     from sstcast.scores.scene import Scene
     from sstcast.scores.summary import assemble, predictors_of
     from sstcast.scores.systems import describe_run, forecast_file, systems_of
     from sstcast.scores.verify import verify
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
+    check_observations([truth], asked)
     lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)

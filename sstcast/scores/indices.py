@@ -25,14 +25,14 @@ def box_of(name: str) -> Box:
     return load_region(name).bounds
 
 
-def covers(tiled: xr.DataArray, box: Box) -> bool:
-    """Return whether the cells of the mask `tiled(lat, lon)` cover all of `box`.
+def covers(known: xr.DataArray, box: Box) -> bool:
+    """Return whether the cells of the mask `known(lat, lon)` cover all of `box`.
 
     Cells may be centred on the edges of the box. The mean leaves them out.
     """
-    if 1 in tiled.shape:  # the width of the cells is unknown
+    if 1 in known.shape:  # the width of the cells is unknown
         return False
-    lat, lon = tiled["lat"], tiled["lon"]
+    lat, lon = known["lat"], known["lon"]
     height, width = (float(axis[1] - axis[0]) for axis in (lat, lon))
     cells, half = box.contains(lat, lon), 0.49  # of a cell, so that cells beside the box do not count
     wide = Box(
@@ -41,7 +41,7 @@ def covers(tiled: xr.DataArray, box: Box) -> bool:
     touched = wide.contains(lat, lon)
     rows, cols = int(touched.any("lon").sum()), int(touched.any("lat").sum())
     enough = rows >= round((box.north - box.south) / height) and cols >= round(box.width / width)
-    return bool(enough and (cells & tiled).sum() == cells.sum() > 0)
+    return bool(enough and (cells & known).sum() == cells.sum() > 0)
 
 
 def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, float]) -> xr.DataArray:

@@ -1,9 +1,10 @@
 """Ranks evaluated runs.
 
-Runs with the same ocean, protocol, horizon and test days form a contest. Runs whose configurations differ only in
-the seed share one entry, with the mean and standard deviation of their scores.
+Runs with the same ocean, protocol, history, horizon and test days form a contest. Runs whose configurations differ
+only in the seed share one entry, with the mean and standard deviation of their scores.
 """
 
+import datetime as dt
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -18,11 +19,11 @@ import xarray as xr
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.names import DEGREES, INIT_TIME, MODEL, STANDARDISED
+from sstcast.names import BASELINES, DEGREES, INIT_TIME, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano
 from sstcast.storage.paths import below
 
 SIGNIFICANT = 0.05
@@ -83,7 +84,15 @@ class EvaluatedRun:
         """A description of the ocean and the days it forecasts, and the digest of its test days."""
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
-        return f"{ocean}, {counted(data.horizon, 'day')} ahead, {first} to {last}", self.metrics["data"]["test"]
+        days = f"{counted(data.horizon, 'day')} ahead from {data.history} of history"
+        return f"{ocean}, {days}, {first} to {last}", self.metrics["data"]["test"]
+
+    @property
+    def years(self) -> str:
+        """The days that its baselines are fitted to and choose their penalties on."""
+        splits = self.config.data.splits
+        base = [] if splits.base == splits.train else [f"base {_span(splits.base)}"]
+        return ", ".join([_span(splits.train), _span(splits.validation), *base])
 
     @property
     def recipe(self) -> str:
@@ -152,12 +161,31 @@ def _groups(runs: list[EvaluatedRun], key: Callable[[EvaluatedRun], Any]) -> dic
 
 
 def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
-    """Return the entries of a contest, best first, with the baselines of its first run."""
-    groups = _groups(runs, lambda run: run.recipe).values()
-    entries = [_entry(_common_name(group), group, MODEL) for group in groups]
-    entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
+    """Return the entries of a contest, best first.
+
+    Runs of the same training and validation days share baselines. If there are several, these days name them.
+    Other systems, such as a linear base, are a run's own.
+    """
+    entries = []
+    for group in _groups(runs, lambda run: run.recipe).values():
+        name, (first, *_) = _common_name(group), group
+        entries.append(_entry(name, group, MODEL))
+        of_run = [key for key in first.metrics["scores"] if key not in (MODEL, *BASELINES)]
+        entries += [_entry(f"{key} of {name}", [first], key) for key in of_run]
+    by_years = _groups(runs, lambda run: run.years)
+    for years, (first, *_) in by_years.items():
+        names = [name for name in BASELINES if name in first.metrics["scores"]]
+        entries += [_entry(f"{name} ({years})" if len(by_years) > 1 else name, [first], name) for name in names]
     entries.sort(key=lambda entry: float(entry.losses.mean()))
-    return [entries[0], *_tested(entries[0], entries[1:], correlated_days(runs[0].config.data.horizon))]
+    return [entries[0], *_tested(entries[0], entries[1:], Lengths.of(runs[0].config.data.horizon, 1))]
+
+
+def _span(days: tuple[dt.date, dt.date]) -> str:
+    """Return years as 2001..2002, and other days by date."""
+    first, last = days
+    whole = (first.month, first.day, last.month, last.day) == (1, 1, 12, 31)
+    ends = [f"{first.year}", f"{last.year}"] if whole else [str(first), str(last)]
+    return "..".join(dict.fromkeys(ends))
 
 
 def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry:
@@ -173,12 +201,17 @@ def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry
     return LeaderboardEntry(name, len(runs) if is_model else 0, runs[0].members if is_model else 1, scores, losses)
 
 
-def _tested(best: LeaderboardEntry, entries: list[LeaderboardEntry], lags: int) -> list[LeaderboardEntry]:
-    """Test each entry against the best by Diebold-Mariano, with p-values adjusted for multiple testing."""
+def _tested(best: LeaderboardEntry, entries: list[LeaderboardEntry], lengths: Lengths) -> list[LeaderboardEntry]:
+    """Test each entry against the best by Diebold-Mariano, with p-values adjusted for multiple testing.
+
+    With fewer common dates than two blocks, nothing is tested.
+    """
 
     def p_value(entry: LeaderboardEntry) -> float:
         losses, best_losses = xr.align(entry.losses, best.losses, join="inner")
-        return float(diebold_mariano((losses - best_losses).transpose(INIT_TIME).values.astype(float), lags))
+        difference = (losses - best_losses).transpose(INIT_TIME).values.astype(float)
+        enough = len(difference) >= 2 * lengths.block
+        return float(diebold_mariano(difference, lengths.lags)) if enough else np.nan
 
     adjusted = adjust(np.array([p_value(entry) for entry in entries]))
     return [replace(entry, p_value=float(p)) for entry, p in zip(entries, adjusted, strict=True)]

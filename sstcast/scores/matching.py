@@ -66,10 +66,19 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         usable.sel(init_time=init_times), anomalies["ocean_mask"].load()
     )
     if not len(dates):
+        day = forecasts.lacking if len(init_times) else ""
+        crossed = f", as they cross {day}, which a calendar lacks" if day else ""
+        has_values = usable.sel(init_time=init_times).notnull().any(("member", "lat", "lon")).values
+        if not day and has_values.any() and not has_values.all(1).any():
+            lead = usable["lead"].values[int(np.argmin(has_values[has_values.any(1)].all(0)))]
+            told = f"none of its {counted(len(init_times), 'forecast')} in the years of the truth has all leads"
+            raise SSTCastError(
+                f"{path}: {told}, as some lack values at lead {lead}; give fewer --leads, or leads that all have"
+            )
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
-            f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}; "
-            "give another --truth or fewer --leads"
+            f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}"
+            f"{crossed}; give another --truth or fewer --leads"
         )
     truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values, forecasts.mean_of)
     if asked.places is not None:
@@ -83,6 +92,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         if asked.points is not None:
             asked = replace(asked, observations=None)
             leads += "; observations at points are not scored, because they are of days"
+    first_days = (dates[0] + (truth.leads[0] - [truth.mean_of - 1, 0]) * DAY).astype("M8[D]")
     notes = [
         forecasts.note,
         cell_note,
@@ -90,7 +100,9 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {counted(step, 'day')} apart, for "
         f"{counted(data.horizon, 'day')}, can be verified; all have {truth.ocean.sum()} of "
         f"{int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"the first valid day is {(dates[0] + truth.leads[0] * DAY).astype('M8[D]')}",
+        f"the first mean is of {truth.mean_of} days, {first_days[0]} to {first_days[1]}"
+        if truth.mean_of > 1
+        else f"the first valid day is {first_days[1]}",
         f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     if len(sizes := dict(zip(*np.unique(members, return_counts=True), strict=True))) > 1:

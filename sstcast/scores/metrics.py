@@ -4,8 +4,9 @@ A metric listed in `METRICS` appears in `metrics.json`, `scores.nc`, the printed
 leaderboard. A metric is also a function of labelled arrays and scores any forecast:
 `rmse(forecast, truth, ["time"], weights)`. Each element counts once, with its weight. No score is a mean of means.
 
-Metrics of distributions and ensembles are in `distributions`, the Brier score is in `heatwaves`. Histograms (PIT,
-ranks) and the scores of warnings (ROC area, SEDI, reliability) are computed from counts of cases instead.
+Metrics of distributions and ensembles are in `distributions`, and scores of the probabilities of events in
+`probabilities`. Histograms (PIT, ranks) and the scores of warnings (ROC area, SEDI, reliability) are computed from
+counts of cases instead (see `cases`).
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

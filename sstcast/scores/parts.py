@@ -84,8 +84,3 @@ def numbers(scores: Mapping[str, Any], *at: int) -> Scores:
         name: numbers(values, *at) if isinstance(values, Mapping) else json_numbers(values[at])
         for name, values in scores.items()
     }
-
-
-def arrays(scores: Mapping[str, xr.DataArray]) -> dict[str, Array]:
-    """Return the values of labelled arrays."""
-    return {name: field.values for name, field in scores.items()}

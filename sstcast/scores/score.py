@@ -30,6 +30,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
 from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
+from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
 from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
@@ -175,6 +176,7 @@ def _score(
     truth, asked, notes, dates = found.truth, found.asked, found.notes, found.truth.windows.init_times
     for note in notes:
         LOG.info(f"{path}: {note}")
+    check_observations([truth], asked)
     systems, names = _systems(path, found, prepared, against)
     corrected = without_bias(systems, truth) if recipe["remove_bias"] else {}
     systems |= corrected
@@ -285,7 +287,7 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
     if region is not None:
         box = parse_box(region)
     elif CELLS in sst.attrs:
-        box = proposed(sst.attrs[CELLS].grid())[1].bounds
+        box = proposed(sst.attrs[CELLS].grid(forecasts.path))[1].bounds
     else:
         box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)})
     inside = box.contains(observed["lat"], observed["lon"])

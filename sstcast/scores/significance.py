@@ -64,16 +64,18 @@ def block_counts(
 
     Each replicate draws overlapping blocks with replacement until it has `dates` dates, and truncates the last
     block (Kunsch 1989, Ann. Statist. 17). With counts, one matrix product gives the sums of all replicates.
+    `parts` are the dates in each segment, which no block leaves. One shorter than a block is a block of its own.
     """
-    random = np.random.default_rng(seed)
-    block_starts = np.concatenate(
-        [start + np.arange(max(0, n - block + 1)) for start, n in _segments(parts or (dates,))]
-    )
-    drawn_starts = block_starts[random.integers(0, len(block_starts), (replicates, -(-dates // block), 1))]
-    drawn_dates = (drawn_starts + np.arange(block)).reshape(replicates, -1)[:, :dates]
-    counts = np.zeros((replicates, dates))
-    np.add.at(counts, (np.arange(replicates)[:, None], drawn_dates), 1)
-    return counts
+    random, segments = np.random.default_rng(seed), _segments(parts or (dates,))
+    block_starts = np.concatenate([start + np.arange(max(1, n - block + 1)) for start, n in segments])
+    lengths = np.concatenate([np.full(max(1, n - block + 1), min(n, block)) for _, n in segments])
+    drawn = random.integers(0, len(block_starts), (replicates, -(-dates // int(lengths.min()))))
+    starts, drawn_lengths = block_starts[drawn], lengths[drawn]
+    kept = np.clip(dates - drawn_lengths.cumsum(1) + drawn_lengths, 0, drawn_lengths)  # of each block
+    changes, rows = np.zeros((replicates, dates + 1)), np.arange(replicates)[:, None]
+    np.add.at(changes, (rows, starts), kept > 0)
+    np.subtract.at(changes, (rows, starts + kept), kept > 0)
+    return changes.cumsum(1)[:, :dates]
 
 
 class Bootstrap(NamedTuple):

@@ -11,7 +11,7 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.extremes.heatwaves import short_base_period
-from sstcast.names import BASE_RATE, BIAS_REMOVED, CLIMATE, DEGREES, EQUAL_THIRDS, INIT_TIME, MODEL, SCORED_YEARS
+from sstcast.names import BASE_RATE, BIAS_REMOVED, DEGREES, HEATWAVE_KINDS, INIT_TIME, MODEL, SCORED_YEARS
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
@@ -22,6 +22,9 @@ from sstcast.scores.kinds.errors import MEAN_SQUARED_ERROR
 from sstcast.scores.parts import Scores, in_degrees
 from sstcast.scores.score_files import ScoreFiles, climatologies
 from sstcast.scores.significance import spacing
+
+# The forecaster over which skill by a loss is shown, of other losses the best climatology.
+CLIMATOLOGY_OF = dict.fromkeys(HEATWAVE_KINDS, BASE_RATE) | {"rps": SCORED_YEARS}
 
 
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
@@ -150,7 +153,7 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
-    """Compare each system with the reference, climatologies and base rate, and the model with every system.
+    """Compare each system with the reference and a climatology, and the errors of the model with those of all.
 
     Probabilities that are shares of members are compared by their fair scores, on dates that all systems have.
     """
@@ -161,18 +164,40 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
         names, field = known_systems(field), _on_common_dates(field)
         loss_comparison = LossComparison(field)
         values = {name: loss_comparison.loss(field.sel(system=name).values, name in fair) for name in names}
-        bases = {base for base in names if base.removesuffix(BIAS_REMOVED).partition(" (")[0] == CLIMATE}
-        bases |= {reference, climate, BASE_RATE, EQUAL_THIRDS, SCORED_YEARS, f"{reference}{BIAS_REMOVED}"}
+        own = CLIMATOLOGY_OF.get(loss, climate)
+        bases = {f"{base}{suffix}" for base in (reference, own) for suffix in ("", BIAS_REMOVED)}
         for name in names:
             by_reference = comparisons[loss][name] = {}
-            for base in (base for base in names if base != MODEL and (name == MODEL or base in bases)):
+            for base in names:
+                if base not in bases and not (name == MODEL != base and loss == "mse"):
+                    continue
                 words = (name, base, losses[loss].words_of(name))
-                by_reference[base] = loss_comparison.compare(values[name], values[base], words)
+                by_reference[base] = found = loss_comparison.compare(values[name], values[base], words)
+                shown = _shown_by_lead(loss, name, base, (reference, own), is_hindcast=MODEL not in names)
+                found["by_lead"] = {key: found["by_lead"][key] for key in shown}
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))
                     by_reference[base]["over_seeds"] = _over_seeds(tables, name, field.sel(system=base))
     return comparisons
+
+
+def _shown_by_lead(loss: str, name: str, base: str, bases: tuple[str, str], is_hindcast: bool) -> tuple[str, ...]:
+    """Return which parts of a comparison by lead a chart, a table or hindcast.csv shows.
+
+    `bases` are the reference and the climatology of the loss.
+    """
+    reference, climate = bases
+    if loss == "mse" and (name == MODEL or (is_hindcast and base == reference)):
+        return "ratio", "interval", "p_value"
+    if loss == "mse":
+        corrected = tuple(f"{of}{BIAS_REMOVED}" for of in (MODEL, reference))
+        return ("ratio", "interval") if (name, base) == corrected else ()
+    if loss == "crps" and base == climate:
+        return ("ratio", "interval") if is_hindcast or name == MODEL else ("ratio",)
+    if is_hindcast and base == reference:
+        return ("ratio", "interval") if loss == "crps" else ("ratio",) if loss in HEATWAVE_KINDS else ()
+    return ("ratio",) if base == climate and loss not in ("mse_standardised", "rps") else ()
 
 
 def _on_common_dates(field: xr.DataArray) -> xr.DataArray:

@@ -390,6 +390,10 @@ def _embedded_recipe(path: Path) -> str:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, atomically and with a note of their recipe, if they have one."""
+    """Write plain data as JSON, atomically and with a note of their recipe, if they have one.
+
+    Each entry of the top level has a line. Indentation would be two thirds of large files, and slow to write.
+    """
     with noted(path, content.get(RECIPE)) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
+        values = ((key, json.dumps(value, separators=(",", ":"))) for key, value in content.items())
+        temporary.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {value}" for key, value in values) + "\n}\n")

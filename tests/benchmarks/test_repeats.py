@@ -20,6 +20,7 @@ from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import parse_split
 from sstcast.benchmarks.repeats import repeats_line
 from sstcast.benchmarks.splits import choose_split
+from sstcast.errors import SSTCastError
 
 COPIES = 4
 
@@ -106,13 +107,32 @@ def test_graphs_without_repeats_and_rows_are_divided_as_before(split: str) -> No
         assert torch.equal(ours, theirs)
 
 
-def test_a_class_stays_in_training_even_if_equal_graphs_are_divided(capsys: pytest.CaptureFixture[str]) -> None:
-    found = loaded(repeated(3), "split=80/10/10")  # a class has one graph only
-    for seed in range(3):
-        parts = split_of(found, seed, found.groups)
-        assert [len(part) for part in parts] == [10, 1, 1]
-        assert "equal graphs are in several parts of the split" in capsys.readouterr().err
-        assert all(torch.equal(a, b) for a, b in zip(parts, split_of(found, seed), strict=True))
+def test_a_part_that_equal_graphs_leave_empty_is_refused_with_a_remedy() -> None:
+    found = loaded(repeated(3), "split=80/10/10")
+    message = (
+        "puts none of 12 samples into test, as equal graphs stay in one part; set split=rows:random:0.8/0.1/0.1"
+    )
+    with pytest.raises(SSTCastError, match=message):
+        split_of(found, 0, found.groups)
+    rows = loaded(repeated(3), "split=rows:random:0.8/0.1/0.1")
+    assert [len(part) for part in split_of(rows, 0, rows.groups)] == [10, 1, 1]
+
+
+def test_the_splits_of_all_seeds_are_checked_before_the_first_is_trained(tmp_path: Path) -> None:
+    """Four equal graphs and four others: if the equal ones come last, the middle part is empty."""
+    data = [*repeated(1), *distinct()[:4]]
+    for one in data:
+        one.x = one.x.float()
+    found, fits = loaded(data, "split=50/25/25"), {}
+    for seed in range(30):
+        try:
+            fits[len(split_of(found, seed, found.groups).test) > 0] = seed
+        except SSTCastError:
+            fits[False] = seed
+    keys = ["split=50/25/25", "training.epochs=1", "training.device=cpu", f"runs={tmp_path}"]
+    with pytest.raises(SSTCastError, match="none of 8 samples into validation, as equal graphs stay in one part"):
+        sstcast.benchmark(data, "gin", overrides=keys, seeds=[fits[True], fits[False]])
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

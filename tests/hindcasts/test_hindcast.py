@@ -100,7 +100,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
         assert of["by_season"]["mse"]["DJF"] == pytest.approx(errors[summer].mean(), rel=1e-4)
         np.testing.assert_allclose(mse.sel(system=name), errors, rtol=2e-3, atol=1e-5)
     crps = {name: of["crps"] for name, of in found["probabilities"].items()}
-    for other in (found["reference"], "climatology"):
+    for other in (found["reference"], found["climate"]):
         assert found["ratios"]["crps"]["one"][other]["ratio"] == pytest.approx(crps["one"] / crps[other], rel=1e-4)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from refusals import refused
 from small_hindcast import EVERY, plan, system, write_ocean
 
 from sstcast import dask_schedulers, workers
@@ -16,7 +18,7 @@ from sstcast.api.arguments import trainable
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.figures.results import Results
-from sstcast.hindcasts import executors
+from sstcast.hindcasts import executors, fold
 from sstcast.hindcasts import hindcast as hindcasts
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.hindcasts.fold import train_run
@@ -212,3 +214,16 @@ def test_there_are_no_more_processes_than_tasks_or_than_memory_holds(monkeypatch
         run_tasks([partial(str, number) for number in range(3)], 1001, None)
     assert asked == [3, 2]
     assert workers.most_processes() >= 1
+
+
+def test_a_system_whose_errors_are_nan_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = {"a": np.nan, "b": 2.0, "c": 1.0}
+    monkeypatch.setattr(fold, "combine_runs", lambda parts, *_, **__: f"{parts[0]}")
+    monkeypatch.setattr(fold, "_squared_error", lambda run, every: errors[run])
+    monkeypatch.setattr(fold.Run, "open", lambda path: path.parent.name)
+    config = system("selected")
+    parts = {Path(name, "fold"): [Path(name, "one"), Path(name, "two")] for name in errors}
+    assert fold.select_run(parts, config, 1).endswith("chosen: c")
+    errors |= dict.fromkeys("bc", np.nan)
+    with refused("all errors of --select before this fold are NaN"):
+        fold.select_run(parts, config, 1)

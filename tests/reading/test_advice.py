@@ -18,7 +18,8 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.reading.forecast_files import read_forecasts
-from sstcast.reading.reading import open_sst
+from sstcast.reading.plausible import checked
+from sstcast.reading.reading import fill_gaps, open_sst
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]
@@ -147,28 +148,22 @@ def test_a_repeated_meridian_is_left_out(tmp_path: Path, west: float, capsys: py
     assert "without its last column, which repeats the first one" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("units", "zeros"), [("degC", True), ("K", False)])
-def test_a_fill_value_of_0_must_not_be_a_temperature(tmp_path: Path, units: str, zeros: bool) -> None:
-    """Zarr 2 has it by default. Land at 0 is read as before, and no sea is at 0 K."""
-    values = (SST - SST.mean()).round(1) if zeros else SST + 273.15
-    values = values.assign_attrs(units=units)
-    land = values.fillna(0) if zeros else values.fillna(0).where(SST.time != SST.time[3], 0)
+@pytest.mark.parametrize("gaps", [0, 3])
+def test_a_fill_value_of_0_that_is_also_a_temperature_is_refused(tmp_path: Path, gaps: int) -> None:
+    """Zarr 2 has it by default. Land at 0 is land, so a sea without 0 is read."""
+    values = (SST - SST.mean()).clip(-4).round(1).assign_attrs(units="degC")
 
-    def store(field: xr.DataArray, name: str) -> Path:
-        field.to_dataset(name="sst").drop_encoding().to_zarr(
-            tmp_path / name, zarr_format=2, encoding={"sst": {"_FillValue": 0.0}}
-        )
-        return tmp_path / name
+    def store(field: xr.DataArray, name: str) -> FieldSource:
+        encoding = {"sst": {"_FillValue": 0.0}}
+        field.to_dataset(name="sst").drop_encoding().to_zarr(tmp_path / name, zarr_format=2, encoding=encoding)
+        return FieldSource(source=tmp_path / name)
 
-    assert bool((values == 0).any()) is zeros
-    path = store(land, "a.zarr")
-    if zeros:
-        with refused(path, "sst has the fill value 0", "mask_and_scale=False", "{'sst': {'_FillValue': nan}}"):
-            open_sst(FieldSource(source=path))
-        warm = land.where(SST.isnull(), land + 20)
-        np.testing.assert_allclose(open_sst(FieldSource(source=store(warm, "b.zarr"))), values + 20, atol=1e-4)
-    else:
-        assert int(open_sst(FieldSource(source=path))[3].notnull().sum()) == 0
+    warm = values.where(SST.isnull(), values + 20).fillna(0).assign_attrs(values.attrs)
+    np.testing.assert_allclose(open_sst(store(warm, "warm.zarr")), values + 20, atol=1e-4)
+    frozen = values.where(SST.time > SST.time[4], 0).fillna(0).assign_attrs(values.attrs)
+    sst = fill_gaps(open_sst(store(frozen, "frozen.zarr")), gaps, tmp_path / "frozen.zarr")
+    with refused("frozen.zarr: ocean cells lack values"):
+        checked(sst, tmp_path / "frozen.zarr", gaps)[0].compute()
 
 
 def test_the_package_runs_as_a_module() -> None:
@@ -176,3 +171,42 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "sstcast", "--version"], capture_output=True, text=True, check=True
     )
     assert said.stdout.startswith("0.")
+
+
+def test_days_as_digits_are_read_with_their_bounds(tmp_path: Path) -> None:
+    """As CDO writes them, in the middle and at the end of their days."""
+    sst = make_sst(1)["sst"][:40]
+    digits = np.array([int(f"{day:%Y%m%d}") for day in sst.indexes["time"]]) + 0.5
+    units = {"units": "day as %Y%m%d.%f", "calendar": "proleptic_gregorian"}
+    data = sst.assign_coords(time=("time", digits, units)).to_dataset()
+    data.to_netcdf(tmp_path / "middle.nc")
+    with open_sst(FieldSource(source=str(tmp_path / "middle.nc"))) as found:
+        xr.testing.assert_equal(found["time"], sst["time"])
+    ends = np.array([int(f"{day:%Y%m%d}") for day in sst.indexes["time"] + np.timedelta64(1, "D")], float)
+    data = data.assign_coords(time=("time", ends, units | {"bounds": "time_bnds"}))
+    data["time_bnds"] = ("time", "two"), np.stack([digits - 0.5, ends], 1)
+    data.to_netcdf(tmp_path / "end.nc")
+    with open_sst(FieldSource(source=str(tmp_path / "end.nc"))) as found:
+        xr.testing.assert_equal(found["time"], sst["time"])
+    data = data.assign_coords(time=("time", np.arange(40) + 20011332.0, units))
+    data.to_netcdf(tmp_path / "no-date.nc")
+    with refused("no-date.nc: time has missing dates"):
+        open_sst(FieldSource(source=str(tmp_path / "no-date.nc")))
+
+
+def test_files_that_overlap_tell_from_when_to_when(tmp_path: Path) -> None:
+    data = make_sst(1)
+    data.isel(time=slice(200)).to_netcdf(tmp_path / "a.nc")
+    data.isel(time=slice(170, None)).to_netcdf(tmp_path / "b.nc")
+    with refused("a.nc and", "b.nc: overlap from 2001-06-20 to 2001-07-19; cut one"):
+        open_sst(FieldSource(source=str(tmp_path)))
+
+
+def test_a_forecast_without_a_start_is_told_how_to_add_it(tmp_path: Path) -> None:
+    ahead = SST[:10].rename(time="lead").assign_coords(lead=("lead", np.arange(1, 11), {"units": "days"}))
+    for number, data in enumerate((SST[:10], ahead)):
+        path = netcdf(data.to_dataset(), f"{number}.nc")(tmp_path)
+        with refused(f"{number}.nc: sst", "of a file with one start, add it: ds.expand_dims(init_time=[...])"):
+            read_forecasts(path)
+    path = netcdf(SST[1:10].expand_dims(init_time=SST["time"].values[:1]).to_dataset(), "b.nc")(tmp_path)
+    assert read_forecasts(path).sst["lead"].values.tolist() == [*range(1, 10)]

@@ -132,3 +132,10 @@ def test_a_broken_rotated_pole_is_one_line() -> None:
         dataset[name].attrs["standard_name"] = f"grid_{axis}"
     with refused("ice.nc: cannot be read", "correct its grid mapping"):
         identified(dataset, Path("ice.nc"), regular=False)
+
+
+def test_points_that_make_no_mesh_are_one_line(recwarn: pytest.WarningsRecorder) -> None:
+    dataset = xr.Dataset({"tos": ("node", np.zeros(2)), "lat": ("node", [0.0, 1.0]), "lon": ("node", [0.0, 1.0])})
+    with refused("mesh.nc: cannot be read", "correct its positions or its mesh"):
+        cells(dataset).grid(Path("mesh.nc"))
+    assert not recwarn.list

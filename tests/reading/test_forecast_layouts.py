@@ -15,7 +15,9 @@ from refusals import refused
 from small_files import folder_of, netcdf
 from small_ocean import make_sst
 
+from sstcast.config import FieldSource
 from sstcast.reading.forecast_files import read_forecasts
+from sstcast.scores.score import score
 
 DAY, HOUR = np.timedelta64(1, "D"), np.timedelta64(1, "h")
 TRUTH = make_sst(4)["sst"].astype("float32")
@@ -158,6 +160,12 @@ def in_calendar(calendar: str, starts: list[tuple[int, int, int]], lead: Any = L
     return dataset(pd.DatetimeIndex(valid).values.reshape(len(dates), -1), lead, dates, **DAYS)
 
 
+def test_a_lead_beyond_ten_years_is_refused(tmp_path: Path) -> None:
+    path = netcdf(dataset(ahead(), LEADS, **DAYS).assign_coords(lead=("lead", LEADS * 1000, DAYS)))(tmp_path)
+    with refused("reaches", "days ahead; correct its units"):
+        read_forecasts(path)
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_leads_count_days_of_the_calendar(tmp_path: Path, first: int) -> None:
     """In a leap year: 1 March follows 28 February in noleap, and 30 days of February precede it in 360_day."""
@@ -176,6 +184,17 @@ def test_leads_count_days_of_the_calendar(tmp_path: Path, first: int) -> None:
         "04-06",
     ]
     assert "calendar, 360_day" in read_forecasts(tmp_path / "b.nc").note
+
+
+@pytest.mark.parametrize(("calendar", "day"), [("noleap", "2004-02-29"), ("360_day", "2004-02-30")])
+def test_forecasts_that_all_cross_a_day_that_a_calendar_lacks_are_refused_with_its_name(
+    tmp_path: Path, calendar: str, day: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    TRUTH.to_netcdf("truth.nc")
+    path = netcdf(in_calendar(calendar, [(2004, 2, 20), (2004, 2, 25)]))(tmp_path)
+    with refused("none of its 2 forecasts", f"they cross {day}, which a calendar lacks", "fewer --leads"):
+        score(path, FieldSource(source="truth.nc"))
 
 
 def test_valid_days_in_place_of_leads_follow_their_calendar(tmp_path: Path) -> None:

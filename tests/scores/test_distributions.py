@@ -16,6 +16,7 @@ from sstcast.config import ModelConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.distributions import ENSEMBLE, Gaussian, crps
 from sstcast.scores.evaluate import evaluate
+from sstcast.scores.kinds.distributions import rank_histogram
 from sstcast.scores.metrics import statistics_of
 from sstcast.training.train import train, training_windows
 
@@ -129,3 +130,18 @@ def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) ->
     ratio = np.sqrt(2 * (1 - remembered))
     by_lead = np.divide(found["persistence"]["by_lead"]["spread"], found["climatology"]["by_lead"]["spread"])
     np.testing.assert_allclose(by_lead, ratio, rtol=0.05)
+
+
+def test_ties_are_spread_over_the_ranks_that_they_may_take() -> None:
+    """As in a frozen sea, where observations are rounded to the freezing point, and members raised to it."""
+    lowest = np.full((1, 1, 4), -1.8, np.float32)
+    truth = np.array([-1.796, -1.804, 0.0, 0.1], np.float32).reshape(1, 1, 4)
+    members = np.array([[-1.8, -1.8, 0, 1], [-1.8, -1.8, 0, 2], [-1.8, 0, 1, 3]], np.float32).reshape(3, 1, 1, 4)
+    area = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    of_three, of_four = (0.2 + 0.3) / 3, 0.1 / 4
+    expected = [of_four + of_three + 0.4, of_four + of_three, of_four + of_three, of_four]
+    np.testing.assert_allclose(rank_histogram(members, truth, area, lowest), expected, rtol=1e-6)
+    members[0, ..., 0] = -1.85  # below the truth
+    np.testing.assert_allclose(rank_histogram(members, truth, area, None).sum(), 1, rtol=1e-6)
+    found = rank_histogram(members[:, ..., :1], truth[..., :1], area[:1], lowest[..., :1])
+    np.testing.assert_allclose(found, [0, 0.1 / 3, 0.1 / 3, 0.1 / 3], rtol=1e-6)

@@ -1,5 +1,6 @@
 """Box means: the areas by hand, the date line, and which boxes a region covers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ from refusals import refused
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import NINO, Box
+from sstcast.runs import Run
+from sstcast.scores.analysis import Analysis
 from sstcast.scores.indices import box_mean, box_of, covers, thirds
+from sstcast.scores.kinds import errors
 
 
 def field(west: float = 120.5, cols: int = 170, east_first: float = 0) -> xr.DataArray:
@@ -65,6 +69,17 @@ def test_what_a_region_covers() -> None:
     assert [name for name, box in NINO.items() if covers(centred[:, 37:], box)] == ["nino12", "nino3"]
     for few in (pacific[:, :1], pacific[::29, ::20]):  # one column, and cells larger than a box
         assert not any(covers(few, box) for box in NINO.values())
+
+
+def test_a_box_is_covered_by_cells_that_are_scored_and_by_land(
+    scored: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = Analysis.of(scored)
+    monkeypatch.setattr(errors, "NINO", {"here": Box(170, 173, -12, -10)})
+    assert not truth.ocean.all()
+    assert [*errors._boxes(truth)] == ["region", "here"]
+    west = truth.ocean & (np.arange(truth.ocean.shape[-1]) % 12 < 6)  # as a file with values there alone
+    assert [*errors._boxes(replace(truth, ocean=west))] == ["region"]
 
 
 def test_names_and_boxes_without_ocean() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 import yaml
 from refusals import refused
 from scored_runs import OTHER_DAYS
@@ -19,6 +20,7 @@ from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.significance import Lengths
 from sstcast.storage.artefacts import noted, write_json
 
 
@@ -82,6 +84,45 @@ def test_another_ocean_of_the_same_name_is_another_table(scored: Run, tmp_path: 
     assert [len(contest.entries) for contest in contests] == [1 + len(BASELINES)] * 2
     assert len({contest.title for contest in contests}) == 2
     assert [contest.title for contest in contests if contest.title.endswith("(test days 01234567)")]
+
+
+def test_other_histories_are_another_table_and_other_years_other_baselines(scored: Run, tmp_path: Path) -> None:
+    copy(scored, tmp_path / "one", 0.1)
+    copy(scored, tmp_path / "long", 0.1, data__history=12)
+    other = copy(scored, tmp_path / "other", 0.2)
+    config = yaml.safe_load(other.config_file.read_text())
+    config["data"]["splits"] |= {"train": ["2001-01-01", "2002-06-30"]}
+    other.config_file.write_text(yaml.safe_dump(config))
+    metrics = json.loads(other.metrics.read_text())
+    metrics["scores"]["linear base"] = metrics["scores"]["damped persistence"]
+    write_json(other.metrics, metrics)
+    with ScoreFiles(other.folder).open() as opened:
+        tables = opened.load()
+    base = tables.sel(system=["damped persistence"]).assign_coords(system=["linear base"])
+    with noted(ScoreFiles(other.folder).tables, metrics["recipe"]) as temporary:
+        xr.concat([tables, base], "system", data_vars="minimal").to_netcdf(temporary, engine="netcdf4")
+    one, long = leaderboard(tmp_path)
+    assert [contest.title.split(", ")[-2] for contest in (one, long)] == [
+        "8 days ahead of 10",
+        "8 days ahead of 12",
+    ]
+    names = [entry.name for entry in one.entries]
+    years = "2001-01-01..2002-06-30, 2003", "2001..2002, 2003"
+    assert {*names} == {"one", "other", "linear base of other"} | {f"{n} ({y})" for n in BASELINES for y in years}
+    assert {entry.name for entry in long.entries} == {"long", *BASELINES}
+
+
+def test_below_two_blocks_of_dates_nothing_is_tested(scored: Run, tmp_path: Path) -> None:
+    run = copy(scored, tmp_path / "bad", 10)
+    copy(scored, tmp_path / "good", 0.1, model__width=16)
+    metrics = json.loads(run.metrics.read_text())
+    assert all(np.isfinite(entry.p_value) for entry in leaderboard(tmp_path)[0].entries[1:])
+    with ScoreFiles(run.folder).open() as opened:
+        tables = opened.isel(init_time=slice(2 * Lengths.of(8, 1).block - 1)).load()
+    with noted(ScoreFiles(run.folder).tables, metrics["recipe"]) as temporary:
+        tables.to_netcdf(temporary, engine="netcdf4")
+    p_values = {entry.name: entry.p_value for entry in leaderboard(tmp_path)[0].entries}
+    assert np.isnan(p_values["bad"])
 
 
 def test_an_equal_entry_is_not_marked(scored: Run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from refusals import refused
 from scipy.stats import norm
 from small_ocean import make_sst
 
@@ -83,6 +84,32 @@ def test_days_that_are_not_told_are_refused(truth: xr.DataArray, tmp_path: Path,
         read_forecasts(path, means=True)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_bounds_that_leave_one_day_between_means_are_refused(tmp_path: Path, first: int) -> None:
+    """Weeks of days 1 to 7 and 8 to 14 are no means of six days; with gaps of more days, or alone, they may be."""
+    weeks = np.array([[1.0, 7], [8, 14], [15, 21]])[first:]
+    shape = {"init_time": 3, "lead": len(weeks), "lat": 2, "lon": 2}
+    dates = np.datetime64("2004-01-01", "ns") + np.arange(3) * DAY
+    coords = {"init_time": dates, "lat": [-11.5, -10.5], "lon": [171.5, 172.5]}
+
+    def read(bounds: np.ndarray) -> list[int]:
+        sst = ([*shape], np.full((3, len(bounds), 2, 2), 20.0), {"units": "degC", "cell_methods": "lead: mean"})
+        leads = ("lead", bounds[:, 0], {"units": "days", "bounds": "lead_bnds"})
+        of_leads = {"sst": sst, "lead_bnds": (("lead", "bnds"), bounds)}
+        xr.Dataset(of_leads, coords | {"lead": leads}).to_netcdf(
+            path := tmp_path / f"{bounds.mean()}-{bounds[0, 0]}.nc"
+        )
+        return [int(lead) for lead in read_forecasts(path, means=True).sst["lead"]]
+
+    for order in (slice(None), slice(None, None, -1)):
+        with refused("the bounds leave out a day between means", "add one day to each end"):
+            read(weeks[order])
+    assert read(weeks + np.array([0, 1])) == [7, 14, 21][first:]
+    assert read(weeks[:1]) == [[6], [13]][first]
+    apart = weeks + 2 * np.arange(len(weeks))[:, None]
+    assert read(apart) == [int(last) - 1 for last in apart[:, 1]]
+
+
 def test_they_are_not_read_as_predictors(truth: xr.DataArray, tmp_path: Path) -> None:
     means_of(truth).to_netcdf(path := tmp_path / "file.nc")
     with pytest.raises(SSTCastError, match="more than a day"):
@@ -96,7 +123,9 @@ def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_
         means_of(truth, added).to_netcdf(path := tmp_path / f"{name}.nc")
         metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
         rmse[name] = metrics["scores"]["model"]["degC"]["rmse"]
-        assert any("means of 5 days" in note for note in metrics["notes"])
+        dates = truth["time"].values[-330:-30:10]
+        days = f"{(dates[0] + DAY).astype('M8[D]')} to {(dates[0] + DAYS * DAY).astype('M8[D]')}"
+        assert f"the first mean is of 5 days, {days}" in metrics["notes"]
         assert any("thirds are not scored" in note for note in metrics["notes"])
         assert metrics["heatwaves"] == metrics["probabilities"] == {}
         assert "terciles" not in metrics

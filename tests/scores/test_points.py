@@ -22,7 +22,7 @@ from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.kinds import points as scored_points
-from sstcast.scores.kinds.points import SUMS, Points, two_way_sums
+from sstcast.scores.kinds.points import SUMS, Points, check_observations, two_way_sums
 
 NOISE, COUNT = 0.3, 30_000
 Command = Callable[..., tuple[int, str, str]]
@@ -110,6 +110,25 @@ def test_sums_equal_plain_numpy(truth: Analysis, read: PointObservations, scored
     assert float(found["point_count_of_analysis"]) < len(merged)
 
 
+def test_days_of_the_history_are_other_days_and_without_a_match_nothing_is_forecast(
+    truth: Analysis, read: PointObservations
+) -> None:
+    history = pd.Timestamp(truth.windows.init_times[0]) - pd.Timedelta(days=1)
+    older = replace(read, table=read.table.assign(time=history))
+    tables = Points(scene(truth, Asked(observations=older), x=None))
+    assert set(tables.left_out.values()) == {0}
+    assert older.described(tables.left_out)["left_out"][-1] == f"{COUNT:,} observations left out: on other days"
+    tables.begin(observation(slice(0, 9), np.zeros((9, *truth.ocean.shape), np.float32)[:, None].repeat(8, 1)))
+    empty = tables.dataset()
+    assert float(empty["point_count_by_date"].sum()) == float(empty["point_count_of_analysis"]) == 0
+    with refused("drifters.csv: no observation matches a forecast", f"{COUNT:,} on other days", "give others"):
+        check_observations([truth], Asked(observations=older))
+    far = replace(read, table=read.table.assign(lat=50.0))
+    with refused("no observation matches", "outside the region"):
+        check_observations([truth, truth], Asked(observations=far))
+    check_observations([truth], Asked(observations=read))
+
+
 def test_a_region_across_greenwich_has_the_same_cells(truth: Analysis, read: PointObservations) -> None:
     shift = 171.5
     moved = replace(truth, anomalies=truth.anomalies.assign_coords(lon=truth.anomalies["lon"] - shift))
@@ -163,14 +182,18 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     extra += [("2004-05-01", 11, 171, 20), ("2004-06-01", -11, 171, 0)]
     others = pd.DataFrame(extra, columns=["time", "lat", "lon", "sst"]).assign(platform="other")
     others["time"] = pd.to_datetime(others["time"])
-    pd.concat([drawn(truth, 3000), others]).to_csv(file, index=False)
+    measured = drawn(truth, 3000)
+    pd.concat([measured, others]).to_csv(file, index=False)
+    forecast_days = truth.windows.init_times[:, None] + truth.leads * np.timedelta64(1, "D")
+    is_other = ~measured["time"].dt.floor("D").isin(forecast_days.ravel())  # as those of the first history
+    on_others = f"{1 + is_other.sum()} observations left out: on other days"
     before = metrics_of(Run(folder))
     code, said, err = command("evaluate", folder, "--observations", file)
     assert code == 0, err
     for words in (
         "observations of 61 platforms",
         "analysis, day 0 (has seen most of them)",
-        "1 observations left out: on other days",
+        on_others,
         "1 observations left out: on land",
         "1 observations left out: outside the region",
         "2 observations left out: more than 8 °C from the climatology",
@@ -182,7 +205,7 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     assert found["scores"].keys() == metrics["systems"].keys()
     assert found["platforms"] == 60
     assert found["left_out"] == [
-        "1 observations left out: on other days",
+        on_others,
         "1 observations left out: outside the region",
         "1 observations left out: on land or in cells that are not scored",
         "2 observations left out: more than 8 °C from the climatology",

@@ -36,7 +36,7 @@ from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.matching import complete_forecasts
-from sstcast.scores.score import data_of, score
+from sstcast.scores.score import data_to_score, score
 
 EVERY = 7
 BOX_TEXT = "170,173,-12,-10"
@@ -284,10 +284,17 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
         write(later, tmp_path / "later.nc"),
         write(sparse.assign_coords(lon=sparse["lon"] + 90), tmp_path / "far.nc"),
     )
+    two_starts = sparse.isel(init_time=[10, 12])
+    lacks = (two_starts["lead"] > 4) == (two_starts["init_time"] == two_starts["init_time"][0])
+    uneven = write(two_starts.where(~lacks), tmp_path / "uneven.nc")
     for arguments, words in (
         (
             (path, FieldSource(source=sst_file)),
             r"later.nc: none of its 49 forecasts, 2014-01-07..2014-12-16, can be verified for 8 days",
+        ),
+        (
+            (uneven, FieldSource(source=sst_file)),
+            r"uneven.nc: none of its 2 forecasts in the years of the truth has all leads, as some lack .* lead 1;",
         ),
         ((path, FieldSource(), [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
         (
@@ -315,7 +322,7 @@ def test_a_configuration_tells_how_the_truth_is_read(sparse: xr.Dataset, sst_fil
     config = tmp_path / "both.yaml"
     config.write_text(yaml.safe_dump({"data": data, "model": {"name": "persistence"}}))
     forecasts = read_forecasts(write(sparse, tmp_path / "f.nc"))
-    found = data_of(forecasts, FieldSource(source=config, region="171,173,-12,-10"), (), 8)
+    found = data_to_score(forecasts, FieldSource(source=config, region="171,173,-12,-10"), (), 8)
     assert (found.variable, found.box.lon, found.box.tile) == ("b", (171, 173), (8, 8))
 
 
@@ -350,7 +357,7 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     error = members.mean("member") - truth
     assert found["scores"]["model"]["degC"]["mse"] == pytest.approx(mean(error**2), rel=1e-4)
     assert ensemble["spread"] == pytest.approx(mean(members.var("member", ddof=1).where(truth.notnull())) ** 0.5)
-    data = data_of(read_forecasts(path), FieldSource(source=sst_file), (), 8)
+    data = data_to_score(read_forecasts(path), FieldSource(source=sst_file), (), 8)
     threshold = limits_of(Prepared.of(data), "heatwave_threshold")
     above = (members > on_days(threshold["heatwave_threshold"], valid)).where(members.notnull()).mean("member")
     case = (truth > on_days(threshold["heatwave_threshold"], valid)).where(truth.notnull())
@@ -372,9 +379,9 @@ def test_each_date_is_scored_by_the_members_that_it_has(
     assert "the fair Brier score (exceedance)" in compared["sentence"]
     thirds = found["terciles"]["scores"]
     assert thirds["model"]["rps_fair"] < thirds["model"]["rps"]
-    compared = found["ratios"]["rps"]["model"]["a third each"]
+    compared = found["ratios"]["rps"]["model"]["base rates of the scored years"]
     assert compared["ratio"] == pytest.approx(
-        thirds["model"]["rps_fair"] / thirds["a third each"]["rps"], rel=1e-4
+        thirds["model"]["rps_fair"] / thirds["base rates of the scored years"]["rps"], rel=1e-4
     )
     print_scores(found, "joined")
     assert {"fair RPS", "fair Brier"} <= {*re.findall("fair [A-Z]\\w+", capsys.readouterr().out)}

@@ -66,8 +66,9 @@ def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     for row in rows.values():
         assert found["scores"][row] == found["scores"]["a climatology"] != found["scores"]["climatology"]
     assert climatologies(found["systems"]) == ["climatology", "trend climatology", "recent climatology"]
-    assert comparison(found, "mse", "ridge", "climatology") == found["ratios"]["mse"]["ridge"]["climatology"]
-    assert comparison(found, "mse", "ridge", "a climatology") == {}  # rows are compared with climatologies only
+    climate = found["climate"]
+    assert comparison(found, "mse", "ridge", climate) == found["ratios"]["mse"]["ridge"][climate]
+    assert comparison(found, "mse", "ridge", "a climatology") == {}  # only a baseline is a climate
     assert comparison(found, "mse", "no row", "ridge") == comparison(found, "no loss", "model", "ridge") == {}
     assert skill_of({}) is None
     assert "a climatology" not in found["climate"]

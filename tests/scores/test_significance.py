@@ -6,6 +6,8 @@ import xarray as xr
 from scipy import stats
 from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mariano
 
+from sstcast.names import DAY
+from sstcast.scores.comparisons import segments
 from sstcast.scores.significance import (
     adjust,
     block_counts,
@@ -135,6 +137,20 @@ def test_neither_blocks_nor_lags_reach_from_one_part_into_the_next() -> None:
     np.testing.assert_array_equal(
         ratio(difference**2, deviation**2, 5, (40,))[1], ratio(difference**2, deviation**2, 5)[1]
     )
+
+
+def test_seasons_are_segments_and_one_shorter_than_a_block_is_drawn_whole() -> None:
+    days = np.concatenate([first + np.arange(0, 90, 7) for first in (0, 365, 730)] + [[1095, 1102]])
+    dates = np.datetime64("2001-01-01", "ns") + np.sort(days) * DAY
+    fold = xr.DataArray([1] * 13 + [2] * 15 + [2] * 13, {"init_time": dates}, ("init_time",))
+    tables = xr.DataArray(np.zeros((41, 14)), {"init_time": dates, "fold": fold}, ("init_time", "lead"))
+    assert segments(tables.assign_coords(lead=np.arange(14)), 6) == (13, 13, 13, 2)
+    assert segments(tables[:20], 60) == (13, 7)  # only the fold tells
+    counts = block_counts(41, 6, parts=(13, 13, 13, 2))
+    assert (counts.sum(1) == 41).all()
+    assert (counts[:, 39] <= counts[:, 40] + 1).all()  # drawn together, unless the last block is truncated
+    assert (counts[:, 40] <= counts[:, 39]).all()
+    assert counts.mean(0).min() > 0.2
 
 
 def test_a_verdict_has_digits_that_tell() -> None:

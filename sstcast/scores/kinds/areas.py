@@ -19,7 +19,7 @@ from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.cases import diagram
-from sstcast.scores.comparisons import dates_by_fold, lengths
+from sstcast.scores.comparisons import lengths, segments
 from sstcast.scores.distributions import Mean, Quotient, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
@@ -242,7 +242,7 @@ def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, 
     """Return `ratio` and `interval` of the Brier scores `(forecaster, area, share, ...)` to those of each base."""
     scored = brier.dropna(INIT_TIME, how="all")
     mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
-    block, parts = lengths(scored).block, dates_by_fold(scored)
+    block, parts = lengths(scored).block, segments(scored)
     found = {}
     for base in bases:
         of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)

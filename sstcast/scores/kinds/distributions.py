@@ -9,12 +9,13 @@ import xarray as xr
 
 from sstcast.names import DEGREES
 from sstcast.scores.comparisons import Loss, json_numbers, known_systems
-from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian
+from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian, at_lowest
 from sstcast.scores.kinds.kind import DATE, Kind
 from sstcast.scores.metrics import statistics_of
 from sstcast.scores.parts import Scores, by_date, by_system
 from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene
+from sstcast.types import Array
 
 
 class Distributions(Kind):
@@ -50,8 +51,7 @@ class Distributions(Kind):
             squares = ((f"{i}", np.square(member - truth)) for i, member in zip(numbers, members, strict=True))
             self.by_member[name].add(dates, squares)
         if len(members) == size > 1:  # ranks among fewer members have other frequencies
-            weights, rank = np.broadcast_to(area, truth.shape), (members < truth).sum(0)
-            self.ranks[name] += np.bincount(rank.ravel(), weights.ravel(), size + 1)
+            self.ranks[name] += rank_histogram(members, truth, area, block.observed.lowest)
 
     def dataset(self) -> xr.Dataset:
         """Return means by date, and the histograms of ranks and of probability integral transforms."""
@@ -102,3 +102,21 @@ class Distributions(Kind):
             ranks = tables["rank_histogram"].sel(system=name)
             scores["rank_histogram"] = json_numbers(ranks.dropna("rank").values)
         return {"probabilities": probabilities, "ensemble": members}
+
+
+def rank_histogram(members: Array, truth: Array, area: Array, lowest: Array | None) -> Array:
+    """Return the area in which the truth has each rank among `members [M, ...]`, `[M + 1]`.
+
+    A truth that equals k of the members is spread evenly over the k + 1 ranks that it may take, as where the sea
+    freezes at `lowest`, which observations are rounded to.
+    """
+    if lowest is not None:
+        truth = np.where(at_lowest(truth, lowest), lowest, truth)
+    ranks = len(members) + 1
+    below, ties = (members < truth).sum(0).ravel(), (members == truth).sum(0).ravel()
+    weights = np.broadcast_to(area, truth.shape).ravel() / (1 + ties)
+    histogram = np.bincount(below, weights, ranks).astype(float)
+    for above in range(1, 1 + ties.max(initial=0)):
+        tied = ties >= above
+        histogram += np.bincount(below[tied] + above, weights[tied], ranks)
+    return histogram

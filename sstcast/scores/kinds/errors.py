@@ -164,8 +164,13 @@ def _of_scale(small: bool) -> list[Statistic]:
 
 
 def _boxes(truth: Analysis) -> dict[str, Array]:
-    """Return the weights `[tile, N]` of means over the region and over each Niño box that the tiles cover."""
+    """Return the weights `[tile, N]` of means over the region and over each Niño box that the scored cells cover.
+
+    Land of the stores need not be scored.
+    """
+    land = ~truth.anomalies["ocean_mask"]
+    known = land.copy(data=np.isfinite(truth.on_map(truth.area)) | land.values)
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
-    covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
+    covered = {name: box for name, box in NINO.items() if covers(known, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
     return {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}

@@ -17,7 +17,7 @@ from sstcast.forecasting.heatwaves import first_event, probability
 from sstcast.names import DEGREES, EVENT, INIT_TIME, STATE
 from sstcast.scores.analysis import Observed
 from sstcast.scores.cases import cases_by_year, diagram
-from sstcast.scores.comparisons import dates_by_fold
+from sstcast.scores.comparisons import segments
 from sstcast.scores.decisions import Blocks, estimate, warnings_by_system
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.parts import Scores
@@ -177,7 +177,7 @@ def warning_scores(tables: xr.Dataset, reference: str = "") -> dict[str, Any]:
     tables = tables[[name for name in tables.data_vars if str(name).startswith("event_")]].load()
     tables = tables.dropna(INIT_TIME, how="all").astype(float)
     block = max(1, -(-BLOCK_DAYS // spacing(tables[INIT_TIME].values)))
-    parts = dates_by_fold(tables)
+    parts = segments(tables, block)
 
     def quotient(part: Array, whole: Array, largest: float | None = 1) -> Scores:
         return estimate(Blocks.of(whole, block, parts).quotient(part, whole), largest=largest)

@@ -5,7 +5,8 @@ are averaged first. Errors are summed over observations by date and lead, and by
 which a two-way bootstrap draws platforms and blocks. Blocks without observations tell nothing and are not drawn.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +15,14 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from sstcast.errors import SSTCastError
 from sstcast.geo import edges
-from sstcast.log import LOG
+from sstcast.log import LOG, silent
 from sstcast.names import COVERED, INIT_TIME, LEVELS
 from sstcast.ocean.point_observations import PointObservations
 from sstcast.reading.days_of_year import on_days
-from sstcast.scores.analysis import Observed
+from sstcast.scores.analysis import Analysis, Observed
+from sstcast.scores.asked import Asked
 from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.distributions import Gaussian
 from sstcast.scores.kinds.kind import BLOCK, Kind
@@ -82,7 +85,10 @@ class Points(Kind):
         node_of_cell = np.full(height * width, -1)
         node_of_cell[truth.index.ravel()] = np.where(truth.ocean.ravel(), np.arange(truth.index.size), -1)
         node = np.where(inside, node_of_cell[np.where(inside, row * width + column, 0)], -1)
-        within = (day >= 0) & (day < len(truth.windows.days))
+        is_forecast = np.zeros(len(truth.windows.days), bool)
+        is_forecast[truth.windows.at[:, None] + truth.windows.history - 1 + truth.leads] = True
+        within = (day >= 0) & (day < len(is_forecast))
+        within &= is_forecast[np.where(within, day, 0)]
         matched = inside & within & (node >= 0)
         self._tell(observations, "on other days", ~within)
         self.left_out = {ON_DAYS: int(within.sum())}
@@ -173,11 +179,8 @@ class Points(Kind):
                 put(name, gaussian.covers(truth, level))
 
     def _analysis_sums(self) -> dict[str, float]:
-        """Return the sums of the errors of the analysis on all days that are forecast."""
-        at = np.unique(self.truth.windows.at[:, None] + self.truth.windows.history - 1 + self.truth.leads)
-        seen = np.zeros(len(self.offsets) - 1, bool)
-        seen[at] = True
-        error = self.analysis_error[np.repeat(seen, np.diff(self.offsets))]
+        """Return the sums of the errors of the analysis."""
+        error = self.analysis_error
         return {
             "count": float(error.size),
             "error": float(error.sum()),
@@ -241,6 +244,22 @@ class Points(Kind):
                 "left_out": _left_out(tables),
             }
         }
+
+
+def check_observations(truths: Iterable[Analysis], asked: Asked) -> None:
+    """Raise SSTCastError if observations were given, of which none matches a forecast of any of the `truths`."""
+    if asked.points is None:
+        return
+    counts = Counter[str]()
+    for truth in truths:
+        with silent():
+            found = Points(Scene(truth, {}, asked))
+        if len(found.value):
+            return
+        counts.update(found.left_out)
+    reasons = {"on other days": len(asked.points.table) - counts.pop(ON_DAYS), **counts}
+    told = "; ".join(f"{count:,} {words}" for words, count in reasons.items() if count)
+    raise SSTCastError(f"{asked.points.path}: no observation matches a forecast: {told}; give others")
 
 
 def _left_out(tables: xr.Dataset) -> dict[str, int]:
