@@ -241,11 +241,14 @@ def _check_folder(path: Path) -> None:
 
 
 def _is_own_folder(path: Path) -> bool:
-    if _read_note(path) is not None or (path / "provenance.json").exists() or not any(path.iterdir()):
+    """Return whether a folder is empty, a run, a store with a recipe, or a damaged one with a note."""
+    names = {file.name for file in path.iterdir()}
+    if not names or "provenance.json" in names:
         return True
     with suppress(OSError, ValueError), open_regular(path / ".zattrs") as file:
-        return RECIPE in json.load(file)
-    return False
+        if RECIPE in json.load(file):
+            return True
+    return _read_note(path) is not None and not names.isdisjoint((".zattrs", ".zgroup", ".zmetadata"))
 
 
 def _clear(partial: Path) -> None:
