@@ -19,7 +19,7 @@ import scipy.stats
 import torch
 
 from sstcast.config import DataConfig, RunConfig, load_config
-from sstcast.forecasting.system import LinearSystemFitter
+from sstcast.forecasting.system import Fits
 from sstcast.geo import area_weights
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import days_before
@@ -43,7 +43,7 @@ def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, 
     """Return the mean squared error in degC2 by lead of each system on the test days, cells weighted by area."""
     prepare(data)
     anomalies = Prepared.of(data).open_anomalies()
-    days, found = LinearSystemFitter(data, anomalies), {}
+    days, found = Fits(data, anomalies), {}
     weights = (area_weights(anomalies["lat"]) * anomalies["scale"].mean("dayofyear") ** 2).transpose("lat", "lon")
     area = area_weights(anomalies["lat"]) * anomalies["ocean_mask"]
     for system in systems:

@@ -82,8 +82,9 @@ def main() -> None:
         for which, checkout in versions.items():
             folders[which] = shutil.copytree(made, Path(name) / which)
             call(checkout, folders[which], "update", DEMO)
-            for file in folders[which].glob("runs/*/fitted-*.nc"):
-                file.unlink()
+            for pattern in ("runs/*/fitted-*.nc", "data/prepared/*/*.fit.nc"):
+                for file in folders[which].glob(pattern):
+                    file.unlink()
         versions_of = ", ".join(f"{name} {version(name)}" for name in ("torch", "xarray"))
         print(f"{platform.machine()}, one thread, {versions_of}, {dt.date.today()}\n")
         print("| CPU seconds | before | now |\n|---|---|---|")

@@ -24,16 +24,21 @@ class Interrupted(Exception):
         self.signal = number
 
 
+def check_no_pipe(path: Path) -> None:
+    """Raise ValueError if a path is a pipe or a device, which may never answer or never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError("a pipe or a device, not a file")
+
+
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
     """Convert any error in the `with` block to an SSTCastError that says the file `path` cannot be read.
 
     Wrap only code that reads the file, so that bugs in sstcast are not reported as damaged files. A pipe or a
-    device, which may never answer or never end, is an error before the block.
+    device is an error before the block.
     """
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise ValueError("a pipe or a device, not a file")
+        check_no_pipe(path)
         yield
     except SSTCastError:
         raise

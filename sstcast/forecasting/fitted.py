@@ -1,14 +1,15 @@
-"""What a run fits to other days than those it was trained on, saved in its folder for later forecasts.
+"""What is fitted to other days than those that a run was trained on, and kept for later forecasts.
 
-Linear systems, the linear bases of networks and the shares of a network's change are fitted to whole years, so all
-forecasts of a year and an ocean have the same.
+Linear systems and the linear bases of networks are fitted to whole years. All forecasts of a year and an ocean
+have the same, and all runs that are the system or stand on it share them, in a file beside the stores. The shares
+of a network's change are in its run's folder.
 """
 
 import datetime as dt
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xarray as xr
 from numpy.typing import NDArray
@@ -17,45 +18,82 @@ from sstcast._version import __version__
 from sstcast.log import LOG
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import stored_predictors
+from sstcast.reading.daily_field import short_hash
 from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
-from sstcast.storage.artefacts import remove_noted
+from sstcast.storage.artefacts import as_text, remove_noted
 
 LAYOUT = 2  # version of the layout of the files and of the fits
-MOST_OTHERS = 4  # files of other oceans
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def fitted(run: Run, prepared: Prepared, before: int, make: Callable[[], Arrays]) -> dict[str, NDArray[Any]]:
-    """Return the arrays that `make` fits to an ocean by name, and save them in the run's folder.
+class LinearFit(NamedTuple):
+    """A linear system that is fitted to the days of an ocean: its `model.name`, its predictors and its options.
 
-    They are made again if the run, the days, the predictors, the configuration or the version has changed, and
-    each time if the folder is read-only. `fitted-OCEAN.nc` holds the newest fit to an ocean. Only `MOST_OTHERS`
-    files of other oceans than the run's own are kept.
+    `before` is the number of days before its history that it reads.
+    """
+
+    name: str
+    predictors: dict[str, str]
+    options: dict[str, Any]
+    before: int
+
+    @property
+    def file_name(self) -> str:
+        """The name of the system in names of files, with a hash of its options and predictors."""
+        return f"{self.name}-{short_hash(as_text(self._asdict()))}"
+
+
+def fitted(prepared: Prepared, system: LinearFit, tile: tuple[int, int], make: Callable[[], Arrays]) -> Arrays:
+    """Return the weights by name that `make` fits to the days before the test, and keep them beside the stores.
+
+    They are made again if the days, the predictors, the configuration or the version has changed, and each time if
+    the folder is read-only. Files of earlier base periods are removed.
 
     Args:
-        run: the trained run.
         prepared: the stores of the ocean.
-        before: number of days before the training days that the fit may read.
+        system: the system.
+        tile: rows and columns of the tiles that its windows are cut into.
         make: the fit.
 
     Raises:
         SSTCastError: the prepared stores or the file are damaged, or the disk is full.
     """
-    path, splits = ocean_file(run, prepared, "fitted"), prepared.data.splits
+    name = f"{system.file_name}-{tile[0]}x{tile[1]}"
+    path, (first, last) = prepared.fit(name), prepared.data.splits.before_test
 
     def dataset() -> xr.Dataset:
-        first, last = splits.train[0].year, splits.validation[1].year
-        LOG.info(f"{run.folder}: fitting its linear parts to {first}..{last}, for all forecasts from these years")
-        _remove_oldest(path, ocean_file(run, Prepared.of(run.config.data), "fitted"))
-        fields = {
-            name: ([f"{name}_{axis}" for axis in range(array.ndim)], array) for name, array in make().items()
-        }
-        return xr.Dataset(fields, attrs={"title": "Linear parts of a run", "history": f"sstcast {__version__}"})
+        years = f"{first.year}..{last.year}"
+        LOG.info(f"{path.parent}: fitting {system.name} to {years}, for all forecasts from these years")
+        table = _as_table(make())
+        with suppress(OSError):  # another process deletes them, or the folder is read-only
+            for other in path.parent.glob(f"{prepared.data.protocol}-*.{name}.fit.nc"):
+                if other.name < path.name:
+                    remove_noted(other)
+        return table
 
-    recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe_of_fit(run, prepared, before)}
-    table = prepared.kept(path, recipe, dataset, last=splits.before_test[1], compress=False)
+    recipe = {"system": system._asdict(), "tile": tile, **recipe_of_days(prepared, system.before)}
+    return _arrays(prepared, path, recipe, dataset)
+
+
+def shares_of(run: Run, prepared: Prepared, before: int, make: Callable[[], Arrays]) -> Arrays:
+    """Return the shares of the change of a run's networks on an ocean that `make` estimates, and keep them.
+
+    The arguments are described at `fitted`, and so are errors.
+    """
+    path = ocean_file(run, prepared, "shares")
+    return _arrays(prepared, path, recipe_of_fit(run, prepared, before), lambda: _as_table(make()))
+
+
+def _as_table(arrays: Arrays) -> xr.Dataset:
+    fields = {name: ([f"{name}_{axis}" for axis in range(array.ndim)], array) for name, array in arrays.items()}
+    return xr.Dataset(fields, attrs={"title": "Weights of a linear fit", "history": f"sstcast {__version__}"})
+
+
+def _arrays(prepared: Prepared, path: Path, recipe: dict[str, Any], make: Callable[[], xr.Dataset]) -> Arrays:
+    recipe = {"layout": LAYOUT, "sstcast": __version__, **recipe}
+    table = prepared.kept(path, recipe, make, last=prepared.data.splits.before_test[1], compress=False)
     return {str(name): field.values for name, field in table.items()}
 
 
@@ -92,11 +130,3 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
             },
         ),
     }
-
-
-def _remove_oldest(new: Path, own: Path) -> None:
-    """Delete the oldest files of other oceans, so that `MOST_OTHERS` are left with the `new` one."""
-    with suppress(OSError):  # another process deletes them, or the folder is read-only
-        others = [file for file in new.parent.glob("fitted-*.nc") if file not in (new, own)]
-        for file in sorted(others, key=lambda file: file.stat().st_mtime)[: 1 - MOST_OTHERS]:
-            remove_noted(file)

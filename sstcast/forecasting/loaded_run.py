@@ -64,7 +64,7 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.objects import check_by_name
 from sstcast.runs import Run
-from sstcast.storage.artefacts import as_text
+from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, is_own
@@ -123,7 +123,7 @@ class LoadedRun:
         self.days = continued(self.run, days)
         self.data = data_of(self.run, self.days)
         self._test_start: dt.date | None = None
-        self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
+        self._checkpoints = [digest(member.best) for member in self.run.members]
 
     def turn_to(self, date: dt.date) -> Prepared:
         """Return the stores for an initial date, and forecast from them until another date needs others.
@@ -295,6 +295,7 @@ class LoadedRun:
         check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
+        self.prepared.shared.clear()  # windows and sums of the fits, which are as large as the record
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))

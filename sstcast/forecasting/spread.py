@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -19,7 +19,7 @@ from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
-from sstcast.forecasting.fitted import ocean_file, recipe_of_days, recipe_of_fit
+from sstcast.forecasting.fitted import LinearFit, ocean_file, recipe_of_days, recipe_of_fit
 from sstcast.geo import area_weights
 from sstcast.models import LINEAR, LINEAR_BASES, base_of, days_before
 from sstcast.names import SEASONS
@@ -27,17 +27,15 @@ from sstcast.ocean.anomalies import SMALLEST_STD
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked
-from sstcast.reading.daily_field import short_hash
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
-from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.scratch import in_scratch, release
 from sstcast.training.data_record import is_own
 from sstcast.types import Array
 
 if TYPE_CHECKING:
-    from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter
+    from sstcast.forecasting.system import Fits, ForecastSystem
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -77,11 +75,11 @@ class SpreadCalibrator:
         self.cube, self.anomalies = prepared.open()
 
     @cached_property
-    def training(self) -> "LinearSystemFitter":
+    def training(self) -> "Fits":
         """The training days of linear systems."""
-        from sstcast.forecasting.system import LinearSystemFitter  # imported late: PyTorch takes a second
+        from sstcast.forecasting.system import Fits  # imported late: PyTorch takes a second
 
-        return LinearSystemFitter(self.data, self.anomalies)
+        return Fits.of(self.prepared)
 
     @cached_property
     def climatological(self) -> Spread:
@@ -316,23 +314,6 @@ def spread_file(run: Run, prepared: Prepared) -> tuple[Path, dict[str, Any]]:
         path = run.folder / "spread.nc" if is_own(run, prepared) else ocean_file(run, prepared, "spread")
         recipe = recipe_of_fit(run, prepared)
     return path, {"layout": LAYOUT, **recipe}
-
-
-class LinearFit(NamedTuple):
-    """A linear system that is fitted to the training days: its `model.name`, its predictors and its options.
-
-    `before` is the number of days before its history that it reads.
-    """
-
-    name: str
-    predictors: dict[str, str]
-    options: dict[str, Any]
-    before: int
-
-    @property
-    def file_name(self) -> str:
-        """The name of the system in names of files, with a hash of its options and predictors."""
-        return f"{self.name}-{short_hash(as_text(self._asdict()))}"
 
 
 def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":

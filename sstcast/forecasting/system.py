@@ -14,8 +14,8 @@ from torch import Tensor
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.fields import FIELD, axes
-from sstcast.forecasting.fitted import fitted
-from sstcast.models import LINEAR, build_forecaster, days_before
+from sstcast.forecasting.fitted import LinearFit, fitted, shares_of
+from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
 from sstcast.names import BASELINES
@@ -104,7 +104,7 @@ class Models(ForecastSystem):
         base.change = False
         return base
 
-    def without(self, name: str, days: "LinearSystemFitter") -> "Models | None":
+    def without(self, name: str, days: "Fits") -> "Models | None":
         """Return a linear system without a predictor that it reads (see `WithPredictors.without`), or None."""
         model = self.models[0]
         if not isinstance(model, WithPredictors) or name not in model.stages:
@@ -149,13 +149,43 @@ class Models(ForecastSystem):
         return members
 
 
-class LinearSystemFitter:
-    """Fits linear systems to the training days, and caches the normal-equation sums that they share."""
+class Fits:
+    """Linear systems, bases of networks and baselines that are fitted to the training days of an ocean.
+
+    Fits to the same windows share normal-equation sums and choices of penalties, which stay in memory with this
+    value.
+    """
 
     def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
         """Take a data configuration and the anomalies prepared from it."""
         self.data, self.anomalies = data, anomalies
-        self._samples: dict[int, tuple[Samples, Samples]] = {}
+        self._samples: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> "Fits":
+        """Return the one value for all who fit to the days of these stores."""
+        if "fits" not in prepared.shared:
+            prepared.shared["fits"] = cls(prepared.data, prepared.open_anomalies())
+        fits: Fits = prepared.shared["fits"]
+        return fits
+
+    @torch.no_grad()
+    def adapt(
+        self, model: LinearSystem, system: LinearFit, prepared: Prepared, region: Region, refit: bool
+    ) -> dict[str, Tensor]:
+        """Return the weights of a system fitted to the days of the stores, and keep them (see `fitted`).
+
+        Unless `refit` is false, they are fitted to training and validation days together, else they are not kept.
+        Windows are cut into the tiles of the `region`.
+        """
+        tiled = (region.tile, region.skip) != (whole(region, self.anomalies).tile, ())
+
+        def fit_model() -> dict[str, Any]:
+            model.fit(*self._days(system.before, tiled), refit)
+            return {name: weight.numpy() for name, weight in model.state_dict().items()}
+
+        arrays = fitted(prepared, system, region.tile, fit_model) if refit else fit_model()
+        return {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
 
     @torch.no_grad()
     def system(
@@ -192,15 +222,18 @@ class LinearSystemFitter:
             data.box, data.history, data.horizon, [model], torch.device("cpu"), predictors=[*(predictors or ())]
         )
 
-    def _days(self, before: int) -> tuple[Samples, Samples]:
-        """Return the training and validation windows, with `before` more days before each history."""
-        if before not in self._samples:
+    def _days(self, before: int, tiled: bool = False) -> tuple[Samples, Samples]:
+        """Return the training and validation windows, with `before` more days before each history.
+
+        If `tiled`, they are cut into the tiles of the region.
+        """
+        if (before, tiled) not in self._samples:
+            cut = cut_windows if tiled else whole_windows
             train, validation = (
-                samples(whole_windows(self.anomalies, self.data, split, before))
-                for split in ("train", "validation")
+                samples(cut(self.anomalies, self.data, split, before)) for split in ("train", "validation")
             )
-            self._samples[before] = train, validation
-        return self._samples[before]
+            self._samples[before, tiled] = train, validation
+        return self._samples[before, tiled]
 
     def baselines(self, refit: bool = True) -> dict[str, ForecastSystem]:
         """Fit all baselines, and return them by name (see `fit`)."""
@@ -271,22 +304,25 @@ def _adapt(models: Sequence[ForecastModel], run: Run, prepared: Prepared, blocks
     systems = [part for part in parts if isinstance(part, LinearSystem)]
     if not systems:
         return
-    before = days_before(config.name, config.options, data.history)
+    name, options, predictors, region = config.name, config.options, data.kinds, data.box
+    if is_network:
+        base, options = base_of(config.options)
+        name, predictors = LINEAR_BASES[str(base)], {}
+    else:
+        region = whole(region, prepared.open_anomalies())
+    system = LinearFit(name, predictors, options, days_before(name, options, data.history))
 
-    def fit_first() -> dict[str, Any]:
-        anomalies, cut = prepared.open_anomalies(), cut_windows if is_network else whole_windows
-        train, validation = (cut(anomalies, data, split, before) for split in ("train", "validation"))
-        shares = [_share(network, train, blocks) for network in models if is_network and blocks]
-        fit(systems[0], train, validation, refit)
-        weights = systems[0].state_dict() | ({CHANGE_SHARES: torch.stack(shares)} if shares else {})
-        return {name: weight.numpy() for name, weight in weights.items()}
+    def estimate() -> dict[str, Any]:
+        train = cut_windows(prepared.open_anomalies(), data, "train", system.before)
+        return {CHANGE_SHARES: torch.stack([_share(network, train, blocks) for network in models]).numpy()}
 
-    arrays = fitted(run, prepared, before, fit_first) if refit else fit_first()
-    weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    for network, share in zip(models, weights.pop(CHANGE_SHARES, ()), strict=False):
-        network.share = share
-    for system in systems:
-        system.load_state_dict(weights)
+    if is_network and blocks:
+        shares = shares_of(run, prepared, system.before, estimate) if refit else estimate()
+        for network, share in zip(models, torch.from_numpy(shares[CHANGE_SHARES]), strict=True):
+            network.share = share
+    weights = Fits.of(prepared).adapt(systems[0], system, prepared, region, refit)
+    for part in systems:
+        part.load_state_dict(weights)
 
 
 def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:

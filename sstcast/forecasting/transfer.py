@@ -23,6 +23,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.objects import hold, open_object, release
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
+from sstcast.reading.regridding import proposed
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config
@@ -222,13 +223,14 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
     If `anywhere`, and the source does not contain the region, replace the region by the whole source.
     """
     path = data.path
-    with open_sst(data) as sst:
-        if anywhere:
-            try:
+    if anywhere:
+        try:
+            with open_sst(data) as sst:
                 crop(sst, data.box, path)
-                return data
-            except SSTCastError:
-                data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
+            return data
+        except SSTCastError:
+            data = data.model_copy(update={"region": _cut_as(data.box, _whole(data))})
+    with open_sst(data) as sst:
         single = data.box.model_copy(update={"tile": (1, 1)})
         cells = crop(sst, single, path).sizes
     rows, columns = (cells[axis] // single.coarsen for axis in ("lat", "lon"))
@@ -238,6 +240,18 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
         )
     tile = tuple(_side(size, side) for size, side in zip((rows, columns), data.box.tile, strict=True))
     return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
+
+
+def _whole(data: DataConfig) -> Box:
+    """Return the edges of all of a source, in whole cells of the run's if its own are not on axes."""
+    if data.grid is None or (cells := source_grid(data)) is None:
+        with open_sst(data) as sst:
+            return Box.of(sst)
+    box, width = proposed(cells.grid())[1].bounds, data.grid * data.box.coarsen
+    west, south = (math.floor(edge / width) * width for edge in (box.west, box.south))
+    rows = min(math.ceil((box.north - south) / width), math.floor((90 - south) / width))
+    columns = min(math.ceil((box.width + box.west - west) / width), round(360 / width))
+    return Box(*(round(edge, 6) for edge in (west, west + columns * width, south, south + rows * width)))
 
 
 def _side(cells: int, target: int) -> int:

@@ -70,10 +70,13 @@ class LocalRidge(MultiscaleRidge):
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to its residual (see `LinearSystem.fit`)."""
         choices, penalty, sums = {}, self.LOCAL_PENALTIES[0], None
+        weight = self.weight
         if validation is not None:
-            penalty, sums = self._choose(train, validation)
+            # The same for fits to the training days alone and to both.
+            key = ("chosen", self.inputs, self.modes, *self.lags, validation)
+            penalty, sums, weight, patterns = once(train, key, lambda: self._choose(train, validation))
+            self.patterns.copy_(patterns)
             choices = {"local_penalty": penalty}
-        weight = self.weight.clone()
         choices = super().fit(train, validation, refit) | choices
         if sums is None or refit or not self.weight.equal(weight):
             days = both(train, validation) if validation is not None and refit else train
@@ -83,8 +86,11 @@ class LocalRidge(MultiscaleRidge):
             self.local.flatten(1)[:, columns] = solve_standardised(part, penalty).float()
         return choices
 
-    def _choose(self, train: Samples, validation: Samples) -> tuple[float, Sums]:
-        """Return the penalty of the correction that has the least error on validation, and the training sums."""
+    def _choose(self, train: Samples, validation: Samples) -> tuple[float, Sums, Tensor, Tensor]:
+        """Return the penalty of the correction that has the least error on validation, and the fit to training.
+
+        This is its sums, the weights of its ridge and its patterns.
+        """
         super().fit(train, None)
         self.patterns.copy_(eofs(train, self.modes))
         train_sums, validation_sums = self._rest(train), self._rest(validation)
@@ -97,7 +103,8 @@ class LocalRidge(MultiscaleRidge):
             )
             for penalty in tracked(self.LOCAL_PENALTIES, "choosing penalties")
         ]
-        return self.LOCAL_PENALTIES[int(np.argmin(errors))], train_sums
+        penalty = self.LOCAL_PENALTIES[int(np.argmin(errors))]
+        return penalty, train_sums, self.weight.clone(), self.patterns.clone()
 
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())

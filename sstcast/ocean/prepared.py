@@ -89,6 +89,10 @@ class Prepared:
         """Return the file of the spread of a linear system fitted to the training days, written on first use."""
         return self._beside(f".{system}.spread.nc")
 
+    def fit(self, system: str) -> Path:
+        """Return the file of the weights of a linear system fitted to the days before the test."""
+        return self._beside(f".{system}.fit.nc")
+
     def _beside(self, ending: str) -> Path:
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ending))
 
@@ -130,6 +134,11 @@ class Prepared:
         Under the `paper` protocol, they are on the cells and coordinates of the source.
         """
         return self._statistics
+
+    @cached_property
+    def shared(self) -> dict[str, Any]:
+        """What computations from these stores share in memory, by name."""
+        return {}
 
     def kept(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter, TrainedRun
+from sstcast.forecasting.system import Fits, ForecastSystem, TrainedRun
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
@@ -147,7 +147,7 @@ def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
         return _collect(table, file), False
     for data in table.data:
         if file.find(*_of_baselines(data)) is None:
-            fitter = LinearSystemFitter(data, Prepared.of(data).open_anomalies())
+            fitter = Fits(data, Prepared.of(data).open_anomalies())
             systems = fitter.baselines() | {RECOMMENDED: fitter.fit("local-ridge", memory=True, stencil=True)}
             file.write(*_of_baselines(data), errors(data, {name: systems[name] for name in TABLE_BASELINES}))
     run_tasks([partial(_run, table.folder, config, config in finished_runs) for config in table.runs], jobs, None)

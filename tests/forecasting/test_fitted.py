@@ -18,10 +18,12 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 from sstcast.config import DataConfig
-from sstcast.forecasting import fitted, system
+from sstcast.forecasting import fitted
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.forecasting.stores import splits_to_forecast
-from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
+from sstcast.forecasting.system import Fits, TrainedRun
+from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.update import NOTHING_NEW, update
@@ -42,6 +44,11 @@ def run(tmp_path: Path) -> Run:
     return make_run(configure(tmp_path, tmp_path / "small.nc", model=MODEL))
 
 
+def kept_fits(run: Run) -> list[Path]:
+    """The fits that are kept beside the stores of all base periods."""
+    return [*Prepared.of(run.config.data).cube.parent.glob("*.fit.nc")]
+
+
 def newest(run: Run, year: int = 2000 + YEARS) -> DataConfig:
     """Prepare the data with which the run forecasts at the end of a year."""
     data = run.config.data
@@ -56,13 +63,13 @@ def weight(run: Run, data: DataConfig) -> torch.Tensor:
 
 def fit(data: DataConfig) -> torch.Tensor:
     """Fit the system without any file."""
-    return LinearSystemFitter(data, Prepared.of(data).open_anomalies()).system(**MODEL).weight
+    return Fits(data, Prepared.of(data).open_anomalies()).system(**MODEL).weight
 
 
 def is_read(run: Run, data: DataConfig) -> bool:
     """Whether the next forecast fits nothing. What it uses must be what a fit gives."""
     expected = fit(data)
-    with patch.object(system, "fit", side_effect=system.fit) as called:
+    with patch.object(MultiscaleRidge, "fit", autospec=True, side_effect=MultiscaleRidge.fit) as called:
         assert torch.equal(weight(run, data), expected)
     return not called.called
 
@@ -76,7 +83,7 @@ def test_a_fit_is_read_until_the_days_the_year_or_the_version_change(
     later = newest(run)  # the turn of a year
     assert not is_read(run, later)
     assert is_read(run, later)
-    assert len([*run.folder.glob("fitted-*.nc")]) == 1
+    assert len(kept_fits(run)) == 1
     changed = make_sst(YEARS)
     changed["sst"].loc[{"time": "2002-03-04"}] += 1
     write(run, changed)
@@ -105,7 +112,7 @@ def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
 def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
     data = newest(run)
     expected = weight(run, data)
-    (file,) = run.folder.glob("fitted-*.nc")
+    (file,) = kept_fits(run)
     note, whole = file.with_name(f".{file.name}.note"), file.read_bytes()
     with xr.open_dataset(file) as opened:
         other = (opened.load() * 2).assign_attrs(opened.attrs | {"recipe": "{}"})
@@ -141,7 +148,7 @@ def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_p
     killed.start()
     killed.join()
     assert killed.exitcode == -signal.SIGKILL
-    assert not [*run.folder.glob("fitted-*.nc")]
+    assert not kept_fits(run)
     both = [
         context.Process(target=_store, args=(run.folder, data, file))
         for data, file in zip(years, files, strict=True)
@@ -175,30 +182,45 @@ def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None
     assert cached(file, {"year": 1}, lambda: made(3.0))["a"].item() == 1.0
 
 
-def test_the_oldest_files_of_other_oceans_go(run: Run) -> None:
+def test_runs_of_one_system_share_a_fit_and_networks_on_it(run: Run) -> None:
+    """The base of a network on one tile is the linear system of the same options. Its share is its own."""
+    one_tile = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 12]}
+    linear, network = (
+        make_run(configure(run.folder.parent.parent, run.config.data.source, name, model, region=one_tile))
+        for name, model in (
+            ("linear", MODEL),
+            ("network", {"name": "mpnn", "width": 4, "layers": 1, "base": {"name": "linear", "stencil": True}}),
+        )
+    )
+    data = newest(linear)
+    expected = weight(linear, data)
+    with patch("sstcast.models.linear.MultiscaleRidge.fit", side_effect=AssertionError("fitted")):
+        assert torch.equal(TrainedRun(network, Prepared.of(data)).models[0].linear.weight, expected)
+    assert len(kept_fits(linear)) == 1
+
+
+def test_the_forecast_s_fit_is_kept_and_the_held_out_one_is_not(run: Run) -> None:
     data = newest(run)
-    own = fitted.ocean_file(run, Prepared.of(data), "fitted")
-    others = [run.folder / f"fitted-{number}.nc" for number in range(2 * fitted.MOST_OTHERS)]
-    for age, file in enumerate([*others, own]):
-        file.touch()
-        os.utime(file, (1e9 - age, 1e9 - age))
-    weight(run, data)
-    assert [*run.folder.glob("fitted-*.nc")].count(own) == 1
-    assert {*run.folder.glob("fitted-*.nc")} == {own, *others[: fitted.MOST_OTHERS - 1]}
+    prepared = Prepared.of(data)
+    both = {refit: Fits.of(prepared).system(refit=refit, **MODEL).weight for refit in (True, False)}
+    assert not kept_fits(run)
+    assert torch.equal(weight(run, data), both[True])
+    assert torch.equal(held_out(run, SpreadCalibrator(Prepared.of(data))).models[0].weight, both[False])
+    assert len(kept_fits(run)) == 1
 
 
 def test_a_read_only_folder_forecasts_without_a_file(run: Run) -> None:
     data = newest(run)
     with patch("os.access", return_value=False):
         assert torch.equal(weight(run, data), fit(data))
-    assert not [*run.folder.glob("fitted-*.nc")]
+    assert not kept_fits(run)
 
 
 def test_a_file_without_its_note_is_made_again(run: Run) -> None:
     """An edited one would be taken else. So would one that a link leads to, which is the user's."""
     data = newest(run)
     expected = weight(run, data)
-    (file,) = run.folder.glob("fitted-*.nc")
+    (file,) = kept_fits(run)
     with xr.open_dataset(file, engine="netcdf4") as opened:
         edited = opened.load().map(lambda field: field + 1, keep_attrs=True)
     file.unlink()

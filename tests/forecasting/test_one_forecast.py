@@ -17,7 +17,7 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.forecasting import loaded_run, system
+from sstcast.forecasting import loaded_run
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.forecasting.spread import spread_file
@@ -195,6 +195,15 @@ def test_a_curvilinear_source_needs_no_stores(copy: Run, tmp_path: Path) -> None
     days = FieldSource(source=tmp_path / "turned.nc")
     shutil.rmtree(copy.config.data.directory)
     assert data_of(copy, days).grid == 0.25
+    there = turned()  # far away: all of it, in whole cells
+    there["lon"] += 20.1
+    there.to_netcdf(tmp_path / "far.nc", engine="netcdf4")
+    far = data_of(copy, FieldSource(source=tmp_path / "far.nc"))
+    box = far.box.bounds
+    assert bool(box.contains(there["lat"], there["lon"]).all())
+    assert box.width < float(there["lon"].max() - there["lon"].min()) + 1
+    rows, columns = far.box.tile
+    assert (box.width / 0.25 % columns, (box.north - box.south) / 0.25 % rows) == (0, 0)
     Path(copy.config.data.source).unlink()
     with pytest.raises(SSTCastError, match=r"turned.nc: its cells are not on axes .* put that source back"):
         data_of(copy, days)
@@ -237,7 +246,7 @@ def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) ->
         for name, source in (("a", run.config.data.source), ("b", tmp_path / "link.nc"))
     )
     there = Prepared.of(first.config.data)
-    with patch.object(system, "fitted", side_effect=AssertionError("fitted")):
+    with patch("sstcast.forecasting.system.fitted", side_effect=AssertionError("fitted")):
         own, part = (TrainedRun(second, stores).models[0].state_dict() for stores in (None, there))
     assert all(torch.equal(weights, part[name]) for name, weights in own.items())
     assert spread_file(second, there)[0] == second.folder / "spread.nc"

@@ -15,7 +15,7 @@ from untrained import replace_weights
 from sstcast.config import ModelConfig
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
-from sstcast.forecasting.system import LinearSystemFitter, TrainedRun
+from sstcast.forecasting.system import Fits, TrainedRun
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -109,9 +109,9 @@ def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pyt
         return make_run(config.model_copy(update=changes))
 
     fits: list[str] = []
-    fit = LinearSystemFitter.fit
+    fit = Fits.fit
     monkeypatch.setattr(
-        LinearSystemFitter,
+        Fits,
         "fit",
         lambda days, name, *rest, **options: (fits.append(name), fit(days, name, *rest, **options))[1],
     )

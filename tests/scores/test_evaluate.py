@@ -22,7 +22,7 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import limits
 from sstcast.figures.tables import added
 from sstcast.forecasting.spread import calibrated
-from sstcast.forecasting.system import ForecastSystem, LinearSystemFitter, TrainedRun
+from sstcast.forecasting.system import Fits, ForecastSystem, TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -53,7 +53,7 @@ def tables_of(run: Run) -> xr.Dataset:
 
 
 def persistence(data: Analysis) -> ForecastSystem:
-    return LinearSystemFitter(data.data, data.anomalies).fit("persistence")
+    return Fits(data.data, data.anomalies).fit("persistence")
 
 
 def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:
