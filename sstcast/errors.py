@@ -1,6 +1,6 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,16 +24,21 @@ class Interrupted(Exception):
         self.signal = number
 
 
+def check_no_pipe(path: Path) -> None:
+    """Raise ValueError if a path is a pipe or a device, which may never answer or never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError("a pipe or a device, not a file")
+
+
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
     """Convert any error in the `with` block to an SSTCastError that says the file `path` cannot be read.
 
     Wrap only code that reads the file, so that bugs in sstcast are not reported as damaged files. A pipe or a
-    device, which may never answer or never end, is an error before the block.
+    device is an error before the block.
     """
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise ValueError("a pipe or a device, not a file")
+        check_no_pipe(path)
         yield
     except SSTCastError:
         raise
@@ -62,6 +67,13 @@ def shorten(text: str, length: int = MAX_LIBRARY_CHARS) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless the number is 1."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line of text per row, with columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def printable(text: str) -> str:

@@ -26,8 +26,8 @@ from pydantic import Field
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.storage.artefacts import atomic, locked, write_json
-from sstcast.storage.paths import packaged
+from sstcast.storage.artefacts import atomic, digest, locked, write_json
+from sstcast.storage.paths import packaged, read_regular
 from sstcast.storage.yaml_files import JsonRecord, Strict, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
@@ -111,7 +111,7 @@ class Run:
     @property
     def digest(self) -> str:
         """The SHA-256 of the best checkpoints of all members."""
-        return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
+        return hashlib.sha256(b"".join(read_regular(member.best) for member in self.members)).hexdigest()
 
     @property
     def parts(self) -> list[CombinedRun]:
@@ -223,7 +223,7 @@ def run_folder(folder: Path) -> Path:
         if not copy.exists():
             with atomic(copy) as temporary:
                 shutil.copytree(shipped, temporary)
-        elif not (best := Run(copy).best).exists() or best.read_bytes() != Run(shipped).best.read_bytes():
+        elif digest(Run(copy).best) != digest(Run(shipped).best):
             raise SSTCastError(f"{copy}: is not the run that ships with this version; rename or delete it")
     return copy
 

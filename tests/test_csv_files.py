@@ -11,6 +11,7 @@ from sstcast.benchmarks.tables import read_table
 from sstcast.ocean.places import Places
 from sstcast.ocean.point_files import read_columns
 from sstcast.predictors.index_series import read_series
+from sstcast.storage.yaml_files import read_yaml
 
 READERS: dict[str, Callable[[Path], object]] = {
     "places": Places.read,
@@ -43,6 +44,9 @@ def test_an_index_and_other_files_of_places_are_no_pipes(tmp_path: Path) -> None
     os.mkfifo(path := tmp_path / "index.txt")
     with refused(path, "cannot be read (a pipe or a device, not a file)"):
         read_series(path)
+    os.mkfifo(path := tmp_path / "config.yaml")
+    with refused(path, "cannot read it (a pipe or a device, not a file)"):
+        read_yaml(path)
     for suffix in (".geojson", ".geojsonl", ".gpkg"):
         os.mkfifo(path := tmp_path / f"a{suffix}")
         with refused(path, "cannot be read (a pipe or a device, not a file)"):

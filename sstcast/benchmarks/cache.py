@@ -26,7 +26,7 @@ def cached(path: Path, compute: Callable[[], Any]) -> Any:
     The name of the file must identify the input of `compute`.
     """
     with locked(path):
-        if path.exists():
+        if path.is_file():
             try:
                 if zipfile.ZipFile(path).testzip() is None:  # torch.load ignores checksums
                     return torch.load(path, weights_only=True)

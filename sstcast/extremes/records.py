@@ -183,9 +183,9 @@ def checked_out(out: Path, suffix: str) -> Path:
 
     Raises SSTCastError unless it may be: only files of events may be overwritten.
     """
-    out = followed(out)
     if out.suffix != suffix:
         raise SSTCastError(f"--out {out}: name a file that ends in {suffix}")
+    out = followed(out)
     if suffix == ".csv":
         check_own(out, "rename it, or name another --out", *HEADERS)
     elif out.exists() and "baseline" not in (read_recipe(out) or ()):

@@ -60,8 +60,7 @@ def forecast(
     day, today = read_date(date), dt.date.today()
     asked = None if places is None else Asked(places, tuple(shares))
     if out is not None:
-        out = followed(out)
-        _check_out(out, asked)
+        out = _checked_out(out, asked)
     run = Run.open(folder)
     # Lock first, so that an unwritable folder fails at once.
     with locked(out or run.folder / "forecast"), error_keys(days), ExitStack() as held:
@@ -71,7 +70,7 @@ def forecast(
         if out is None:
             out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
             held.enter_context(locked(out))  # which another process may name as its --out
-            _check_out(out, asked)
+            _checked_out(out, asked)
             if loaded.days.given:
                 check_made_from(out, loaded.data, "name another file with --out")
         prepared = loaded.turn_to(last)
@@ -120,17 +119,20 @@ def read_date(text: str) -> dt.date | None:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
 
 
-def _check_out(path: Path, asked: Asked | None) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`, and its table of places beside it.
+def _checked_out(path: Path, asked: Asked | None) -> Path:
+    """Return where a forecast is written to, which for a file is the end of a link.
 
-    Only forecasts and their tables may be overwritten.
+    Raises SSTCastError unless it may be, and its table of places beside it: only forecasts and their tables may be
+    overwritten.
     """
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
+    path = path if path.suffix == ".zarr" else followed(path)
     if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
     if asked is not None:
         check_own(asked.table(path), "rename it, or name another --out", HEADER)
+    return path
 
 
 def check_made_from(path: Path, data: DataConfig, remedy: str, may_have_moved: bool = False) -> None:

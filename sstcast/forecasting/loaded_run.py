@@ -64,7 +64,7 @@ from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.objects import check_by_name
 from sstcast.runs import Run
-from sstcast.storage.artefacts import as_text
+from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS
 from sstcast.storage.yaml_files import suggest
 from sstcast.training.data_record import check_data, is_own
@@ -123,7 +123,7 @@ class LoadedRun:
         self.days = continued(self.run, days)
         self.data = data_of(self.run, self.days)
         self._test_start: dt.date | None = None
-        self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
+        self._checkpoints = [digest(member.best) for member in self.run.members]
 
     def turn_to(self, date: dt.date) -> Prepared:
         """Return the stores for an initial date, and forecast from them until another date needs others.

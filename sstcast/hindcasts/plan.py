@@ -23,7 +23,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.significance import Lengths
-from sstcast.storage.artefacts import check_own, read_recipe
+from sstcast.storage.artefacts import check_own, digest, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
 
@@ -395,5 +395,4 @@ def without_predictors(data: DataConfig) -> DataConfig:
 
 def checkpoints(members: list[Run]) -> list[str]:
     """Return the digest of each member's best checkpoint, or an empty string if it does not exist."""
-    files = [member.best for member in members]
-    return [hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "" for file in files]
+    return [digest(member.best) for member in members]

@@ -47,9 +47,10 @@ def write_forecast_page(
             the page would be larger than `largest` MB.
     """
     file = source if source.suffix in (".nc", ".zarr") else newest_forecast(Run.open(source))
-    page = followed(out or file.with_suffix(".html"))
+    page = out or file.with_suffix(".html")
     if page.suffix != ".html":
         raise SSTCastError(f"--out {page}: name a file that ends in .html")
+    page = followed(page)
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
     with locked(page):

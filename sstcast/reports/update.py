@@ -101,7 +101,7 @@ def _verify(run: Run, folder: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     if scores.empty:
         return False, scores
     file, text = folder / "verification.csv", scores.to_csv(float_format="%.4f")
-    if file.exists() and file.read_text() == text:
+    if file.is_file() and file.read_text() == text:
         return False, scores
     with atomic(file) as temporary:
         temporary.write_text(text)

@@ -27,6 +27,7 @@ from sstcast.storage.artefacts import (
 )
 from sstcast.storage.cf import describe, references
 from sstcast.storage.dataset_files import write
+from sstcast.storage.paths import read_regular
 from sstcast.storage.stores import open_netcdf
 
 LAYOUT = 13  # version of the layout of metrics.json and scores.nc
@@ -88,7 +89,7 @@ class ScoreFiles:
     def read(self) -> dict[str, Any]:
         """Read the scores. Raises SSTCastError if they are missing, damaged, edited or from another version."""
         try:
-            metrics: dict[str, Any] = json.loads(self.metrics.read_bytes())
+            metrics: dict[str, Any] = json.loads(read_regular(self.metrics))
             current = (
                 all(metrics[RECIPE][key] == value for key, value in _form().items())
                 and metrics.keys() >= METRICS_KEYS

@@ -77,6 +77,7 @@ def atomic(path: Path) -> Iterator[Path]:
     does a folder at `path` that sstcast did not write. If a killed process leaves its temporary behind, the next
     write of the same path removes it. If two processes may write `path`, also use `locked`.
     """
+    _check_store(path)
     path = _target(path)
     partial, previous = _beside(path)
     try:
@@ -240,12 +241,21 @@ def _check_folder(path: Path) -> None:
         raise SSTCastError(f"{path}: is a folder that sstcast did not write; rename or delete it")
 
 
+def _check_store(path: Path) -> None:
+    """Raise SSTCastError if a path names a store but is a file, or a link to one."""
+    if path.suffix == ".zarr" and path.exists() and not path.is_dir():
+        raise SSTCastError(f"{path}: is a file where a store belongs; rename or delete it")
+
+
 def _is_own_folder(path: Path) -> bool:
-    if _read_note(path) is not None or (path / "provenance.json").exists() or not any(path.iterdir()):
+    """Return whether a folder is empty, a run, a store with a recipe, or a damaged one with a note."""
+    names = {file.name for file in path.iterdir()}
+    if not names or "provenance.json" in names:
         return True
     with suppress(OSError, ValueError), open_regular(path / ".zattrs") as file:
-        return RECIPE in json.load(file)
-    return False
+        if RECIPE in json.load(file):
+            return True
+    return _read_note(path) is not None and not names.isdisjoint((".zattrs", ".zgroup", ".zmetadata"))
 
 
 def _clear(partial: Path) -> None:

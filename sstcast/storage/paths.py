@@ -77,6 +77,12 @@ def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
+def read_regular(path: Path) -> bytes:
+    """Return the content of a file (see `open_regular`)."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def below(folder: Path, name: str) -> list[Path]:
     """Return the sorted paths of all files called `name` in `folder` and its subfolders, following links.
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sstcast.errors import SSTCastError, in_short, reading, shorten
+from sstcast.errors import SSTCastError, check_no_pipe, in_short, reading, shorten
 from sstcast.storage.artefacts import check_intact, write_json
 from sstcast.storage.paths import expand_user
 
@@ -31,6 +31,7 @@ PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in YAML_TAGS))
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a file of `key: value` lines. Raises SSTCastError, naming the file and the line, if it is invalid."""
     try:
+        check_no_pipe(path)
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name, or not UTF-8
         raise SSTCastError(f"{path}: cannot read it ({in_short(error)}); {_REMEDY}") from None
