@@ -126,10 +126,12 @@ def test_a_folder_of_the_user_is_never_moved(tmp_path: Path) -> None:
     (tmp_path / ".mine.note").write_text('{"recipe": 0, "fingerprint": "", "changes": "", "digest": ""}')
     (tmp_path / "b.nc").mkdir()
     (tmp_path / "b.nc/thesis.tex").write_text("mine")
+    (tmp_path / "file.zarr").symlink_to(mine / "thesis.tex")
     (tmp_path / "loop.zarr").symlink_to(tmp_path / "loop.zarr")
     for name, words in (
         ("a.zarr", f"{mine}: is a folder that sstcast did not write; rename or delete it"),
         ("b.nc", "b.nc: is a folder that sstcast did not write"),
+        ("file.zarr", "file.zarr: is a file where a store belongs; rename or delete it"),
         ("loop.zarr", "loop.zarr: is a link that leads back to itself; delete it"),
     ):
         with refused(words), noted(tmp_path / name):

@@ -68,7 +68,8 @@ class StaticPredictor(FieldPredictor):
             source = self.read_by(field, weights, cells).load()
             tell_invalid(self.config.path, first.name, [valid] if valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
-            if weights.is_mean and (side := sea_side(first.attrs["is_height"], source.values)):
+            is_mixed = weights.is_mean or CELLS in field.attrs  # on axes, depths between centres keep their land
+            if is_mixed and (side := sea_side(first.attrs["is_height"], source.values)):
                 field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
             values = self.on_cells(field.isel(time=0), weights, cells).load()
             if on_land:

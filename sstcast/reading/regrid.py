@@ -18,6 +18,7 @@ from sstcast.reading.weights import TargetGrid, Weights
 from sstcast.types import Array
 
 Grid = xr.DataArray | xr.Dataset
+FINER_FIELD = "give a finer one, or bring it to the cells of the run"
 TRUE_POSITIONS = "leave out its nominal axes, so that its true positions are read"
 EQUAL, BLOCK_MEANS = "cells as in the file", "means of {0} x {0} cells of the file"
 FINER = 0.99  # of a cell's width; wider cells are interpolated
@@ -98,7 +99,9 @@ def weights_of(
     if CELLS in field.attrs:
         if not evenly_spaced(cells["lat"]):
             raise SSTCastError(f"{path}: lies on no axes, and the rows of the run are unevenly spaced; {remedy}")
-        weights = any_grid_weights(field.attrs[CELLS], TargetGrid.of(cells), path, ocean, min_ocean, folder)
+        weights = any_grid_weights(
+            field.attrs[CELLS], TargetGrid.of(cells), path, ocean, min_ocean, folder, FINER_FIELD
+        )
         return replace(weights, cells=cells)
     in_box = Box.of(cells).contains(field["lat"], field["lon"])
     nearby = field.isel(lat=in_box.any("lon").values, lon=in_box.any("lat").values)

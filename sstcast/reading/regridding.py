@@ -28,7 +28,7 @@ COARSER = 1.5  # targets of this many source cells' width or more are means of c
 LEAST_KNOWN = 0.5  # share of a target's area, or of its weights, that must have values
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST_TARGET = 0.5  # of the source's spacing
-REACH = 12  # widths of a target, within which of the grid a source's cells may have weights
+REACH = 4  # widths of a target, within twice which of the grid a source's cells may have weights
 SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
 LAYOUT = 3  # version of the weights' file, part of its recipe
@@ -41,6 +41,7 @@ def any_grid_weights(
     ocean: Mask | None = None,
     min_ocean: float = LEAST_KNOWN,
     folder: Path | None = None,
+    remedy: str = "",
 ) -> Weights:
     """Return the weights that bring a field on `cells` to the cells of `target`.
 
@@ -55,10 +56,11 @@ def any_grid_weights(
         ocean: the mask of its cells that are ocean, if it is known.
         min_ocean: the least share of ocean in a target.
         folder: where weights are kept. Without it, they are made anew.
+        remedy: the end of the message for a source that is too coarse, by default another `data.grid`.
 
     Raises SSTCastError if the source is more than twice as coarse as the target, or has no cell in it.
     """
-    stored = _kept(cells, target, ocean, path, folder)
+    stored = _kept(cells, target, ocean, path, folder, remedy)
     least: Array | float = LEAST_KNOWN
     with reading(folder or path, "delete this folder"):
         index, targets = stored["cell"].values, target.rows * target.cols
@@ -72,7 +74,8 @@ def any_grid_weights(
         fraction = np.asarray(weights.sum(1)).ravel()
         least = np.where(fraction >= min_ocean, fraction / 2, np.inf).reshape(target.rows, target.cols)
     if not weights.nnz:
-        raise SSTCastError(f"{path}: has no ocean in data.region {target.box.yaml}; change data.region")
+        what = "cells" if ocean is None else "ocean"
+        raise SSTCastError(f"{path}: has no {what} in data.region {target.box.yaml}; change data.region")
     rows, columns = (np.arange(at.min(), at.max() + 1) for at in (row, column))
     place = (row - rows[0]) * columns.size + column - columns[0]
     of_window = targets, rows.size * columns.size
@@ -91,7 +94,9 @@ def around_grid(cells: Cells, target: TargetGrid) -> tuple[slice, slice]:
     return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
-def _kept(cells: Cells, target: TargetGrid, ocean: Mask | None, path: Path, folder: Path | None) -> xr.Dataset:
+def _kept(
+    cells: Cells, target: TargetGrid, ocean: Mask | None, path: Path, folder: Path | None, remedy: str
+) -> xr.Dataset:
     """Return the weights of a source's cells, which for means do not depend on the ocean, as a file holds them."""
     recipe = {
         "layout": LAYOUT,
@@ -109,7 +114,7 @@ def _kept(cells: Cells, target: TargetGrid, ocean: Mask | None, path: Path, fold
 
     for kept in (recipe, of_ocean) if folder is not None else ():
         if is_up_to_date(file(kept), kept):
-            return cached(file(kept), kept, lambda: _kept(cells, target, ocean, path, None)).load()
+            return cached(file(kept), kept, lambda: _kept(cells, target, ocean, path, None, remedy)).load()
     LOG.info(f"{path}: computing the weights of a regular grid, once")
     source = cells.grid(path).near(target)
     if not source.index.size:
@@ -117,8 +122,8 @@ def _kept(cells: Cells, target: TargetGrid, ocean: Mask | None, path: Path, fold
     spacing = source.spacing
     if target.spacing < FINEST_TARGET * spacing * 0.99:
         raise SSTCastError(
-            f"{path}: its cells are {spacing:.3g} degrees wide, more than twice data.grid: {target.spacing:g}; "
-            f"set data.grid to {FINEST_TARGET * spacing:.2g} or more"
+            f"{path}: its cells are {spacing:.3g} degrees wide, more than twice the run's {target.spacing:g}; "
+            f"{remedy or f'set data.grid to {FINEST_TARGET * spacing:.2g} or more'}"
         )
     is_mean = target.spacing >= COARSER * spacing
     make = partial(_made, source, target, None if is_mean else ocean, is_mean, path)

@@ -241,10 +241,11 @@ def interpolation(source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool
         for candidate in np.reshape(nearest, (len(centres), -1)).T:
             left = np.flatnonzero(~found)
             weights = _weights(source.centres[faces[candidate[left]]], centres[left])
-            inside = (weights >= -INSIDE).all(1)
-            rows.append(np.repeat(left[inside], faces.shape[1]))
-            columns.append(faces[candidate[left[inside]]].ravel())
-            values.append(weights[inside].clip(0).ravel())
+            inside = weights.min(1) >= -INSIDE
+            point, corner = np.nonzero((weights > 0) & inside[:, None])
+            rows.append(left[point])
+            columns.append(faces[candidate[left[point]], corner])
+            values.append(weights[point, corner])
             found[left[inside]] = True
     coast, reach = np.flatnonzero(~found), np.radians(source.spacing)
     if coast.size and ocean.any():

@@ -84,7 +84,7 @@ class EvaluatedRun:
         """A description of the ocean and the days it forecasts, and the digest of its test days."""
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
-        days = f"{counted(data.horizon, 'day')} ahead from {data.history} of history"
+        days = f"{counted(data.horizon, 'day')} ahead from {data.history} days of history"
         return f"{ocean}, {days}, {first} to {last}", self.metrics["data"]["test"]
 
     @property

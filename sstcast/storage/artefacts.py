@@ -77,6 +77,7 @@ def atomic(path: Path) -> Iterator[Path]:
     does a folder at `path` that sstcast did not write. If a killed process leaves its temporary behind, the next
     write of the same path removes it. If two processes may write `path`, also use `locked`.
     """
+    _check_store(path)
     path = _target(path)
     partial, previous = _beside(path)
     try:
@@ -238,6 +239,12 @@ def _check_folder(path: Path) -> None:
     """Raise SSTCastError if a path is a folder that is not empty and that sstcast did not write."""
     if path.is_dir() and not (path.suffix in FILES and path.is_symlink()) and not _is_own_folder(path):
         raise SSTCastError(f"{path}: is a folder that sstcast did not write; rename or delete it")
+
+
+def _check_store(path: Path) -> None:
+    """Raise SSTCastError if a path names a store but is a file, or a link to one."""
+    if path.suffix == ".zarr" and path.exists() and not path.is_dir():
+        raise SSTCastError(f"{path}: is a file where a store belongs; rename or delete it")
 
 
 def _is_own_folder(path: Path) -> bool:

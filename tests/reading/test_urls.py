@@ -21,7 +21,8 @@ from sstcast.config import DataConfig, FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared, changed_days
 from sstcast.reading import urls
-from sstcast.reading.reading import open_region, open_sst
+from sstcast.reading.reading import open_daily, open_region, open_sst
+from sstcast.reading.regrid import weights_of
 from sstcast.reading.urls import day_states
 from sstcast.runs import Run
 
@@ -116,6 +117,40 @@ def test_only_the_chunks_of_the_region_are_read(server: tuple[str, BucketServer]
     wanted = {f"c/{n}/0/0" for n in (0, 14)} if zarr_format == 3 else {f"{n}.0.0" for n in (0, 14)}
     assert places == wanted  # the days, and the last ones, which tell whether cells are constant
     assert not bucket.asked("", "HEAD")
+
+
+def test_of_a_curvilinear_grid_only_chunks_around_the_cells_are_asked_for(
+    server: tuple[str, BucketServer],
+) -> None:
+    """A wind on 40 x 40 cells of about a degree, turned by 20 degrees, for cells in the middle and in a corner."""
+    url, bucket = server
+    across, north = np.meshgrid(*[np.arange(-20, 20) + 0.5] * 2)
+    turn = np.radians(20)
+    lat, lon = across * np.sin(turn) + north * np.cos(turn), across * np.cos(turn) - north * np.sin(turn)
+    positions = {
+        name: (("y", "x"), values, {"units": units})
+        for name, values, units in (("nav_lat", lat, "degrees_north"), ("nav_lon", lon, "degrees_east"))
+    }
+    time = make_sst()["time"][:200]
+    values = np.random.default_rng(0).normal(size=(200, 40, 40)).astype(np.float32)
+    dataset = xr.Dataset({"u10": (("time", "y", "x"), values, {"units": "m s-1"})}, {"time": time, **positions})
+    chunks = {"u10": {"chunks": (100, 10, 10)}}
+    dataset.to_zarr("served/days.zarr", mode="w", zarr_format=2, encoding=chunks)
+    wind = FieldSource(source=url, variable="u10")
+    for middle, most in ((0.0, 16), (16.0, 8)):
+        axis = middle + 0.5 * (np.arange(8) - 3.5)
+        cells = xr.Dataset(coords={"lat": axis, "lon": axis - 0.4 * middle})
+        bucket.seen.clear()
+        states = day_states(wind, cells)
+        told = {path.rpartition("u10/")[2] for path in bucket.asked("u10/", "HEAD")}
+        with open_daily(wind) as field:
+            weights = weights_of(field, cells, Path(url), "remedy")
+            weights(weights.read(field)[150:]).compute()
+        read = {path.rpartition("u10/")[2] for path in bucket.asked("u10/", "GET")} - {".zarray", ".zattrs"}
+        assert {name.partition(".")[2] for name in read} <= {name.partition(".")[2] for name in told}
+        assert 0 < len(told) <= 2 * most
+        assert states.sizes == {"time": 200}
+        assert len(np.unique(states)) == 200
 
 
 def test_days_that_change_between_prepare_and_evaluate(
