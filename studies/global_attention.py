@@ -18,8 +18,10 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.polynormer import Polynormer
+from sstcast.models.attention import split_heads
+from sstcast.models.polynormer import GlobalLayer, Polynormer
 from studies.study import Row, Study, batch_graphs, fit
 
 MINES, HIDDEN, NEIGHBOURS = 0.2, 0.5, 8
@@ -69,7 +71,7 @@ def measure_case(side: int, local_steps: int, steps: int, seed: int) -> Iterator
     model.eval()
     with torch.no_grad():
         scores = model(x, graph).softmax(-1)[test, 1]
-        attention = model.backbone.attention_map(model.encoder(x), graph)[0].mean(0)
+        attention = attention_map(model.backbone, model.encoder(x), graph)[0].mean(0)
     chosen = test[:SAMPLE]
     chosen = chosen[mine[chosen].argsort(descending=True, stable=True)]
     same = mine[chosen, None] == mine[chosen]
@@ -86,6 +88,26 @@ def measure_case(side: int, local_steps: int, steps: int, seed: int) -> Iterator
         rows = attention[test][mine[test] == of]
         ratio = rows[:, mine == of].mean() / rows[:, mine != of].mean()
         yield {"what": f"of {name}: same label / other label", "row": 0, "column": 0, "value": float(ratio)}
+
+
+@torch.no_grad()
+def attention_map(model: Polynormer, x: Tensor, graph: Graph) -> Tensor:
+    """Return the weights of the last global layer, `[graphs, heads, N, N]`."""
+    layer, inputs = model.global_layers[-1], list[Tensor]()
+    assert isinstance(layer, GlobalLayer)
+    hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+    model(x, graph)
+    hook.remove()
+    return attention_weights(layer, inputs[0], graph)
+
+
+def attention_weights(layer: GlobalLayer, x: Tensor, graph: Graph) -> Tensor:
+    """Return the weights of a global layer of Polynormer on its input, `[graphs, heads, N, N]`."""
+    key, mask = graph.dense(layer.key(x))
+    query = key if layer.query is None else graph.dense(layer.query(x))[0]
+    q, k = (split_heads(part.sigmoid(), layer.heads) for part in (query, key))
+    scores = q @ k.transpose(-1, -2) * mask[:, None, None]
+    return scores / scores.sum(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
 
 
 def grid(side: int) -> nx.Graph:

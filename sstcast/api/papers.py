@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
-from sstcast.errors import SSTCastError, counted
+from sstcast.errors import SSTCastError, aligned, counted
 from sstcast.log import reporting
 from sstcast.storage.paths import expand_user
 from sstcast.storage.yaml_files import suggest
@@ -119,7 +119,6 @@ def table(
         >>> result = sstcast.table("kdlgt:2", datasets="mutag", seeds="0..9")  # doctest: +SKIP
     """
     from sstcast.benchmarks.paper_tables import choose, fit, needs, paper_tables, plan, table_lines
-    from sstcast.benchmarks.registry import aligned
     from sstcast.hindcasts.executors import run_tasks
 
     tables, folder = paper_tables(), expand_user(out or "runs/benchmarks")

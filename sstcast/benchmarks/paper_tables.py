@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, is_preset, load_benchmark, published_numbers
 from sstcast.benchmarks.graph_model import check_model
-from sstcast.benchmarks.registry import aligned
 from sstcast.benchmarks.run import SplitScore, find_run, run_benchmark
-from sstcast.errors import SSTCastError, counted, in_short, lacks_memory
+from sstcast.errors import SSTCastError, aligned, counted, in_short, lacks_memory
 from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import suggest
 

@@ -5,7 +5,7 @@ A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG wit
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from sstcast.config import Folder
-from sstcast.errors import SSTCastError, shorten
+from sstcast.errors import SSTCastError, aligned, shorten
 from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import Strict, read_config, suggest
 
@@ -272,13 +272,6 @@ def dataset_lines(root: Path) -> Iterator[str]:
         at_hand = "yes" if d.at_hand(root) else "no"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, at_hand))
     yield from aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a line of text per row, with columns as wide as their longest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _of_class(class_name: str, part: str | None) -> Dataset:

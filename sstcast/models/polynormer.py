@@ -120,15 +120,6 @@ class Polynormer(Backbone):
             x = self.global_dropout(self.act(self.out(layer(x, graph, position))))
         return x
 
-    @torch.no_grad()
-    def attention_map(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return the weights of the last global layer, `[graphs, heads, N, N]` (Figure 4c)."""
-        layer_inputs: list[Tensor] = []
-        hook = self.global_layers[-1].register_forward_pre_hook(lambda _, inputs: layer_inputs.append(inputs[0]))
-        self(x, graph)
-        hook.remove()
-        return self.global_layers[-1].weights(layer_inputs[0], graph)  # type: ignore[operator]
-
 
 class Mixture(nn.Module):
     """The factor beta of lower-degree terms: a sigmoid, or a free parameter that starts at `beta`.
@@ -205,14 +196,6 @@ class GlobalLayer(nn.Module):
         query = key if self.query is None else self.query(x)
         y = global_attention(query, key, self.value(x), graph, self.heads)
         return self.norm(y) * (self.gate(x) + self.beta(position))
-
-    def weights(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return the attention weights, `[graphs, heads, N, N]`."""
-        key, mask = graph.dense(self.key(x))
-        query = key if self.query is None else graph.dense(self.query(x))[0]
-        q, k = (split_heads(part.sigmoid(), self.heads) for part in (query, key))
-        scores = q @ k.transpose(-1, -2) * mask[:, None, None]
-        return scores / scores.sum(-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
 
 
 class ParallelLayer(nn.Module):

@@ -241,7 +241,7 @@ def interpolation(source: SourceGrid, target: TargetGrid, ocean: NDArray[np.bool
         for candidate in np.reshape(nearest, (len(centres), -1)).T:
             left = np.flatnonzero(~found)
             weights = _weights(source.centres[faces[candidate[left]]], centres[left])
-            inside: NDArray[np.bool_] = (weights >= -INSIDE).all(1)
+            inside = weights.min(1) >= -INSIDE
             point, corner = np.nonzero((weights > 0) & inside[:, None])
             rows.append(left[point])
             columns.append(faces[candidate[left[point]], corner])

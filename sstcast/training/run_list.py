@@ -5,12 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from sstcast.config import COMBINATION
-from sstcast.errors import SSTCastError, in_short, printable, reading
+from sstcast.errors import SSTCastError, aligned, in_short, printable, reading
 from sstcast.log import LOG
 from sstcast.models import LINEAR
 from sstcast.runs import Run
@@ -30,12 +27,8 @@ def list_runs(folder: Path) -> None:
     ]
     if not rows:
         raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
-    table = Table(box=SIMPLE_HEAD)
-    for name in rows[0]:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row.values()))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    for line in aligned([[*rows[0]], *([*map(printable, row.values())] for row in rows)]):
+        print(line)
 
 
 def _row(run: Run) -> dict[str, str]:

@@ -15,6 +15,7 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.convs import GCN
 from sstcast.models.polynormer import GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer, Polynormer
+from studies.global_attention import attention_map, attention_weights
 
 H, W, D = 3, 4, 8
 
@@ -158,7 +159,7 @@ def test_global_layer_by_its_equation(heads: int, separate: bool) -> None:
     layer, grid = GlobalLayer(D, heads, Mixture(D, 0.7, 1), separate), land_grid(H, W)
     asks = layer.query if separate else layer.key
     x, size = torch.randn(2, H * W, D), D // heads
-    out, shown = layer(x, grid, None), layer.weights(x, grid)
+    out, shown = layer(x, grid, None), attention_weights(layer, x, grid)
     for sample, mask in zip(range(2), grid.mask, strict=True):
         q, k, v = (
             asks(x[sample, mask]).sigmoid(),
@@ -235,7 +236,7 @@ def test_v2_by_equation_19(beta: float | None) -> None:
     inner = model.norm(expected)
     product = whole.beta.value * place
     mixture = product.sigmoid() if beta is None else product
-    weights = whole.weights(inner, graph)[0]
+    weights = attention_weights(whole, inner, graph)[0]
     mixed = (weights @ whole.value(inner).reshape(5, 2, -1).transpose(0, 1)).transpose(0, 1).reshape(5, D)
     last = model.out(whole.norm(mixed) * (whole.gate(inner) + mixture)).relu()
     torch.testing.assert_close(model(x, graph), last)
@@ -243,12 +244,12 @@ def test_v2_by_equation_19(beta: float | None) -> None:
 
 def test_attention_map_is_that_of_the_last_layer() -> None:
     model, graph, x = Polynormer(D, 1, 2, 2, edge_dim=0), pieces(), torch.randn(9, D)
-    shown = model.attention_map(x, graph)
+    shown = attention_map(model, x, graph)
     assert shown.shape == (2, 2, 5, 5)
     torch.testing.assert_close(shown.sum(-1), torch.ones(2, 2, 5))
     assert not shown[1, :, :, 4].any()
     first = model.global_layers[0](model.norm(model.local_layers[0](x, graph, None)), graph, None)
-    torch.testing.assert_close(shown, model.global_layers[1].weights(model.out(first).relu(), graph))
+    torch.testing.assert_close(shown, attention_weights(model.global_layers[1], model.out(first).relu(), graph))
 
 
 def test_weights_start_as_released() -> None:
