@@ -32,10 +32,12 @@ def steps_of(chance: Array, members: int = 1) -> NDArray[np.intp]:
     """
     if members > 1:
         return STEPS * np.rint(chance * members).astype(np.intp) // members
-    step = np.multiply(chance, STEPS, dtype=float)
-    step += ROUNDING
-    steps = step.astype(np.intp)
-    steps -= (steps == STEPS) & (chance < 1)
+    scaled = chance.astype(float)
+    scaled *= STEPS
+    scaled += ROUNDING
+    steps = scaled.astype(np.intp)
+    if (last := steps == STEPS).any():
+        steps[last & (chance < 1)] = STEPS - 1
     return steps
 
 
@@ -44,9 +46,11 @@ def count(
 ) -> Array:
     """Return the sums of cases, `[group, step, 3]`: the weights without and with the event, and of probabilities.
 
-    All arrays have the shape of `step`, or broadcast against it.
+    All arrays have the shape of `step`, or broadcast against it. `step` is overwritten, because new memory for a
+    block takes as long as the arithmetic.
     """
-    case = 2 * step
+    case = step
+    case *= 2
     case += came
     case += 2 * (STEPS + 1) * group
     flat, size = case.ravel(), groups * 2 * (STEPS + 1)

@@ -28,8 +28,8 @@ def keep_memory() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, LARGEST_HEAP)
 
 
-def trim(limit: int = LARGEST_HEAP) -> None:
-    """Return free memory to the kernel if there are more than `limit` bytes of it.
+def trim(limit: int = LARGEST_HEAP) -> int:
+    """Give free memory back to the kernel if there are more than `limit` bytes of it. Returns how many there were.
 
     Batches of different sizes fragment the heap, so free memory grows in long trainings.
     """
@@ -38,5 +38,9 @@ def trim(limit: int = LARGEST_HEAP) -> None:
         libc.mallinfo2.restype = _MallInfo2
         counts = libc.mallinfo2().bytes
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())  # pages, proc(5)
-        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - counts[USED_FIELD] - counts[MAPPED_FIELD] > limit:
+        of_process = (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
+        free = int(of_process - counts[USED_FIELD] - counts[MAPPED_FIELD])
+        if free > limit:
             libc.malloc_trim(0)
+        return free
+    return 0

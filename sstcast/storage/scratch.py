@@ -20,7 +20,8 @@ from sstcast.storage.memory import trim
 
 KEPT = 2**22  # values; smaller arrays stay in memory
 VALUES_AT_ONCE = 2**21  # minimum number of values to read from a store at once, in whole chunks
-FREE_KEPT = 2**29  # bytes of free memory; the next block takes them again, and the kernel need not clear them
+LEAST_KEPT = 2**29  # bytes of free memory; the next block takes them again, and the kernel need not clear them
+_kept = [LEAST_KEPT]  # rises to what a block needed
 _FILES: WeakSet[mmap] = WeakSet()
 
 
@@ -55,11 +56,16 @@ class GrowingArray:
 
 
 def release() -> None:
-    """Free the memory of pages that arrays in files have touched, and what glibc keeps beyond `FREE_KEPT`."""
+    """Free the memory of pages that arrays in files have touched, and most of what no block needed.
+
+    Clearing pages again takes the kernel longer than some blocks take to compute. So when the free memory exceeds
+    what is kept, it is given back once, and as much is kept from then on, up to a quarter of the machine's memory.
+    """
     for file in _FILES:
         file.madvise(MADV_DONTNEED)
-    if _FILES:
-        trim(FREE_KEPT)
+    if _FILES and (free := trim(_kept[0])) > _kept[0]:
+        largest = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+        _kept[0] = max(LEAST_KEPT, min(free + LEAST_KEPT // 2, largest))
 
 
 def in_scratch(field: xr.DataArray) -> xr.DataArray:
