@@ -247,7 +247,7 @@ def _whole(data: DataConfig) -> Box:
     if data.grid is None or (cells := source_grid(data)) is None:
         with open_sst(data) as sst:
             return Box.of(sst)
-    box, width = proposed(cells.grid())[1].bounds, data.grid * data.box.coarsen
+    box, width = proposed(cells.grid(data.path))[1].bounds, data.grid * data.box.coarsen
     west, south = (math.floor(edge / width) * width for edge in (box.west, box.south))
     rows = min(math.ceil((box.north - south) / width), math.floor((90 - south) / width))
     columns = min(math.ceil((box.width + box.west - west) / width), round(360 / width))

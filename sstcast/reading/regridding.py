@@ -28,7 +28,7 @@ COARSER = 1.5  # targets of this many source cells' width or more are means of c
 LEAST_KNOWN = 0.5  # share of a target's area, or of its weights, that must have values
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST_TARGET = 0.5  # of the source's spacing
-REACH = 4  # widths of a target, within twice which of the grid a source's cells may have weights
+REACH = 12  # widths of a target, within twice which of the grid a source's cells may have weights
 SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
 LAYOUT = 3  # version of the weights' file, part of its recipe
@@ -76,7 +76,8 @@ def any_grid_weights(
     if not weights.nnz:
         what = "cells" if ocean is None else "ocean"
         raise SSTCastError(f"{path}: has no {what} in data.region {target.box.yaml}; change data.region")
-    rows, columns = (np.arange(at.min(), at.max() + 1) for at in (row, column))
+    used = np.unique(weights.indices)  # of an ocean, those of its cells alone
+    rows, columns = (np.arange(at[used].min(), at[used].max() + 1) for at in (row, column))
     place = (row - rows[0]) * columns.size + column - columns[0]
     of_window = targets, rows.size * columns.size
     placed = sp.csr_matrix((weights.data, place[weights.indices], weights.indptr), shape=of_window)

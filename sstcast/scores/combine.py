@@ -79,6 +79,7 @@ def error_products(systems: list[ForecastSystem], data: Analysis) -> Weights:
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
             product += rows @ rows.T
+    data.prepared.replaced(data.windows.days[-1].astype("M8[D]").item())  # raises if other days were read
     days = np.bincount(weeks) * data.windows.starts
     return products / days[:, None, None]
 

@@ -242,6 +242,7 @@ def training_windows(config: RunConfig) -> dict[str, Windows]:
         split: cut(anomalies, data, days, before=before)
         for split, days in (("train", train), ("validation", "validation"))
     }
+    prepared.replaced(data.splits.before_test[1])  # raises if other days were read
     if base_of(model.options)[0] == "local" and windows["train"].tiles > 1:
         raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
     return windows
