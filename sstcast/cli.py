@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -76,21 +77,52 @@ MIN_OPTION_VALUES = {
     "every": 1,
     "jobs": 1,
 }
+# Options of which one value may name several things.
+COMMAS = {
+    *("above", "datasets", "horizons", "models", "platforms"),
+    *("seeds", "select", "share", "systems", "variables"),
+}
 Arguments = dict[str, Any]  # the arguments of a call
 Printer = Callable[[Any, Arguments], None]
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way."""
+    """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way.
+
+    An option that is no list may be given once. Of several values, Typer would take the last one.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments after giving these options their values."""
+        """Parse arguments after giving these options their values.
+
+        Raises SSTCastError if an option that is no list is given more than once.
+        """
         given: list[str] = []
         for argument, following in pairwise([*args, ""]):
             given.append(argument)
             if argument in DEFAULTS and not following.lstrip("-").isdecimal():
                 given.append(DEFAULTS[argument])
-        return super().parse_args(ctx, given)
+        rest = super().parse_args(ctx, [*given])  # the parser empties its list
+        if not ctx.resilient_parsing:  # not of a line that the shell completes
+            self._check_given_once(ctx, given)
+        return rest
+
+    def _check_given_once(self, ctx: Any, given: list[str]) -> None:
+        parser = self.make_parser(ctx)
+        single = [
+            option
+            for option in self.params
+            if isinstance(option, typer.core.TyperOption) and not (option.multiple or option.is_flag)
+        ]
+        for option in single:
+            repeatable = copy(option)
+            repeatable.multiple = True
+            repeatable.add_to_parser(parser, ctx)  # in place of the option, so that the parser keeps all values
+        values = parser.parse_args([*given])[0]
+        for option in single:
+            if len(texts := values.get(option.name, [])) > 1:
+                remedy = "give it once" + ", with values separated by commas" * (option.name in COMMAS)
+                raise SSTCastError(f"{option.opts[0]}: given more than once ({' and '.join(texts)}); {remedy}")
 
 
 app = typer.Typer(

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from typer.main import get_command
 
 import sstcast as api
 from sstcast import __version__, cli
@@ -133,6 +134,41 @@ def test_bad_input_to_the_other_verbs(
 )
 def test_wrong_arguments(fails: Callable[..., None], arguments: list[str], word: str) -> None:
     fails([word], *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        (
+            "forecast run --date 2023-01-01 --samples 9 --date=2024-01-01",
+            "--date: given more than once (2023-01-01 and 2",
+        ),
+        ("forecast run --samples --samples 5", "--samples: given more than once (100 and 5)"),
+        (
+            "evaluate run --against ridge --against ridge",
+            "--against: given more than once (ridge and ridge); give it",
+        ),
+        ("hindcast a.yaml b.yaml --years 2001:2005 --fold 1 --fold 2 --fold 3", "(1 and 2 and 3)"),
+        ("train a.yaml --seeds 0 --seeds 1", "(0 and 1); give it once, with values separated by commas"),
+    ],
+)
+def test_of_an_option_given_twice_no_value_is_dropped(
+    fails: Callable[..., None], arguments: str, values: str
+) -> None:
+    fails([values], *arguments.split())
+
+
+def test_lists_may_be_given_again_and_help_goes_first(command: Command, fails: Callable[..., None]) -> None:
+    fails(["absent.yaml"], "train", "absent.yaml", "--set", "a=1", "--set", "a=2")
+    fails(["did you mean 'ridge'"], "score", "absent.nc", "--against", "persistence", "--against", "rigde")
+    assert command("forecast", "--date", "2023-01-01", "--date", "2024-01-01", "--help")[0] == 0
+
+
+def test_options_whose_help_names_commas_are_told_so_if_given_twice() -> None:
+    commands = get_command(cli.app).commands.values()  # type: ignore[attr-defined]
+    options = {(option.name, getattr(option, "help", "") or "") for each in commands for option in each.params}
+    assert {name for name, _ in options} >= cli.COMMAS
+    assert {name for name, text in options if "separated by commas" in text} <= cli.COMMAS
 
 
 def test_version(command: Command) -> None:
