@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sstcast._version import __version__
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, printable
 from sstcast.figures.printing import print_sheets
 from sstcast.figures.sheets.errors import errors
 from sstcast.figures.sheets.sheet import Sheet
@@ -29,12 +29,13 @@ NOTE = (
 
 
 def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
-    """Print a table for each contest and each hindcast, with a note if some runs cannot be compared."""
+    """Print a table for each contest and each hindcast. Name equal runs, and tell if some cannot be compared."""
     notes = [NOTE] * bool(contests)
     if len(contests) > 1:
         notes.append(
             f"{len(contests)} tables, because runs with different data or test periods cannot be compared."
         )
+    notes += _repeated(contests)
     print_sheets([*map(_sheet, contests), *hindcasts], note="\n".join([*notes, VARY]))
 
 
@@ -52,7 +53,11 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
         for contest in contests:
             rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
     write_page(
-        page, "leaderboard.html", {"sstcast": __version__}, sheets=[*map(_sheet, contests), *hindcasts], note=NOTE
+        page,
+        "leaderboard.html",
+        {"sstcast": __version__},
+        sheets=[*map(_sheet, contests), *hindcasts],
+        notes=[NOTE, *_repeated(contests)],
     )
     return table, page
 
@@ -71,8 +76,12 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
     return sheets
 
 
+def _repeated(contests: Sequence[Contest]) -> list[str]:
+    return [printable(line) for contest in contests for line in contest.repeated]
+
+
 def _sheet(contest: Contest) -> Sheet:
-    header = ["seeds", *(heading for heading, *_ in leaderboard_columns()), "p"]
+    header = ["runs", *(heading for heading, *_ in leaderboard_columns()), "p"]
     return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 

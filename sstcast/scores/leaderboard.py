@@ -1,7 +1,8 @@
 """Ranks evaluated runs.
 
 Runs with the same ocean, protocol, history, horizon and test days form a contest. Runs whose configurations differ
-only in the seed share one entry, with the mean and standard deviation of their scores.
+only in the seed share one entry, with the mean and standard deviation of their scores. Equal runs count once.
+A linear system has no seed, so those that differ in nothing else are equal.
 """
 
 import datetime as dt
@@ -19,6 +20,7 @@ import xarray as xr
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
+from sstcast.models import LINEAR
 from sstcast.names import BASELINES, DEGREES, INIT_TIME, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
@@ -56,28 +58,34 @@ class LeaderboardEntry:
 
 @dataclass(frozen=True)
 class Contest:
-    """Entries that can be compared, best first."""
+    """Entries that can be compared, best first, and a line for each run that is left out as equal to another."""
 
     title: str
     entries: list[LeaderboardEntry]
+    repeated: list[str]
 
 
 @dataclass(frozen=True)
 class EvaluatedRun:
-    """An evaluated run: name, configuration, scores, and mean squared errors `(system, init_time)`."""
+    """An evaluated run: name, configuration, seeds, scores, and mean squared errors `(system, init_time)`."""
 
     name: str
     config: RunConfig
+    seeds: list[int]  # of its members; none of a linear system
     metrics: dict[str, Any]
     losses: xr.DataArray
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "EvaluatedRun":
         """Read a run. Raises SSTCastError if its scores are damaged or from another version."""
-        metrics, config = ScoreFiles(folder).read(), Run(folder).config
+        run, metrics = Run(folder), ScoreFiles(folder).read()
+        config = run.config
+        is_linear = config.model.name in LINEAR
+        seeds = [] if is_linear else [member.config.training.seed for member in run.members]
         units = STANDARDISED if config.data.protocol == "paper" else DEGREES
         with ScoreFiles(folder).open() as tables:
-            return cls(name, config, metrics, tables["mse_by_date"].sel(units=units).mean("lead").load())
+            losses = tables["mse_by_date"].sel(units=units).mean("lead").load()
+        return cls(name, config, seeds, metrics, losses)
 
     @property
     def contest(self) -> tuple[str, str]:
@@ -146,10 +154,11 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
         LOG.warning(f"left out: {problem}")
     groups = _groups(runs, lambda run: run.contest)
     titles = Counter(title for title, _ in groups)
-    contests = [
-        Contest(title + (f" (test days {digest[:8]})" if titles[title] > 1 else ""), _entries(group))
-        for (title, digest), group in groups.items()
-    ]
+    contests = []
+    for (title, digest), group in groups.items():
+        distinct, repeated = _distinct(group)
+        full_title = title + (f" (test days {digest[:8]})" if titles[title] > 1 else "")
+        contests.append(Contest(full_title, _entries(distinct), repeated))
     return sorted(contests, key=lambda contest: -len(contest.entries))
 
 
@@ -158,6 +167,20 @@ def _groups(runs: list[EvaluatedRun], key: Callable[[EvaluatedRun], Any]) -> dic
     for run in runs:
         groups[key(run)].append(run)
     return groups
+
+
+def _distinct(runs: list[EvaluatedRun]) -> tuple[list[EvaluatedRun], list[str]]:
+    """Return the first by name of equal runs, and for each of the others a line with the name of the first.
+
+    Runs of one recipe and one seed may have other scores, for instance if they were trained on different devices.
+    """
+    distinct, repeated = [], []
+    for first, *others in _groups(runs, lambda run: (run.recipe, *run.seeds)).values():
+        distinct.append(first)
+        for run in others:
+            has_other_scores = run.metrics["scores"][MODEL] != first.metrics["scores"][MODEL]
+            repeated.append(f"{run.name}: as {first.name}" + ", but with other scores" * has_other_scores)
+    return distinct, repeated
 
 
 def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:

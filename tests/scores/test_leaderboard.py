@@ -74,6 +74,45 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, sc
     assert losses == sorted(losses)
 
 
+def test_equal_runs_are_not_seeds(scored: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed, error in (("a", 0, 0.1), ("b", 0, 0.1), ("c", 1, 0.12), ("d", 1, 0.3)):
+        copy(scored, tmp_path / name, error, training__seed=seed)
+    contests = leaderboard(tmp_path)
+    best = contests[0].entries[0]
+    assert (best.name, best.runs) == ("a, c", 2)
+    rmse = json.loads(scored.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
+    assert best.scores["degC", "rmse"].mean == pytest.approx(0.11 * rmse)
+    print_leaderboard(contests)
+    shown = capsys.readouterr().out.splitlines()
+    lines = ["b: as a", "d: as c, but with other scores"]
+    assert [line for line in shown if ": as " in line] == lines
+    page = write_leaderboard(contests, tmp_path)[1].read_text(encoding="utf-8")
+    assert all(f"<p>{line}</p>" in page for line in lines)
+
+
+def test_a_linear_system_has_no_seed(scored: Run, tmp_path: Path) -> None:
+    for seed in range(2):
+        copy(scored, tmp_path / f"lim-{seed}", 0.1, model__name="lim", training__seed=seed)
+    contest = leaderboard(tmp_path)[0]
+    best = contest.entries[0]
+    assert (best.name, best.runs, best.scores["degC", "rmse"].spread) == ("lim-0", 1, None)
+    assert contest.repeated == ["lim-1: as lim-0"]
+
+
+def test_the_seeds_of_an_ensemble_are_those_of_its_members(scored: Run, tmp_path: Path) -> None:
+    for name, seeds in (("one", (0, 1)), ("other", (2, 3)), ("third", (0, 1))):
+        run = copy(scored, tmp_path / name, 0.1)
+        config = yaml.safe_load(run.config_file.read_text())
+        for seed in seeds:
+            config["training"]["seed"] = seed
+            member = Run(run.folder / f"seed-{seed}")
+            member.folder.mkdir()
+            member.config_file.write_text(yaml.safe_dump(config))
+    contest = leaderboard(tmp_path)[0]
+    assert contest.entries[0].runs == 2
+    assert contest.repeated == ["third: as one"]
+
+
 def test_another_ocean_of_the_same_name_is_another_table(scored: Run, tmp_path: Path) -> None:
     copy(scored, tmp_path / "here", 0.1)
     there = copy(scored, tmp_path / "there")
