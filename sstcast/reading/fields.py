@@ -306,7 +306,11 @@ def with_decoded_days(dataset: xr.Dataset) -> xr.Dataset:
             moments = days.values.reshape(values.shape) + minutes.astype("timedelta64[ns]")
             attributes = {k: text for k, text in dataset[part].attrs.items() if k not in ("units", "calendar")}
             decoded[part] = (dataset.variables[part].dims, moments, attributes)
-    return dataset.assign(decoded).set_coords([name for name in decoded if name in dataset.coords])
+    if not decoded:
+        return dataset
+    made = dataset.assign(decoded).set_coords([name for name in decoded if name in dataset.coords])
+    made.set_close(dataset.close)
+    return made
 
 
 def is_leapless(time: xr.DataArray) -> bool:

@@ -173,6 +173,18 @@ def test_the_package_runs_as_a_module() -> None:
     assert said.stdout.startswith("0.")
 
 
+def is_open(path: Path) -> bool:
+    """Return whether this process has a file open, which HDF5 would not let it write."""
+    return path.resolve() in {link.resolve() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
+
+
+def test_a_source_is_closed_while_its_field_lives(tmp_path: Path) -> None:
+    with open_sst(FieldSource(source=str(netcdf(OCEAN, "sst.nc")(tmp_path)))) as found:
+        assert is_open(tmp_path / "sst.nc")
+    assert found.size
+    assert not is_open(tmp_path / "sst.nc")
+
+
 def test_days_as_digits_are_read_with_their_bounds(tmp_path: Path) -> None:
     """As CDO writes them, in the middle and at the end of their days."""
     sst = make_sst(1)["sst"][:40]
@@ -182,6 +194,8 @@ def test_days_as_digits_are_read_with_their_bounds(tmp_path: Path) -> None:
     data.to_netcdf(tmp_path / "middle.nc")
     with open_sst(FieldSource(source=str(tmp_path / "middle.nc"))) as found:
         xr.testing.assert_equal(found["time"], sst["time"])
+        assert is_open(tmp_path / "middle.nc")
+    assert not is_open(tmp_path / "middle.nc")
     ends = np.array([int(f"{day:%Y%m%d}") for day in sst.indexes["time"] + np.timedelta64(1, "D")], float)
     data = data.assign_coords(time=("time", ends, units | {"bounds": "time_bnds"}))
     data["time_bnds"] = ("time", "two"), np.stack([digits - 0.5, ends], 1)
