@@ -242,7 +242,9 @@ class Prepared:
 
     def _opened(self, path: Path) -> xr.Dataset:
         """Open a store, of which later states are told apart. Raises SSTCastError if it is absent or damaged."""
-        _ = self._states, self.data.predictors and self.exist and self._known  # none is known while it is made
+        _ = self._states
+        with suppress(SSTCastError):  # `prepare` makes damaged predictors again; others find them when they read
+            _ = self.data.predictors and self.exist and self._known  # none is known while it is made
         return open_intact(path, REMEDY, LAYOUT)
 
     @cached_property

@@ -127,7 +127,12 @@ def test_only_what_was_used_is_cited(title: str, protocol: str, expected: dict[s
 
 
 def test_probabilities_of_events_say_what_they_are_from() -> None:
-    no_event = {"exceedance_probability", "place_exceedance_probability", "tercile_probability"}
+    no_event = {
+        "exceedance_probability",
+        "place_exceedance_probability",
+        "tercile_probability",
+        "above_probability",
+    }
     told = {name: attributes.get("comment", "") for name, attributes in VARIABLES.items() if "probability" in name}
     for name in told.keys() - no_event:
         assert "trajectories" in told[name] or "joint samples" in told[name], name

@@ -114,13 +114,13 @@ def test_unknown_values_change_no_bit_of_any_forecast(place: Path, run: Run) -> 
     values = read(place / "soi.csv")
     day = "2006-08-04"  # July is known from 2006-08-05 on
     unknown = values.index >= "2006-07"
-    changed = values.where(~unknown, 9.0)
+    changed = values.where(~unknown, 6.0)
     write(place / "changed.csv", changed)
     history = xr.open_dataset(place / "small.nc")["sst"].sel(time=slice(None, day))
     loaded = sstcast.load(run)
     first, second = (loaded.forecast(history, predictors={"soi": one}) for one in (values, changed))
     own = loaded.forecast(history)
-    newest = values.where(values.index != pd.Period("2006-06"), 9.0)
+    newest = values.where(values.index != pd.Period("2006-06"), 6.0)
     third = loaded.forecast(history, predictors={"soi": newest})
     for name in ("sst", "sst_spread", "sst_quantile", "heatwave_probability"):
         assert first[name].values.tobytes() == second[name].values.tobytes() == own[name].values.tobytes()
@@ -228,7 +228,7 @@ def test_a_network_reads_an_index(place: Path, base: str) -> None:
     values = read(place / "soi.csv")
     loaded = sstcast.load(run)
     same, other = (
-        loaded.forecast(history, predictors={"soi": values.where(values.index != pd.Period(month), 9.0)})["sst"]
+        loaded.forecast(history, predictors={"soi": values.where(values.index != pd.Period(month), 6.0)})["sst"]
         for month in ("2006-07", "2006-06")
     )
     assert same.values.tobytes() == loaded.forecast(history)["sst"].values.tobytes()
