@@ -21,7 +21,7 @@ from sstcast.reading.weights import TargetGrid, apply, interpolation, means
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/reading"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from test_regridding import tripolar
+from any_grids import tripolar
 
 
 def main() -> None:
