@@ -30,7 +30,7 @@ SIGNATURES = {".shp": b"\0\0\x27\x0a", ".gpkg": b"SQLite format 3\0", ".kml": b"
 FINEST_EDGE = 10_000.0  # metres, between the points of an outline that is projected to degrees
 MOST_SECONDS = 60  # of reading a GeoPackage, whose pages may lead in a circle
 MOST_KEPT = 4  # times the size of the file; columns with default values take no space in a GeoPackage
-STEPS = 100_000  # of SQLite between two looks at the clock
+SQLITE_STEPS = 100_000  # of SQLite between two looks at the clock
 READ_ONLY = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA)
 ENVELOPES = (0, 32, 48, 48, 64)  # bytes, by the kind of envelope of a geometry in a GeoPackage
 NO_TEXTS = ("KEY", "DATE")  # types of columns of a GeoPackage that SQLite stores as text, or numbers
@@ -162,7 +162,7 @@ def _in_geopackage(path: Path) -> list[Feature]:
     ends, kept = time.monotonic() + MOST_SECONDS, _Kept(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as base:
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, path.stat().st_size)
-        base.set_progress_handler(lambda: time.monotonic() > ends, STEPS)
+        base.set_progress_handler(lambda: time.monotonic() > ends, SQLITE_STEPS)
         base.set_authorizer(
             lambda action, first, second, name, view: (
                 sqlite3.SQLITE_OK if action in READ_ONLY and view is None else sqlite3.SQLITE_DENY

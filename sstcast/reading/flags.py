@@ -19,7 +19,7 @@ QUALITY, BEST = "quality_level", 5  # of GHRSST, if the file does not say which 
 GOOD = re.compile("(best|good)(_quality|_data)?", re.I)  # the meaning of a flag
 SEA = {"land_binary_mask": 0, "sea_binary_mask": 1}  # the number of the sea in masks, by standard name
 SEA_BY_NAME = {"mask_rho": 1, "tmask": 1, "wet": 1, "lsm": 0}
-NEAR = 1e-5  # between a value in single precision and a flag
+FLAG_TOLERANCE = 1e-5  # between a value in single precision and a flag
 HALF = 0.5  # ECMWF's masks are shares of a cell
 RANGES = ("valid_range", "valid_min", "valid_max")  # attributes
 VALUES_AT_ONCE = 2**23  # of the first day, read at once
@@ -122,7 +122,7 @@ def own_flags(stored: xr.DataArray, notes: list[str]) -> Iterator[Rule]:
     codes = np.atleast_1d(stored.attrs.get("flag_values", []))
     if not codes.size or codes.dtype.kind not in "iuf":
         return
-    numbers, near = _unpacked(stored, codes.dtype, codes.tolist()), max(_half_step(stored), NEAR)
+    numbers, near = _unpacked(stored, codes.dtype, codes.tolist()), max(_half_step(stored), FLAG_TOLERANCE)
     told = f"without {', '.join(f'{number:g}' for number in numbers)}, which it calls flags"
     notes.append(told)
     yield Rule(told, partial(_unlike, numbers, near))

@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 
 DEPTHS = ("depth", "deptht", "z_l", "st_ocean")  # names that alone tell: down, or up if all values are negative
-LEVELS = ("lev", "level", "olevel", "zlev", "k", "s_rho")  # names that alone do not tell which end is the surface
-VERTICAL = (*DEPTHS, *LEVELS[:4])  # names of coordinates
+# Names that alone do not tell which end is the surface.
+AMBIGUOUS_LEVELS = ("lev", "level", "olevel", "zlev", "k", "s_rho")
+VERTICAL = (*DEPTHS, *AMBIGUOUS_LEVELS[:4])  # names of coordinates
 PRESSURES = re.compile("(deci|milli|h|hecto|k|kilo|m|d)?(bars?|pa|pascals?)", re.I)  # units
 UP = re.compile("(ocean_.*_coordinate.*|height|altitude)")  # standard names; an s-coordinate is 0 at the surface
 DOWN = re.compile("(.*_)?(pressure|depth)(_.*)?")
@@ -20,7 +21,7 @@ def is_vertical(name: str, axis: xr.DataArray) -> bool:
     letters = {str(attributes.get(key, "")) for key in ("axis", "cartesian_axis")}
     standard_name = str(attributes.get("standard_name", ""))
     return (
-        name.lower() in (*DEPTHS, *LEVELS)
+        name.lower() in (*DEPTHS, *AMBIGUOUS_LEVELS)
         or "Z" in letters
         or str(attributes.get("positive", "")).lower() in ("up", "down")
         or bool(UP.fullmatch(standard_name) or DOWN.fullmatch(standard_name))

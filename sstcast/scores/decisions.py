@@ -17,7 +17,7 @@ from sstcast.types import Array
 PROBABILITIES = (
     np.arange(1, 20) / 20
 )  # 0.05, 0.1, ..., from which a system warns, and the cost-loss ratios of its users
-EQUAL = 1e-9  # by which sums of the same cases may differ, as a share
+EQUAL_SUMS = 1e-9  # by which sums of the same cases may differ, as a share
 
 
 class Outcomes(NamedTuple):
@@ -48,7 +48,7 @@ class Outcomes(NamedTuple):
         """
         whole = cases.sum(0)
         warned, came = _from_each(whole.total), whole.came.sum()
-        step = int(np.searchsorted(-warned, -came * (1 - EQUAL), side="right")) - 1
+        step = int(np.searchsorted(-warned, -came * (1 - EQUAL_SUMS), side="right")) - 1
         if step < 1 or came <= 0:
             return None
         share = min(1.0, (came - warned[step + 1]) / whole.total[step])

@@ -16,7 +16,8 @@ from sstcast.scores.probabilities import Probabilities, brier_of, loss_of, score
 from sstcast.scores.scene import Block, Scene
 
 PREFIX = "above"
-EQUAL = np.float32(1e-4)  # degC by which members that equal a temperature may exceed it, as they were computed
+# Degrees by which members that equal a temperature may exceed it, as they were computed.
+EQUAL_DEGREES = np.float32(1e-4)
 
 
 class Above(Kind):
@@ -57,7 +58,7 @@ class Above(Kind):
         for level in self.scene.asked.above:
             limit = np.float32(level) - self.climatology[rows]
             if block.spread is None:
-                chance = (block.members > limit + EQUAL).mean(0, np.float32)
+                chance = (block.members > limit + EQUAL_DEGREES).mean(0, np.float32)
             else:
                 chance = chance_above(block.mean, block.spread, limit, block.observed.lowest)
             self.probabilities.add(block.system, (level,), self.positions[rows], chance, block.shares)
