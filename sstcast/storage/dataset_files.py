@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numcodecs import Shuffle, Zstd
 
+from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.progress import dask_progress, waiting
 from sstcast.storage.artefacts import RECIPE, as_text, is_kept, is_up_to_date, locked, noted, read_recipe
@@ -51,8 +52,9 @@ def cached(
     """Open a NetCDF file lazily, and write what `make` returns to it unless it was made from `recipe`.
 
     Its note must say so: a file without one, a link or a pipe is replaced. In a read-only folder, or if another
-    process replaces the file before it is opened, the new dataset is returned and not written. A line tells of a
-    file whose layout had another number. `compress` is that of `write`, and `chunked` that of `open_netcdf`.
+    process replaces or deletes the file before it is opened, the new dataset is returned and not written. A line
+    tells of a file whose layout had another number. `compress` is that of `write`, and `chunked` that of
+    `open_netcdf`.
     """
     if not is_up_to_date(path, recipe, strictly=True):
         if path.parent.exists() and not os.access(path.parent, os.W_OK):
@@ -63,7 +65,12 @@ def cached(
                 if old and old.get("layout") != recipe.get("layout"):
                     LOG.info(f"{path}: was made by another version of sstcast; it is made again")
                 write(make().assign_attrs(recipe=as_text(recipe)), path, compress=compress)
-    opened = open_netcdf(path, "delete it", chunked)
+    try:
+        opened = open_netcdf(path, "delete it", chunked)
+    except SSTCastError:
+        if is_kept(path):
+            raise
+        return make()
     if json.loads(opened.attrs[RECIPE]) != json.loads(as_text(recipe)):
         opened.close()
         return make()

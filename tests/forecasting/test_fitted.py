@@ -29,6 +29,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.reports.update import NOTHING_NEW, update
 from sstcast.runs import Run
 from sstcast.storage.dataset_files import cached
+from sstcast.storage.dataset_files import write as write_file
 
 YEARS = 7
 MODEL = {"name": "multiscale-ridge", "stencil": True}
@@ -180,6 +181,18 @@ def test_a_file_replaced_before_it_is_opened_is_not_read(tmp_path: Path) -> None
     with patch("sstcast.storage.dataset_files.is_up_to_date", return_value=True):
         assert cached(file, {"year": 2}, lambda: made(2.0))["a"].item() == 2.0
     assert cached(file, {"year": 1}, lambda: made(3.0))["a"].item() == 1.0
+
+
+def test_a_file_deleted_before_it_is_opened_is_computed_again(tmp_path: Path) -> None:
+    def made() -> xr.Dataset:
+        return xr.Dataset({"a": ("x", [1.0])})
+
+    def deleted(dataset: xr.Dataset, path: Path, **options: Any) -> None:
+        write_file(dataset, path, **options)
+        path.unlink()
+
+    with patch("sstcast.storage.dataset_files.write", deleted):
+        assert cached(tmp_path / "a.nc", {"year": 1}, made)["a"].item() == 1.0
 
 
 def test_runs_of_one_system_share_a_fit_and_networks_on_it(run: Run) -> None:
