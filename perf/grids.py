@@ -20,7 +20,7 @@ from sstcast.reading.source_grid import structured
 from sstcast.reading.weights import TargetGrid, apply, interpolation, means
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/reading"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/helpers"))
 from any_grids import tripolar
 
 

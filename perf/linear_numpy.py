@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 from linear_reference import BOXES, Inputs, by_years, cross_validated
 
 FOLDS = [(year, year + 3) for year in range(1997, 2014, 4)]

@@ -141,10 +141,10 @@ class FieldSource(Strict):
     """Where the days of a field come from, and how they are read.
 
     `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either, the
-    URL of a Zarr store (`reading.urls`), or `object:TOKEN` for an xarray object (`reading.objects`). Set
-    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
-    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Grids that are not regular
-    are brought to `grid` degrees.
+    URL of a Zarr store (`reading.remote_stores`), or `object:TOKEN` for an xarray object
+    (`reading.xarray_objects`). Set `variable` or `units` if the source does not state them, or states them
+    wrongly. Gaps of up to `gaps` days are filled linearly in time. `region` is a name in `configs/regions.yaml` or
+    a `Region`. Grids that are not regular are brought to `grid` degrees.
     """
 
     source: Place = "sample"

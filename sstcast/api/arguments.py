@@ -115,7 +115,7 @@ def as_config(
         config = _with_sources(config, predictors)
     if source is None:
         return config
-    from sstcast.reading.objects import hold, is_object, name_of
+    from sstcast.reading.xarray_objects import hold, is_object, name_of
 
     name = name_of(source)
     if is_object(config.data.source) and not isinstance(source, (str, PathLike)):
@@ -143,7 +143,7 @@ def trainable(
 
 def _with_sources(config: RunConfig, predictors: Mapping[str, xr.Dataset | xr.DataArray]) -> RunConfig:
     """Return a configuration whose predictors have the given objects as sources."""
-    from sstcast.reading.objects import check_by_name, hold, is_object, name_of
+    from sstcast.reading.xarray_objects import check_by_name, hold, is_object, name_of
     from sstcast.storage.yaml_files import suggest
 
     check_by_name(predictors)
@@ -176,7 +176,7 @@ def field_source(
 
     options: dict[str, Any] = {key: value for key, value in keys.items() if value is not None}
     if source is not None:
-        from sstcast.reading.objects import name_of
+        from sstcast.reading.xarray_objects import name_of
 
         options = {"source": name_of(source), **options}
     return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))

@@ -151,7 +151,7 @@ def hindcast(
     """
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
-    from sstcast.reading.objects import check_by_name
+    from sstcast.reading.xarray_objects import check_by_name
 
     also, protocol = asked_of(**asked), Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
+from sstcast.benchmarks.equal_graphs import equal_graphs
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, narrow, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
-from sstcast.benchmarks.repeats import equal_graphs
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
+from sstcast.benchmarks.equal_graphs import equal_graphs, repeats_line
 from sstcast.benchmarks.graph_model import (
     GraphModel,
     build_graph_model,
@@ -29,7 +30,6 @@ from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import TASKS, objective_of
 from sstcast.benchmarks.packed import Graphs, Split, standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
-from sstcast.benchmarks.repeats import equal_graphs, repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError

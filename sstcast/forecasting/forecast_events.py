@@ -26,7 +26,7 @@ from sstcast.forecasting.heatwaves import RUNNING_DAY
 from sstcast.names import DAY
 from sstcast.ocean.places import OUTLINES, Places
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.objects import is_object, open_object
+from sstcast.reading.xarray_objects import is_object, open_object
 from sstcast.runs import file_name
 from sstcast.storage.artefacts import locked
 from sstcast.storage.stores import open_netcdf, open_zarr

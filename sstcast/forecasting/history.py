@@ -16,10 +16,10 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
-from sstcast.reading.objects import USE_PYTHON
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import open_region
+from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch

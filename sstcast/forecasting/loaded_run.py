@@ -62,7 +62,7 @@ from sstcast.progress import waiting
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
-from sstcast.reading.objects import check_by_name
+from sstcast.reading.xarray_objects import check_by_name
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS

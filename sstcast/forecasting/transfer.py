@@ -21,9 +21,9 @@ from sstcast.ocean.prepared import Prepared, Record, check_source
 from sstcast.ocean.splits import check_splits, clipped, for_training
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
-from sstcast.reading.objects import hold, open_object, release
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
 from sstcast.reading.regridding import proposed
+from sstcast.reading.xarray_objects import hold, open_object, release
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config

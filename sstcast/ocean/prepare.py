@@ -39,7 +39,7 @@ from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import OCEAN, gaps_filled, open_region, source_name
-from sstcast.reading.urls import fingerprint
+from sstcast.reading.remote_stores import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
     clear_leftovers,

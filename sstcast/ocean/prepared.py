@@ -33,7 +33,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
 from sstcast.reading.reading import folder_of, open_region
-from sstcast.reading.urls import Unreachable, fingerprint
+from sstcast.reading.remote_stores import Unreachable, fingerprint
 from sstcast.storage.artefacts import note_source, noted_source, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.dataset_files import cached

@@ -29,9 +29,9 @@ from sstcast.progress import dask_progress
 from sstcast.reading.by_day import by_day
 from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
-from sstcast.reading.objects import hold, release
 from sstcast.reading.reading import open_daily
-from sstcast.reading.urls import fingerprint
+from sstcast.reading.remote_stores import fingerprint
+from sstcast.reading.xarray_objects import hold, release
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim

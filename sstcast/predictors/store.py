@@ -18,7 +18,7 @@ from sstcast.config import COAST_DISTANCE, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.urls import Unreachable
+from sstcast.reading.remote_stores import Unreachable
 from sstcast.storage.artefacts import (
     as_text,
     clear_leftovers,

@@ -17,9 +17,9 @@ from sstcast.config import SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
-from sstcast.reading.objects import held, is_object, open_object
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
-from sstcast.reading.urls import day_states, metadata_digest, open_url
+from sstcast.reading.remote_stores import day_states, metadata_digest, open_url
+from sstcast.reading.xarray_objects import held, is_object, open_object
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr

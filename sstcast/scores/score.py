@@ -32,12 +32,12 @@ from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
-from sstcast.scores.means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.summary import assemble
 from sstcast.scores.systems import ScoredSystem, baselines
+from sstcast.scores.time_means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.verify import verify
 from sstcast.storage.artefacts import change_times, digest, fingerprint, locked, note_source
 from sstcast.storage.yaml_files import validate

@@ -363,7 +363,7 @@ def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_ocean(tmp_path)
-    script = Path(__file__).parents[1] / "small_hindcast.py"
+    script = Path(__file__).parents[1] / "helpers/small_hindcast.py"
     with subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         while "trained" not in process.stdout.readline():

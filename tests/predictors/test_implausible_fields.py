@@ -16,7 +16,7 @@ from test_known_grids import DAYS, LAT, LON, wind
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import stored_predictors
-from sstcast.reading.objects import hold
+from sstcast.reading.xarray_objects import hold
 
 FINE_LAT, FINE_LON = np.arange(-12.45, -9.5, 0.1), np.arange(169.55, 173.5, 0.1)
 COARSE_LAT, COARSE_LON = np.arange(-14.0, -7), np.arange(168.0, 177)

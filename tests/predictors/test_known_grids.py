@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.predictors.static import distance_to_coast
-from sstcast.reading import urls
+from sstcast.reading import remote_stores
 from sstcast.reading.regrid import weights_of
 
 DAYS = pd.date_range("2001-01-01", "2004-12-31")
@@ -380,7 +380,7 @@ def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst
 def test_a_url_is_read_again_when_its_store_has_grown(
     tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(urls, "RETRIES", 0)
+    monkeypatch.setattr(remote_stores, "RETRIES", 0)
     served = tmp_path / "served"
     with serving(served) as (url, server):
         source = f"{url}/wind.zarr"

@@ -11,7 +11,7 @@ import xarray as xr
 from sstcast.config import FieldSource
 from sstcast.reading import raw
 from sstcast.reading.daily_field import DailyField, FetchedDays, HeldObject, Sample, Url, source_of
-from sstcast.reading.objects import hold
+from sstcast.reading.xarray_objects import hold
 
 
 def hashed(*keys: object) -> str:

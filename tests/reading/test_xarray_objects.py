@@ -14,7 +14,7 @@ import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared
-from sstcast.reading.objects import release
+from sstcast.reading.xarray_objects import release
 from sstcast.runs import Run
 
 SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
@@ -25,7 +25,7 @@ Object = xr.Dataset | xr.DataArray
 def days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
     """The small ocean, opened lazily from a file in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sstcast.reading.objects._held", {})
+    monkeypatch.setattr("sstcast.reading.xarray_objects._held", {})
     make_sst().to_netcdf("days.nc")
     return xr.open_dataset("days.nc")
 

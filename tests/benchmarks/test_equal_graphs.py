@@ -14,11 +14,11 @@ from torch_geometric.utils import from_networkx
 
 import sstcast
 from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.equal_graphs import repeats_line
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import parse_split
-from sstcast.benchmarks.repeats import repeats_line
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 

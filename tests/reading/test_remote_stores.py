@@ -20,10 +20,10 @@ import sstcast
 from sstcast.config import DataConfig, FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared, changed_days
-from sstcast.reading import urls
+from sstcast.reading import remote_stores
 from sstcast.reading.reading import open_daily, open_region, open_sst
 from sstcast.reading.regrid import weights_of
-from sstcast.reading.urls import day_states
+from sstcast.reading.remote_stores import day_states
 from sstcast.runs import Run
 
 Command = Callable[..., tuple[int, str, str]]
@@ -37,8 +37,8 @@ SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004
 @pytest.fixture(autouse=True)
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(urls, "RETRIES", 0)
-    for name in [*urls.CREDENTIALS["s3"], "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"]:
+    monkeypatch.setattr(remote_stores, "RETRIES", 0)
+    for name in [*remote_stores.CREDENTIALS["s3"], "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"]:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -223,14 +223,14 @@ def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], e
 def test_what_does_not_show_that_chunks_are_the_same(server: tuple[str, BucketServer]) -> None:
     """Another scale, other dates or other places of the same chunks are other values."""
     url, _ = server
-    states = [urls.day_states(trained(url).config.data)]
+    states = [remote_stores.day_states(trained(url).config.data)]
     for change in (
         lambda days: days.assign_coords(time=days["time"] + np.timedelta64(1, "D")),
         lambda days: days.assign_coords(lat=days["lat"] + 1e-5),
         lambda days: days.assign(sst=days["sst"].assign_attrs(units="K")),
     ):
         write(change(make_sst()))
-        states.append(urls.day_states(load_config(Path("run.yaml"), SET).data))
+        states.append(remote_stores.day_states(load_config(Path("run.yaml"), SET).data))
     days = states[0].indexes["time"][5:]
     assert not any((states[0].sel(time=days) == other.sel(time=days)).any() for other in states[1:])
 
@@ -247,7 +247,7 @@ def test_a_server_that_stops_is_slow_or_refuses(
         fails([url], "forecast", run.folder)
     bucket.fault = "slow"
     with monkeypatch.context() as patch:
-        patch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
+        patch.setattr(remote_stores, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
         fails([url, "does not answer in time); try again"], "init", url, "--out", "other.yaml")
     assert not Path("other.yaml").exists()
     bucket.fault = "500"
@@ -271,8 +271,8 @@ def test_bodies_that_are_wrong_or_slow(
 ) -> None:
     url, bucket = server
     bucket.part, bucket.body = part, body
-    monkeypatch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
-    monkeypatch.setattr(urls, "SLOW", 0.4)
+    monkeypatch.setattr(remote_stores, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+    monkeypatch.setattr(remote_stores, "SLOW", 0.4)
     with pytest.raises(SSTCastError) as error, open_sst(FieldSource(source=url)) as sst:
         sst[:3].load()
     assert words in str(error.value)
@@ -285,8 +285,8 @@ def test_a_body_that_flows_takes_as_long_as_it_needs(
     """Longer than all limits, with a line that says what is waited for. One that stops is asked for again."""
     url, bucket = server
     for name, value in (("SLOW", 0.25), ("SLOW_BYTES", 100), ("PATIENCE", 0.4), ("RETRIES", 2)):
-        monkeypatch.setattr(urls, name, value)
-    monkeypatch.setattr(urls, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
+        monkeypatch.setattr(remote_stores, name, value)
+    monkeypatch.setattr(remote_stores, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.5))
     bucket.part, bucket.body = "sst/0.0.0", "flows"
     with open_sst(FieldSource(source=url)) as sst:
         np.testing.assert_allclose(sst[:3, :4, :4], make_sst()["sst"][:3, :4, :4], atol=1e-5)
