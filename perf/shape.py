@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 import sstcast
 from sstcast.forecasting.spread import SpreadCalibrator
+from sstcast.forecasting.system import Fits
 from sstcast.hindcasts.plan import Protocol
 from sstcast.names import DEGREES, LEVELS
 from sstcast.ocean.prepared import Prepared
@@ -47,7 +48,8 @@ def of_fold(data: sstcast.config.DataConfig, every: int) -> tuple[Array, int, li
     """Return the sums of covered shares `[level, lead]`, the number of dates, and of short leads z and weights."""
     prepared = Prepared.of(data)
     days = SpreadCalibrator(prepared)
-    fitted, held_out = (days.training.fit(SYSTEM, refit, data.kinds, **OPTIONS) for refit in (True, False))
+    fits = Fits.of(prepared)
+    fitted, held_out = (fits.system(SYSTEM, without, data.kinds, **OPTIONS) for without in (False, True))
     truth = Analysis.open(prepared, every=every)
     system = ScoredSystem(fitted, days.spread(held_out))
     covered, errors = np.zeros((len(LEVELS), data.horizon)), []
