@@ -12,8 +12,8 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.forecasting.system import ForecastSystem, Weights, load_combination
 from sstcast.names import DEGREES
+from sstcast.ocean.lead_weeks import WEEK, lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import OCEAN_KEYS, check_same

@@ -19,7 +19,7 @@ from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.cases import diagram
-from sstcast.scores.comparisons import lengths, segments
+from sstcast.scores.comparisons import groups, lengths, over_folds, segments
 from sstcast.scores.distributions import Mean, Quotient, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
@@ -238,16 +238,26 @@ class Areas(Kind):
         return {"areas": scores_by_area}
 
 
-def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Array]]:
-    """Return `ratio` and `interval` of the Brier scores `(forecaster, area, share, ...)` to those of each base."""
+def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Compare the Brier scores `(forecaster, area, share, ...)` with those of each base.
+
+    Returns the `ratio`, its `interval`, and with several folds those `over_folds`.
+    """
     scored = brier.dropna(INIT_TIME, how="all")
     mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
     block, parts = lengths(scored).block, segments(scored)
+    folds = [mask[:, 0] for mask in groups(scored)["by_fold"].values()]
     found = {}
     for base in bases:
         of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)
         value, ends = ratio(mean.values, of_base, block, parts)
         found[base] = {"ratio": value, "interval": ends}
+        if len(folds) > 1:
+            by_fold, base_by_fold = (
+                np.stack([values[fold].sum(0) for fold in folds]) for values in (mean.values, of_base)
+            )
+            ratios = by_fold / np.where(base_by_fold > 0, base_by_fold, np.nan)
+            found[base]["over_folds"] = over_folds(np.round(ratios, 6))
     return found
 
 
