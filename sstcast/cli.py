@@ -95,7 +95,7 @@ Printer = Callable[[Any, Arguments], None]
 class Command(typer.core.TyperCommand):
     """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way.
 
-    An option that is no list may be given once. Of several values, Typer would take the last one.
+    An option that is no list, and a key of --set, may be given once. Of several values, Typer would take the last.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -129,6 +129,11 @@ class Command(typer.core.TyperCommand):
             if len(texts := values.get(option.name, [])) > 1:
                 remedy = "give it once" + ", with values separated by commas" * (option.name in COMMAS)
                 raise SSTCastError(f"{option.opts[0]}: given more than once ({' and '.join(texts)}); {remedy}")
+        set_to: dict[str, str] = {}
+        for key, _, value in (text.partition("=") for text in values.get("overrides") or []):
+            if key in set_to:
+                raise SSTCastError(f"--set {key}: given more than once ({set_to[key]} and {value}); give it once")
+            set_to[key] = value
 
 
 app = typer.Typer(

@@ -39,7 +39,9 @@ def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against:
     _print_wrapped([f"{label}: {summary(metrics)}"])
     if is_hindcast:
         print_sheets([lines_of_systems(metrics, label)], width=ANSWER_WIDTH)
-    _print_wrapped([*(about_the_distribution if is_hindcast else answers)(metrics, against), added(metrics)])
+    _print_wrapped(
+        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, against)), added(metrics)]
+    )
     _print_wrapped(gains(metrics))
     sheets = [versus(metrics, label, name) for name in against if name not in BASELINES]
     kept = []

@@ -1,7 +1,7 @@
 """Table 5 of Cai et al. (2023, arXiv:2301.11956): five systems, 4, 2 and 1 weeks ahead in the tropical Pacific.
 
 The error is the mean squared error of standardised anomalies under the `paper` protocol.
-`docs/table5-differences.md` says how the experiment here differs from the published one.
+`docs/table5.md` says how the experiment here differs from the published one.
 """
 
 import json

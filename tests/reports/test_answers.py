@@ -1,4 +1,4 @@
-"""What `evaluate`, `score` and `hindcast` print first: answers in few lines, whose numbers are those of the scores."""
+"""What `evaluate`, `score` and `hindcast` print first: answers in few lines, with the numbers of the scores."""
 
 import copy
 from collections.abc import Callable

@@ -247,7 +247,7 @@ def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, 
     mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
     block, parts = lengths(scored).block, segments(scored)
     folds = [mask[:, 0] for mask in groups(scored)["by_fold"].values()]
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for base in bases:
         of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)
         value, ends = ratio(mean.values, of_base, block, parts)
