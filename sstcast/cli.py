@@ -362,7 +362,14 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
         print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
-verb("heatwaves", "Data", "data")(_file)
+@verb("heatwaves", "Data", "data")
+def _events(result: Result[Any], arguments: Arguments) -> None:
+    from sstcast.extremes.events_told import lines_of_events
+
+    print(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"), sep="\n")
+    _file(result)
+
+
 verb("init", "Data", "source")(_lines)
 
 

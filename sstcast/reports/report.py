@@ -21,7 +21,7 @@ from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
-from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
+from sstcast.reports.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
 from sstcast.scores.score_files import comparison, errors_of, skill_of
 from sstcast.storage.artefacts import is_up_to_date, locked
@@ -32,7 +32,7 @@ SECTIONS = {
     "added": "What the network added",
     "cases": "Cases",
     "errors": "Error by lead",
-    "maps": "Bias by lead week",
+    "maps": "Maps by lead week",
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
     "terciles": "Thirds of weekly means",
@@ -135,15 +135,12 @@ def _sections(results: Results) -> list[Section]:
                 drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
-                (wide, dark), (narrow, narrow_dark) = (
-                    in_both_schemes(shown, png_uri) for shown in drawings_of_map
-                )
-                image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
-                sections[name].maps.append(image)
+                wide, narrow = map(png_uri, drawings_of_map)
+                sections[name].maps.append(Image(wide, drawing.alt, drawing.caption, narrow))
             elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems
                 note = f" The base period has only {short}." if name == "heatwaves" and short else ""
-                light, dark = in_both_schemes(drawing.figure, svg_uri)
-                sections[name].charts.append(Image(light, drawing.alt, drawing.caption + note, dark=dark))
+                chart = Image(svg_uri(drawing.figure), drawing.alt, drawing.caption + note)
+                sections[name].charts.append(chart)
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     if sections["added"].maps:
@@ -231,7 +228,7 @@ def _facts(title: str, facts: dict[str, Any]) -> Sheet:
 
 def _sentences(results: Results) -> dict[str, list[str]]:
     """Compare models with reference and climatology by section, and tell what predictors are worth."""
-    metrics, system = results.metrics, results.system
+    metrics, system, first = results.metrics, results.system, answers(results.metrics)
     found = {"errors": [*gains(metrics), *filter(None, [about_small_scales(metrics)])]}
     for loss in metrics["ratios"]:
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
@@ -240,8 +237,10 @@ def _sentences(results: Results) -> dict[str, list[str]]:
         pairs = [(results.corrected(model), results.corrected(base)) for model, base in pairs]
         if loss != "mse_standardised":
             comparisons = (comparison(metrics, loss, *pair) for pair in pairs if pair[0] != pair[1])
-            section = LOSSES.get(loss, "heatwaves")
-            found.setdefault(section, []).extend(told(compared) for compared in comparisons if compared)
+            sentences = (told(compared) for compared in comparisons if compared)
+            found.setdefault(LOSSES.get(loss, "heatwaves"), []).extend(
+                text for text in sentences if text not in first
+            )
     return found
 
 

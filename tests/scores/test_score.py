@@ -108,7 +108,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
         "sst(init_time, lead, lat, lon)",
         own["ratios"]["mse"]["model"]["multiscale ridge"]["sentence"],
     ):
-        assert words in page
+        assert words in page.replace("\u00a0", " ")
     assert page.count("<section") == 10  # those of a run, less training, ensemble, configuration and provenance
 
 

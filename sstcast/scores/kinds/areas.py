@@ -203,6 +203,7 @@ class Areas(Kind):
         """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system.
 
         The Brier scores of shares are compared with the `reference` and with the frequency in the scored years.
+        Initial `dates` are counted, and those after which the event came, and did not come, on any day forecast.
         """
         if "area" not in tables.dims:
             return {}
@@ -211,6 +212,7 @@ class Areas(Kind):
         names = [str(name) for name in tables["system"].values]
         brier, came = (tables[f"area_{name}_by_date"].astype(float) for name in ("brier", "came"))
         known = xr.ones_like(came).where(came.notnull())
+        dates = _dates(came)
         brier = with_scored_years({"brier": brier}, came, known, [INIT_TIME, "lead"])["brier"]
         brier = brier.transpose("forecaster", "area", "share", INIT_TIME, "lead")
         is_scored = brier.notnull().any(brier.dims[1:]).values
@@ -227,6 +229,7 @@ class Areas(Kind):
             for area_index, (area, by_system) in enumerate(scores_by_area.items()):
                 by_share = {
                     share: numbers(brier_parts, index, area_index, number)
+                    | {key: int(of[area_index, number]) for key, of in dates.items()}
                     | {base: numbers(of, index, area_index, number) for base, of in compared.items()}
                     for number, share in enumerate(of_region)
                 }
@@ -236,6 +239,13 @@ class Areas(Kind):
                     for share, cases in of_region.items():
                         by_share[share]["reliability"] = diagram(cases.at(index))
         return {"areas": scores_by_area}
+
+
+def _dates(came: xr.DataArray) -> dict[str, Array]:
+    """Return the numbers of `dates` scored, of which the event `came` and `failed` on any day, `[area, share]`."""
+    days = came.transpose("area", "share", INIT_TIME, "lead").values
+    of_days = {"dates": ~np.isnan(days), "came": days > 0, "failed": days == 0}
+    return {name: of.any(-1).sum(-1) for name, of in of_days.items()}
 
 
 def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Any]]:
