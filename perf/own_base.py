@@ -40,7 +40,7 @@ def compare(region: str) -> None:
             sizes = {"history": data.history, "horizon": data.horizon, "shape": windows.shape}
             base = build_forecaster("local-ridge", **sizes, **SYSTEM)
             fit(base, windows, None)
-            alone = Fits(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
+            alone = Fits.of(Prepared.of(data)).system("local-ridge", **SYSTEM)
             predictors = [Models(data.box, data.history, data.horizon, [base], torch.device("cpu")), alone]
             truth = Analysis.open(Prepared.of(data), every=protocol.every)
             days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))

@@ -17,15 +17,15 @@ from sstcast.scores.metrics import METRICS
 
 def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # no checkout here: the packaged configuration is found
-    (forecast, graphs), names = blocks("README.md"), {}
+    (graphs, forecast), names = blocks("README.md"), {}
+    exec(graphs, names)
+    assert 0 <= names["result"]["test"] <= 1
+    assert names["y"].shape == (34, 64)
     exec(forecast, names)
     assert len(names["windows"]) == 11_253
     assert names["batch"].history.shape == (20, 900, 42)
     assert names["forecast"].shape == (20, 900, 28)
     assert names["loss"].isfinite()
-    exec(graphs, names)
-    assert 0 <= names["result"]["test"] <= 1
-    assert names["y"].shape == (34, 64)
 
 
 def test_links_lead_somewhere() -> None:

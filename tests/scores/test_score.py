@@ -25,7 +25,7 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import limits_of
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import system_of
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
@@ -416,7 +416,7 @@ def test_an_ensemble_beside_another_of_another_size(
     path = write(xr.Dataset({"sst": sst.assign_attrs(units="degC")}), tmp_path / "three.nc")
     found, saved, _ = score(path, against=[ensemble])
     data = Analysis.of(ensemble)
-    parts = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
+    parts = [forecast_of(system_of(member), data)["sst"] for member in ensemble.members]
     dates = sst["init_time"].values
     of_run = xr.concat([part.sel(init_time=dates) for part in parts], "member")
     truth = xr.open_dataset(sst_file, engine="netcdf4")["sst"]
