@@ -54,7 +54,7 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
     cells: NDArray[np.intp] = np.searchsorted(stops, events, side="right")
     areas = np.cos(np.deg2rad(found["cell_lat"].values))
     own = found[["event_start", "event_end", "event_duration"]].isel(event=events).load()
-    longest = int(own["event_duration"].argmax())
+    longest = int(np.argmax(own["event_duration"].values))
     lat, lon = (float(found[f"cell_{axis}"][cells[longest]]) for axis in ("lat", "lon"))
     last, start = (own[f"event_{end}"].values[longest].astype("datetime64[D]") for end in ("end", "start"))
     return [

@@ -208,6 +208,8 @@ def over_folds(ratios: Array) -> dict[str, Array]:
 
 def _over_folds_or_none(ratios: Array) -> Scores | None:
     """Return `over_folds` of ratios `[folds]` for JSON, or None if the interval is undefined."""
+    if len(ratios) < 2:
+        return None
     found = {key: json_numbers(values) for key, values in over_folds(ratios).items()}
     return None if None in found["interval"] else found
 
