@@ -236,8 +236,7 @@ def rival_errors(data: Data, inputs: str) -> Array:
             of_parts.append(Sums(x.shape[1], y.shape[1]))
             of_parts[-1].add(x, y)
         sums.append(reduce(add, of_parts))
-    penalties = [torch.full((len(sums[0].gram) - 1,), penalty) for penalty in PENALTIES]
-    weight, _ = cross_validate(sums, penalties)
+    weight = cross_validate(sums, Sums.solve, PENALTIES, sums[0].cross.shape[1])[0][:, 0]
     found = np.zeros((2, 2 + SHUFFLES))
     for total, split in zip(found, ("validation", "test"), strict=True):
         for part in samples(data.windows(split))(EVERY):
@@ -363,7 +362,7 @@ def linear_errors(folds: list[Data]) -> list[dict[str, list[float]]]:
     for data in folds:
         file, kept = data.folder / "linear.json", read(data.folder / "linear.json")
         if not kept:
-            alone = Fits(data.data, data.prepared.open_anomalies()).fit("local-ridge", **RECOMMENDED)
+            alone = Fits.of(data.prepared).system("local-ridge", **RECOMMENDED)
             truth = Analysis.open(data.prepared, every=EVERY)
             area, errors, bias = quarters(truth)["all"], [], []
             for observed in truth.observe():
