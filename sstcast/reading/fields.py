@@ -4,8 +4,8 @@ The same rules apply to observations, forecasts and downloaded files.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reworded
 from sstcast.geo import NORTH, SOUTH, bounds, step
 from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
@@ -26,23 +26,15 @@ from sstcast.reading.units import celsius
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
-CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 DATENUMS = (6e5, 8e5)  # of the years 1643 to 2190
 ABSOLUTE = re.compile(r"day as %Y%m%d(\.%f)?")  # units of times that CDO writes, such as 20010131.5
 STANDARD_CALENDARS = ("", "standard", "gregorian", "proleptic_gregorian")
 CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
+# Makes error messages name options, such as `--units`, instead of keys, such as `data.units`.
+options_for_keys = partial(reworded, r"\bdata\.(variable|units|gaps)(:(?= ))?", r"--\1")
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
-
-
-@contextmanager
-def options_for_keys() -> Iterator[None]:
-    """Make error messages name options, such as `--units`, instead of keys, such as `data.units`."""
-    try:
-        yield
-    except SSTCastError as error:
-        raise type(error)(CONFIG_KEY.sub(r"--\1", str(error))) from error
 
 
 class Found(NamedTuple):

@@ -14,7 +14,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, FieldSource
+from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
@@ -23,7 +23,7 @@ from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_ha
 from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.flags import ValidRange, tell_invalid
-from sstcast.reading.grid import coarsen, crop, ocean_cells
+from sstcast.reading.grid import coarsen, crop, ocean_cells, sorted_eastward
 from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.plausible import judged
 from sstcast.reading.positions import SPACE
@@ -96,16 +96,30 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     consecutive days.
     """
     kept = None if find_ocean or data.grid is None else _kept_ocean(folder_of(data))
-    opened, path, source = open_sst(data, kept), data.path, source_of(data.source)
-    finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
-    sst = crop(opened, finer, path)
-    if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
+    opened = open_cells(data, data.box, kept)
+    sst = fill_gaps(opened, data.gaps, data.path)
+    if (across := cells_across(opened, data)) > 1:
+        blocks, of_cells = data.box.model_copy(update={"coarsen": across}), ocean_cells(sst)
+        sst = coarsen(judged(sst, of_cells.values, data.path), of_cells, blocks)
+    sst = sst.assign_attrs(opened.attrs)
+    sst.set_close(opened.close)
+    return sst
+
+
+def open_cells(days: FieldSource, box: Region | None = None, ocean: xr.DataArray | None = None) -> xr.DataArray:
+    """Open days lazily as `open_sst` does, with NaN on land, but perhaps with gaps.
+
+    They are those of a box, by default of the whole extent from west to east, in one chunk a day.
+    """
+    opened, path = open_sst(days, ocean), days.path
+    if box is None:
+        sst = sorted_eastward(opened).chunk(lat=-1, lon=-1)
+    else:
+        finer = box.model_copy(update={"coarsen": box.coarsen * cells_across(opened, days)})
+        sst = crop(opened, finer, path)
+    if not source_of(days.source).checked and "ocean" not in opened.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
-    sst = fill_gaps(sst, data.gaps, path)
-    if finer != data.box:
-        blocks = finer.model_copy(update={"coarsen": finer.coarsen // data.box.coarsen})
-        of_cells = ocean_cells(sst)
-        sst = coarsen(judged(sst, of_cells.values, path), of_cells, blocks).assign_attrs(sst.attrs)
+    sst = sst.assign_attrs(opened.attrs)
     sst.set_close(opened.close)
     return sst
 

@@ -124,50 +124,31 @@ class _Store(ObjectStore[Any]):
         return buffer
 
     async def _content(self, key: str, limit: int, byte_range: "ByteRequest | None") -> bytes | None:
-        """Return an object or a part of it, or None if it is absent.
+        """Return an object or a part of it, or None if it is absent. obstore resumes an answer that breaks off.
 
-        An answer that is interrupted is asked for again. obstore asks again only if an answer has not begun, and
-        would keep room for as many bytes as are announced.
+        Raises SSTCastError if it is empty or too large: obstore would keep room for as much as is announced.
         """
         import obstore
 
         fields = {} if byte_range is None else dataclasses.asdict(byte_range)
         part: Any = tuple(fields.values()) if isinstance(byte_range, RangeByteRequest) else fields
-        begun = time.monotonic()
-        for attempt in itertools.count():
-            try:
-                answer = await obstore.get_async(self.store, key, options={"range": part} if part else None)
-            except FileNotFoundError:
-                return None
-            try:
-                return await self._received(key, answer, limit)
-            except SSTCastError:
-                raise
-            except Exception:  # obstore has an exception for each kind of failure
-                if attempt >= RETRIES or time.monotonic() - begun > RETRY_TIMEOUT.total_seconds():
-                    raise
-                await asyncio.sleep(2**attempt / 4)
-        raise AssertionError
-
-    async def _received(self, key: str, answer: Any, limit: int) -> bytes:
-        """Return the bytes of an answer as they come. Raises SSTCastError if they are none or too many."""
+        try:
+            answer = await obstore.get_async(self.store, key, options={"range": part} if part else None)
+        except FileNotFoundError:
+            return None
         first, last = answer.range
-        parts: list[bytes] = []
-        size, begun, before = last - first, time.monotonic(), 0
-        if 0 < size <= limit:
-            size = 0
-            async for part in answer.stream(min_chunk_size=1):
-                parts.append(bytes(part))
-                size += len(part)
-                if size > limit:
-                    break
-                if (now := time.monotonic()) - begun > SLOW:
-                    if size - before < SLOW_BYTES:
-                        raise TimeoutError("kind: Timeout")
-                    begun, before = now, size
-        if size > limit or not size:
-            told = "is empty" if not size else f"has {size:,} bytes, more than it can need"
+        if not 0 < last - first <= limit:
+            told = f"has {last - first:,} bytes, more than it can need" if last > first else "is empty"
             raise Unreachable(f"{self.path}: its {key} {told}; {REMEDY}")
+        parts: list[bytes] = []
+        size, begun = 0, time.monotonic()
+        async for piece in answer.stream(min_chunk_size=1):
+            parts.append(bytes(piece))
+            size += len(piece)
+            if (now := time.monotonic()) - begun > SLOW:
+                if size < SLOW_BYTES:
+                    raise TimeoutError("kind: Timeout")
+                begun, size = now, 0
         return b"".join(parts)
 
     def json(self, key: str) -> dict[str, Any]:
