@@ -274,7 +274,7 @@ def _observations(
     kind = "" if "bounds" in time.attrs else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
-    title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
+    title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     field = field.assign_coords(time=days)
     return FieldInFile(path, field, found.units, notes, found.valid, title, kind, preliminary, dataset.close)
