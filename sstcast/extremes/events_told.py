@@ -59,8 +59,9 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
     longest = int(np.argmax(own["event_duration"].values))
     lat, lon = (float(found[f"cell_{axis}"][cells[longest]]) for axis in ("lat", "lon"))
     last, start = (own[f"event_{end}"].values[longest].astype("datetime64[D]") for end in ("end", "start"))
+    share = areas[cells].sum() / areas.sum()
     told = f"on {last}" + ", as forecast" * ("event_probability" in found)
     return [
-        f"{told}, {areas[cells].sum() / areas.sum():.1%} of the ocean is in a {event}, the longest at {lat:g}, {lon:g} "
-        f"since {start} ({counted(int(own['event_duration'][longest]), 'day')})"
+        f"{told}, {share:.1%} of the ocean is in a {event}, the longest at {lat:g}, {lon:g} since {start} "
+        f"({counted(int(own['event_duration'][longest]), 'day')})"
     ]
