@@ -56,6 +56,12 @@ AttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, ["none",
 NodeAttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, node_attentions()))]
 
 
+def layer_of(model: str) -> dict[str, Any] | None:
+    """Return the options of `mpnn` if a model is called like a local layer, with `-vn` for a virtual node."""
+    conv = model.removesuffix("-vn")
+    return {"conv": conv, "virtual_node": conv != model} if conv in CONVS else None
+
+
 def node_attentions() -> list[str]:
     """Return the names of the attentions that read only nodes, not the graph."""
     return [name for name, kind in ATTENTIONS.items() if issubclass(kind, Attention)]
