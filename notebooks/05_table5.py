@@ -22,7 +22,8 @@
 
 # %%
 # %matplotlib inline
-import logging
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -32,30 +33,30 @@ import yaml
 
 import sstcast
 
-logging.getLogger("sstcast").setLevel("WARNING")  # no line for each step
 folder = Path("../runs/notebook-table5")
-table = sstcast.table5(
-    out=folder,
-    seeds=[0],
-    region="tasman-south-east",
-    presets="configs/models",
-    overrides=[
-        "data.source=sample",
-        "data.directory=../data/prepared",
-        "training.epochs=1",
-        "data.splits.train=[2000, 2013]",
-        "data.splits.validation=[2014-10-01, 2014-12-31]",
-        "data.splits.test=[2015-01-01, 2015-08-31]",
-        "training.windows_per_epoch=100",
-        "training.compile=false",
-    ],
-)
+with redirect_stdout(io.StringIO()):  # a line for each step
+    table = sstcast.table5(
+        out=folder,
+        seeds=[0],
+        region="tasman-south-east",
+        presets="configs/models",
+        overrides=[
+            "data.source=sample",
+            "data.directory=../data/prepared",
+            "training.epochs=1",
+            "data.splits.train=[2000, 2013]",
+            "data.splits.validation=[2014-10-01, 2014-12-31]",
+            "data.splits.test=[2015-01-01, 2015-08-31]",
+            "training.windows_per_epoch=100",
+            "training.compile=false",
+        ],
+    )
 errors = {name: {days: np.mean(seeds) for days, seeds in of.items()} for name, of in table.value.items()}
 frame = pd.DataFrame(errors).T.rename_axis("system").rename_axis("days ahead", axis=1)
 published = yaml.safe_load(Path("../configs/benchmarks/papers.yaml").read_text())["mpnn-gt"]["Table 5"]
 paper = pd.DataFrame(published).T.rename(columns=int).reindex(frame.index)
 beside = pd.concat({"here": frame, "paper": paper[frame.columns]}, axis=1).swaplevel(axis=1)
-beside[frame.columns].round(4).fillna("")
+beside[frame.columns].map(lambda error: "" if np.isnan(error) else f"{error:.4f}")
 
 # %% [markdown]
 # These are mean squared errors of standardised anomalies: 1 is the variance of the training years. After five steps no
