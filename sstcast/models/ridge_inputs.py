@@ -186,7 +186,8 @@ def lagged_means(windows: Any, values: Tensor, boxes: tuple[int, ...], memory: b
 
 def past_means(windows: Any, boxes: tuple[int, ...]) -> list[Tensor]:
     """Return for each of `boxes` the means over `PERIODS`, `[starts, periods, tiles * N]`, 0 on land."""
-    graph = GridGraph(*windows.shape, windows.ocean, windows.wrap)
+    height, width = windows.shape
+    graph = GridGraph(height, width, windows.ocean, windows.wrap)
     means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
     averages = [box_means(means, graph, size) if size != 1 else means for size in boxes]
     return [field.permute(2, 0, 1).reshape(windows.starts, len(PERIODS), -1) for field in averages]
@@ -224,7 +225,8 @@ def _period_means(windows: Any) -> Tensor:
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
     """Return all days of the windows and their box means, `[T, 1 + boxes, tiles * N]`, 0 on land."""
-    graph = GridGraph(*windows.shape, windows.ocean, windows.wrap)
+    height, width = windows.shape
+    graph = GridGraph(height, width, windows.ocean, windows.wrap)
     values = windows.values[windows.before :] * windows.ocean
     fields = values.new_empty(len(values), 1 + len(boxes), windows.ocean.numel())
     fields[:, 0] = values.flatten(1)
