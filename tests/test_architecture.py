@@ -1,6 +1,7 @@
 """Allowed imports between folders, and the length of files."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -54,6 +55,14 @@ def test_arrows_go_down(room: str) -> None:
         assert not (known & ROOMS) - allowed(room), path
 
 
+@pytest.mark.parametrize("room", ["reading", "scores"])
+def test_the_page_has_a_line_for_each_file(room: str) -> None:
+    page = (PACKAGE.parent / "docs/architecture.md").read_text()
+    _, section = page.split(f"## The files of `{room}`")
+    named = set(re.findall(r"`(\w+\.py)`", section.partition("\n## ")[0]))
+    assert named == {path.name for path in (PACKAGE / room).glob("*.py")} - {"__init__.py"}
+
+
 def test_no_folder_has_the_name_of_a_public_function() -> None:
     # Importing `sstcast.NAME.module` would replace the function `sstcast.NAME`.
     folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
@@ -101,7 +110,8 @@ def test_every_kind_of_score_has_a_file_and_a_sheet_of_its_own() -> None:
     from sstcast.scores.kinds import KINDS
 
     names = [kind.__module__.rpartition(".")[2] for kind in KINDS]
-    assert [sheet.__name__.rpartition(".")[2] for sheet in SHEETS] == names
+    shown = {sheet.__module__.rpartition(".")[2] for functions in SHEETS.values() for sheet in functions}
+    assert shown == set(names)
     kinds = {path.stem for path in (PACKAGE / "scores/kinds").glob("*.py")} - {"__init__", "kind"}
     assert kinds == set(names)
     for path in (PACKAGE / "figures/sheets").glob("*.py"):

@@ -131,7 +131,7 @@ def test_the_best_of_all_stages_is_scored(configure: Configure, monkeypatch: pyt
     best = folder / "checkpoints/best.pt"
     before = best.read_bytes()
     assert load_checkpoint(best)["stage"] == "local"
-    assert load_checkpoint(best)["epoch"] + 1 == result["epoch"] < 4
+    assert 1 + load_checkpoint(best)["epoch"] == result["epoch"] <= 3
     for path in best.parent.glob("step-*.pt"):
         path.unlink()
     assert run_benchmark(config, [0], evaluate=True)[0]["test"] == result["test"]
