@@ -4,7 +4,7 @@ The same rules apply to observations, forecasts and downloaded files.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,7 +168,7 @@ def _judged(
     """
     field = dataset[name]
     valid = valid_range(field)
-    space = {dim for dim in field.dims if dim in dims[-2:]}
+    space: set[Hashable] = {dim for dim in field.dims if dim in dims[-2:]}
     rules = [Rule(f"in its {valid.text}", valid)] if valid else []
     rules += [*own_flags(field, notes), *flags_beside(dataset, name, space, notes)]
     for rule in rules:
