@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.areas import INTERVAL
 from sstcast.forecasting.history import (
-    days_read,
     last_days,
-    most_days_read,
 )
-from sstcast.forecasting.loaded_run import PAST, Asked, LoadedRun, error_keys, made_from
+from sstcast.forecasting.loaded_run import Asked, LoadedRun, error_keys, made_from
 from sstcast.forecasting.places import HEADER, SHARES, write_table
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
@@ -65,7 +61,7 @@ def forecast(
     # Lock first, so that an unwritable folder fails at once.
     with locked(out or run.folder / "forecast"), error_keys(days), ExitStack() as held:
         loaded = LoadedRun(run.folder, days)
-        history = last_days(loaded.data, day, today, most=max(most_days_read(run), PAST))
+        history = last_days(loaded.data, day, today, most=loaded.most_days)
         last = history.indexes["time"][-1].date()
         if out is None:
             out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
@@ -74,12 +70,11 @@ def forecast(
             if loaded.days.given:
                 check_made_from(out, loaded.data, "name another file with --out")
         prepared = loaded.turn_to(last)
-        if (count := days_read(run, prepared)) > len(history):
-            history = last_days(prepared.data, last, today, count, PAST)
-        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
         if short_period := short_base_period(*prepared.data.splits.base):
             LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
         if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked, above=above)):
+            if loaded.days_read > len(history):  # fetch them, or tell which are missing
+                history = last_days(loaded.data, last, today, loaded.days_read, loaded.most_days)
             fields = loaded.forecast(history, members, samples, asked, above=above)
             if above and asked is not None:
                 LOG.info(f"{out}: days above a temperature are forecast for cells, not for places")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import COMBINATION, DataConfig, Region
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import days_before
@@ -24,7 +24,6 @@ from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.training.data_record import is_own
 
 ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
@@ -215,25 +214,11 @@ def describe_history(history: xr.DataArray) -> str:
 
 
 def most_days_read(run: Run) -> int:
-    """Return the largest number of days up to the initial date that a run may read, with its memory."""
+    """Return the largest number of days up to the initial date that a run may read.
+
+    A system with a memory reads fewer if it was fitted to too short a record (see `cut_windows`), which only its
+    weights tell.
+    """
     history = run.config.data.history
     models = [system.config.model for system in run.systems]
     return history + max(days_before(model.name, model.options, history) for model in models)
-
-
-def days_read(run: Run, prepared: Prepared | None = None) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
-
-    With `prepared` stores of other data than the run's, to which linear systems are fitted again, this is the
-    largest number.
-    """
-    run = run.trained
-    if run.config.model.name == COMBINATION:
-        return max(days_read(part, prepared) for part in run.open_parts())
-    history = run.config.data.history
-    before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (prepared is None or is_own(run, prepared)):
-        from sstcast.forecasting.system import remembers  # imported late: PyTorch takes a second
-
-        return history + before * remembers(run)
-    return history + before

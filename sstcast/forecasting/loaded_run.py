@@ -30,8 +30,8 @@ from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import (
     RegionStatistics,
     checked,
-    days_read,
     describe_history,
+    most_days_read,
     recognised,
 )
 from sstcast.forecasting.places import SHARES, with_place_events, with_places
@@ -122,6 +122,7 @@ class LoadedRun:
         self.config = self.run.config
         self.days = continued(self.run, days)
         self.data = data_of(self.run, self.days)
+        self.most_days = max(most_days_read(self.run), PAST)  # of a history, on which a recipe depends
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
 
@@ -152,6 +153,11 @@ class LoadedRun:
 
         with waiting(f"{self.run.folder}: fitting its linear parts"):
             return system_of(self.run, self.prepared)
+
+    @property
+    def days_read(self) -> int:
+        """The number of days up to the initial date that a forecast reads."""
+        return self.data.history + self.system.before
 
     @cached_property
     def spread(self) -> Spread:
@@ -264,8 +270,8 @@ class LoadedRun:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
         prepared = self.turn_to(history.indexes["time"][-1].date())
-        count = days_read(self.run, prepared)
-        history = checked(history, count, PAST)
+        count = self.days_read
+        history = checked(history, count, self.most_days)
         given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
