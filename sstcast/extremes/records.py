@@ -91,24 +91,28 @@ def events_of_record(
     name = question.file_name
     path = Path(f"{file_name(days.path.stem)}-{name}") if run is None else run.folder / name
     path = checked_out(out or path, question.suffix)
-    with _record(days, run) as (sst, fraction), locked(path):
+    with _record(days, run) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, days, run)
         recipe = {"baseline": str(baseline), "made_from": _made_from(days, run)}
         if out is None:
             _check_same(path, recipe)
-        if question.places is not None:
-            weights = question.places.weights(fraction, sst[0].notnull().values)
-            series = series_of_places(sst, question.places, weights)
+
+        def find() -> xr.Dataset | pd.DataFrame:
+            if question.places is not None:
+                weights = question.places.weights(fraction, sst[0].notnull().values)
+                series = series_of_places(sst, question.places, weights)
+                if isinstance(baseline, MonthlyYears):
+                    table = stress_of_places(series, baseline)
+                else:
+                    table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+                return table.assign(baseline=str(baseline))
             if isinstance(baseline, MonthlyYears):
-                table = stress_of_places(series, baseline)
+                found = stress_of_cells(sst, baseline)
             else:
-                table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-            return written(table.assign(baseline=str(baseline)), path, recipe)
-        if isinstance(baseline, MonthlyYears):
-            found = stress_of_cells(sst, baseline)
-        else:
-            found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
-        return written(described(found, str(sst.attrs["title"]), recipe, question.subject), path)
+                found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+            return described(found, str(sst.attrs["title"]), recipe, question.subject)
+
+        return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
 
 
 def _baseline(
@@ -150,11 +154,14 @@ def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
 
 
 @contextmanager
-def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
-    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells."""
+def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray, Prepared | None]]:
+    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells.
+
+    Those of a run come with the stores that hold them.
+    """
     if run is None:
         with open_record(days) as sst:
-            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load()
+            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load(), None
         return
     if given := [key for key in days.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
@@ -164,7 +171,7 @@ def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, 
     else:
         prepared = prepare(run.config.data)
     cube = prepared.open_cube()
-    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()
+    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load(), prepared
 
 
 def _of_run(run: Run, question: Question) -> Baseline:
@@ -194,7 +201,7 @@ def checked_out(out: Path, suffix: str) -> Path:
 
 
 def written(
-    events: xr.Dataset | pd.DataFrame, out: Path, recipe: dict[str, Any] | None = None
+    events: xr.Dataset | pd.DataFrame, out: Path, recipe: dict[str, Any]
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Write the events of cells to NetCDF, or those of places to a CSV file, whose note keeps the `recipe`.
 
