@@ -44,23 +44,23 @@ SUBJECTS = {  # the titles and summaries of files
 Daily = Callable[[xr.DataArray], tuple[Array, Array]]
 
 
-def open_record(days: FieldSource) -> xr.DataArray:
+def open_record(source: FieldSource) -> xr.DataArray:
     """Open all days of a source in its region, by default in its whole extent, as for `reading.open_region`.
 
     Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
     """
-    path = days.path
+    path = source.path
     with options_for_keys():
-        opened = sst = open_sst(days)
-        if "region" in days.given:
-            box = parse_box(str(days.region))
+        opened = sst = open_sst(source)
+        if "region" in source.given:
+            box = parse_box(str(source.region))
             sst = crop(sst, Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1)), path)
         else:
             sst = check_places(sorted_eastward(sst), str(path)).chunk(lat=-1, lon=-1)
-        if not source_of(days.source).checked:
+        if not source_of(source.source).checked:
             sst = mask_constant_cells(sst, path)
-        sst = fill_gaps(sst, days.gaps, path).drop_vars("filled", errors="ignore")
-        sst, _ = checked(sst, path, days.gaps)
+        sst = fill_gaps(sst, source.gaps, path).drop_vars("filled", errors="ignore")
+        sst, _ = checked(sst, path, source.gaps)
     sst = sst.assign_attrs(title=opened.attrs["title"])
     sst.set_close(opened.close)
     return sst
@@ -188,7 +188,7 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     return xr.DataArray(series, {"time": sst["time"], "place": names}, ("time", "place"))
 
 
-def described(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
+def with_attributes(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
     """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
 
     The `recipe` holds the `baseline` as text.

@@ -33,7 +33,7 @@ def forecast(
     date: str = LATEST,
     out: Path | None = None,
     members: bool = False,
-    days: FieldSource = OWN,
+    where: FieldSource = OWN,
     samples: int | None = None,
     places: Places | None = None,
     shares: Sequence[float] = SHARES,
@@ -43,7 +43,7 @@ def forecast(
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder, which must not hold a
     forecast of another source or region. With `members`, it also holds the forecast of each ensemble member.
-    `samples` is that of `LoadedRun.forecast`. If `days` give another region or source, the statistics of that
+    `samples` is that of `LoadedRun.forecast`. If `where` gives another region or source, the statistics of that
     ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, it also holds their forecast (see `forecasting.places`), and the file
@@ -59,15 +59,15 @@ def forecast(
         out = _checked_out(out, asked)
     run = Run.open(folder)
     # Lock first, so that an unwritable folder fails at once.
-    with locked(out or run.folder / "forecast"), error_keys(days), ExitStack() as held:
-        loaded = LoadedRun(run.folder, days)
+    with locked(out or run.folder / "forecast"), error_keys(where), ExitStack() as held:
+        loaded = LoadedRun(run.folder, where)
         history = last_days(loaded.data, day, today, most=loaded.most_days)
         last = history.indexes["time"][-1].date()
         if out is None:
-            out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
+            out = followed(run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc")
             held.enter_context(locked(out))  # which another process may name as its --out
             _checked_out(out, asked)
-            if loaded.days.given:
+            if loaded.where.given:
                 check_made_from(out, loaded.data, "name another file with --out")
         prepared = loaded.turn_to(last)
         if short_period := short_base_period(*prepared.data.splits.base):
@@ -87,9 +87,9 @@ def forecast(
         return out, is_new
 
 
-def _suffix(days: FieldSource) -> str:
+def _suffix(where: FieldSource) -> str:
     """Return what the name of a forecast's file says of its source and region, if they are not the run's."""
-    source, region = (days.given.get(key) for key in ("source", "region"))
+    source, region = (where.given.get(key) for key in ("source", "region"))
     return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 

@@ -106,7 +106,7 @@ class RegionStatistics:
         self.data, self.source = prepared.data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
-    def standardise(self, history: xr.DataArray) -> xr.Dataset:
+    def anomalies_of(self, history: xr.DataArray) -> xr.Dataset:
         """Standardise a history. Returns `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
 
         `history(time, lat, lon)` in degC has the run's grid, or the finer cells that are averaged to it. The
@@ -125,7 +125,7 @@ class RegionStatistics:
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
-        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `standardise` for its own grid."""
+        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `anomalies_of` for its own grid."""
         return self._averaged(sst)[1].where(self.ocean)
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
@@ -175,7 +175,7 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
     return field
 
 
-def checked(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
+def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     """Return the last `count` days of `sst(time, lat, lon)` in degC, in memory.
 
     Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a

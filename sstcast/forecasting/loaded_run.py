@@ -29,8 +29,8 @@ from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import (
     RegionStatistics,
-    checked,
     describe_history,
+    last_consecutive,
     most_days_read,
     recognised,
 )
@@ -100,15 +100,15 @@ def made_from(data: DataConfig) -> dict[str, Any]:
     }
 
 
-def error_keys(days: FieldSource) -> AbstractContextManager[None]:
+def error_keys(where: FieldSource) -> AbstractContextManager[None]:
     """Let errors name the options of a source that was given, instead of keys of a configuration."""
-    return options_for_keys() if "source" in days.given else nullcontext()
+    return options_for_keys() if "source" in where.given else nullcontext()
 
 
 class LoadedRun:
     """The models of a run's members, and the climatology and scale of a place, loaded in memory.
 
-    The place is the run's ocean, or the region or source that `days` give. Climatology, scale and linear fits
+    The place is the run's ocean, or the region or source that `where` gives. Climatology, scale and linear fits
     belong to an initial date (see `stores.stores_for`). Those of the last one stay in memory.
 
     Raises SSTCastError if the run has no checkpoint, or its model is restricted to one shape of tile and the
@@ -117,11 +117,11 @@ class LoadedRun:
 
     prepared: Prepared  # from the first initial date on
 
-    def __init__(self, folder: Path, days: FieldSource = OWN) -> None:
+    def __init__(self, folder: Path, where: FieldSource = OWN) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config
-        self.days = continued(self.run, days)
-        self.data = data_of(self.run, self.days)
+        self.where = continued(self.run, where)
+        self.data = data_of(self.run, self.where)
         self.most_days = max(most_days_read(self.run), PAST)  # of a history, on which a recipe depends
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
@@ -132,8 +132,8 @@ class LoadedRun:
         Raises SSTCastError like `stores.stores_for`.
         """
         if (start := last_test(self.data, date)) != self._test_start:  # on which alone the splits depend
-            with error_keys(self.days):
-                prepared = stores_for(self.run, self.days, date)
+            with error_keys(self.where):
+                prepared = stores_for(self.run, self.where, date)
             if self._test_start is None or prepared != self.prepared:
                 for loaded in ("normals", "system", "spread"):
                     vars(self).pop(loaded, None)
@@ -271,7 +271,7 @@ class LoadedRun:
         history = recognised(history)
         prepared = self.turn_to(history.indexes["time"][-1].date())
         count = self.days_read
-        history = checked(history, count, self.most_days)
+        history = last_consecutive(history, count, self.most_days)
         given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
@@ -292,7 +292,9 @@ class LoadedRun:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
 
-        all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        all_standard = with_predictors(
+            self.normals.anomalies_of(history).compute(), self.data, self._folder, given
+        )
         read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.prepared)
@@ -380,14 +382,14 @@ class LoadedRun:
         return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
-def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
-    """Load a run for its own ocean or, if `days` give another region or source, for that.
+def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:
+    """Load a run for its own ocean or, if `where` gives another region or source, for that.
 
     Raises SSTCastError also if the stores of the run's own data hold other days than it was trained on.
     """
-    with error_keys(days):
-        loaded = LoadedRun(folder, days)
-    if (own := Prepared.of(loaded.config.data)).exist and not loaded.days.given:
+    with error_keys(where):
+        loaded = LoadedRun(folder, where)
+    if (own := Prepared.of(loaded.config.data)).exist and not loaded.where.given:
         check_data(loaded.run, own)
     return loaded
 

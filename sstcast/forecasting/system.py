@@ -38,7 +38,7 @@ from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.devices import choose_device
-from sstcast.training.forecast_task import fit, samples
+from sstcast.training.forecast_task import fit, in_parts
 from sstcast.types import Array
 
 Weights = NDArray[np.float64]
@@ -168,7 +168,7 @@ class Fits:
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.data, self.anomalies = prepared, prepared.data, prepared.open_anomalies()
-        self._samples: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
+        self._windows: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
 
     @classmethod
     def of(cls, prepared: Prepared) -> "Fits":
@@ -230,13 +230,13 @@ class Fits:
 
         If `tiled`, they are cut into the tiles of the region.
         """
-        if (before, tiled) not in self._samples:
+        if (before, tiled) not in self._windows:
             cut = cut_windows if tiled else whole_windows
             train, validation = (
-                samples(cut(self.anomalies, self.data, split, before)) for split in ("train", "validation")
+                in_parts(cut(self.anomalies, self.data, split, before)) for split in ("train", "validation")
             )
-            self._samples[before, tiled] = train, validation
-        return self._samples[before, tiled]
+            self._windows[before, tiled] = train, validation
+        return self._windows[before, tiled]
 
     def baselines(self, held_out: bool = False) -> dict[str, ForecastSystem]:
         """Fit all baselines, and return them by name (see `system`)."""

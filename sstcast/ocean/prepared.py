@@ -91,7 +91,7 @@ class Prepared:
         """Return the file of the spread of a linear system fitted to the training days, written on first use."""
         return self._beside(f".{system}.spread.nc")
 
-    def fit(self, system: str) -> Path:
+    def linear_weights(self, system: str) -> Path:
         """Return the file of the weights of a linear system fitted to the days before the test."""
         return self._beside(f".{system}.fit.nc")
 

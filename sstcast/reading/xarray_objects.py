@@ -65,7 +65,7 @@ def name_of(source: Any) -> str:
     raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 
-def release(source: str) -> xr.Dataset | None:
+def let_go(source: str) -> xr.Dataset | None:
     """Return the object held as `source`, which is no longer held, or None."""
     return _held.pop(source, None)
 

@@ -175,7 +175,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path, monkeypatch: pyt
     """
     monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)
     run = prepared_run(run_yaml, ("data.protocol=paper",))
-    west = read(run, "2004-03-03", days=FieldSource(region=WEST_TILE))
+    west = read(run, "2004-03-03", where=FieldSource(region=WEST_TILE))
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
     assert west.sizes["lon"] == 6
     whole = read(run, "2004-03-03")

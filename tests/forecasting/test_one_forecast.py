@@ -89,7 +89,7 @@ def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp
     assert asked.call_count == len(DATES)  # a year of histories asks once
     for date in DATES:
         for option in options:
-            path, new = forecast(run.folder, date, days=FieldSource(**option))
+            path, new = forecast(run.folder, date, where=FieldSource(**option))
             assert (path.name, new) == (f"forecast-{date}.nc", False)
             same(sstcast.load(run, **option).forecast(past(date)), plain[date])
 
@@ -136,7 +136,7 @@ def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> 
     date = DATES[-1]
     (tmp_path / "link.nc").symlink_to(tmp_path / "two.nc")
     own, linked, other = (
-        xr.load_dataset(forecast(two.folder, date, days=FieldSource(**options))[0])["sst"]
+        xr.load_dataset(forecast(two.folder, date, where=FieldSource(**options))[0])["sst"]
         for options in ({}, {"source": tmp_path / "link.nc"}, {"source": tmp_path / "two.nc", "variable": "sst"})
     )
     np.testing.assert_array_equal(own, linked)
