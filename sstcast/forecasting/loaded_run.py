@@ -91,6 +91,15 @@ class Asked(NamedTuple):
         return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
 
 
+class Extras(NamedTuple):
+    """What a forecast holds besides the fields that all have (see `LoadedRun.forecast`)."""
+
+    members: bool = False
+    samples: int | None = None
+    asked: Asked | None = None
+    above: tuple[float, ...] = ()
+
+
 def made_from(data: DataConfig) -> dict[str, Any]:
     """Return what a forecast is of: the source, how it is read, and the region."""
     return {
@@ -187,19 +196,17 @@ class LoadedRun:
         """
         absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
         missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
-        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
-        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
+        told = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", told), ("predictors_known", known)) if text}
 
     def recipe(
         self,
         history: xr.DataArray,
-        members: bool = False,
-        samples: int | None = None,
-        asked: Asked | None = None,
+        extras: Extras,
         given: Mapping[str, xr.DataArray] | None = None,
-        above: Sequence[float] = (),
     ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
+        self.turn_to(history.indexes["time"][-1].date())
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
@@ -212,11 +219,11 @@ class LoadedRun:
             "limits": LAYOUT,
             "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),
-            "members": members,
-            "samples": samples,
-            "asked": None if asked is None else asked.recipe,
+            "members": extras.members,
+            "samples": extras.samples,
+            "asked": None if extras.asked is None else extras.asked.recipe,
             "predictors": self._known_of(history, given) if self.data.predictors else None,
-            "above": list(above),
+            "above": list(extras.above),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -265,7 +272,7 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        levels = temperatures(above or None)
+        extras = Extras(members, samples, asked, temperatures(above or None))
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -275,19 +282,12 @@ class LoadedRun:
         given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
-            return self._forecast(history, count, members, samples, asked, given, levels)
+            return self._forecast(history, count, extras, given)
 
         return prepared.unchanged(of_one_state, prepared.data.splits.before_test[1])
 
     def _forecast(
-        self,
-        history: xr.DataArray,
-        count: int,
-        members: bool,
-        samples: int | None,
-        asked: Asked | None,
-        given: Mapping[str, xr.DataArray],
-        levels: tuple[float, ...],
+        self, history: xr.DataArray, count: int, extras: Extras, given: Mapping[str, xr.DataArray]
     ) -> xr.Dataset:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
@@ -307,11 +307,11 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
-        fields = with_above(fields, levels, limits[FREEZING])
+        fields = with_above(fields, extras.above, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
-        fields = self._with_samples(fields, limits[FREEZING], samples, asked)
-        if members:
+        fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
+        if extras.members:
             member_sst = [
                 in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
             ]
@@ -333,8 +333,8 @@ class LoadedRun:
             date_created=timestamp,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples, asked, given, levels)),
-            **({} if asked is None else {OUTLINES: asked.places.geojson}),
+            recipe=as_text(self.recipe(history, extras, given)),
+            **({} if extras.asked is None else {OUTLINES: extras.asked.places.geojson}),
             **read,
             **({"comment": self.prepared.note} if self.prepared.note else {}),
             made_from=as_text(made_from(self.data)),

@@ -214,16 +214,16 @@ def test_a_forecast_of_other_days_is_not_replaced(copy: Run, tmp_path: Path) -> 
         (tmp_path / folder).mkdir()
         ocean().to_netcdf(tmp_path / folder / "x.nc", engine="netcdf4")
     first, second = (FieldSource(source=tmp_path / folder / "x.nc") for folder in "ab")
-    made, _ = forecast(copy.folder, DATES[-1], days=first)
+    made, _ = forecast(copy.folder, DATES[-1], where=first)
     before = made.read_bytes()
     with (
         patch.object(LoadedRun, "turn_to", side_effect=AssertionError("computed")),
         pytest.raises(SSTCastError, match=r"x-2008-11-30.nc: holds .*, source \S+a/x.nc; name another .* --out"),
     ):
-        forecast(copy.folder, DATES[-1], days=second)
+        forecast(copy.folder, DATES[-1], where=second)
     assert made.read_bytes() == before
-    assert forecast(copy.folder, DATES[-1], days=first, samples=0) == (made, True)
-    assert forecast(copy.folder, DATES[-1], tmp_path / "own.nc", days=second)[1]
+    assert forecast(copy.folder, DATES[-1], where=first, samples=0) == (made, True)
+    assert forecast(copy.folder, DATES[-1], tmp_path / "own.nc", where=second)[1]
 
 
 def test_dates_and_places_are_the_run_s_own_in_any_words(run: Run) -> None:
