@@ -33,6 +33,7 @@ TOP = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "perf/log.md": "log.md",
+    "studies/README.md": "studies.md",
 }
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 CONFIGURATION = (RunConfig, DataConfig, Splits, Region, PredictorConfig, TrainingConfig)
