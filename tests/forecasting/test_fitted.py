@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ import torch
 import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
+from untrained import replace_weights
 
 from sstcast.config import DataConfig
 from sstcast.forecasting import fitted
@@ -107,6 +109,30 @@ def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
     prepare(data)
     again = [fitted.recipe_of_fit(run, Prepared.of(data), before) for before in (0, 355)]
     assert [new == old for new, old in zip(again, recipes, strict=True)] == [True, False]
+
+
+def test_a_fit_depends_on_the_weights_and_on_statistics_that_the_cube_does_not_tell(tmp_path: Path) -> None:
+    """Under the paper protocol they are of the source's cells, whose mean is a cell of the cube."""
+    sst, region = make_sst().round(), {"lon": [170, 173], "lat": [-12, -10], "tile": [4, 6], "coarsen": 2}
+    sst.to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    first, other = (
+        make_run(configure(tmp_path, tmp_path / "small.nc", name, protocol="paper", region=region), (seed,))
+        for seed, name in enumerate(("first", "other"))
+    )
+
+    def recipe() -> dict[str, Any]:
+        return fitted.recipe_of_fit(first, Prepared.of(first.config.data))
+
+    recipes = [recipe()]
+    sst["sst"][:, :, [4, 5]] = sst["sst"][:, :, [5, 4]].values
+    write(first, sst)
+    shutil.rmtree(Prepared.of(first.config.data).cube)
+    prepare(first.config.data)
+    recipes.append(recipe())
+    replace_weights(first, other.best.read_bytes())
+    recipes.append(recipe())
+    changed = [{key for key in one if one[key] != then[key]} for one, then in pairwise(recipes)]
+    assert changed == [{"statistics"}, {"checkpoints"}]
 
 
 def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
