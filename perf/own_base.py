@@ -16,8 +16,8 @@ import sstcast
 from sstcast.forecasting.system import Fits, Models
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import build_forecaster
+from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import error_products
 from sstcast.training.forecast_task import fit

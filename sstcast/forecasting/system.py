@@ -19,18 +19,10 @@ from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
 from sstcast.names import BASELINES
+from sstcast.ocean.lead_weeks import WEEK, lead_weeks
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
-from sstcast.ocean.windows import (
-    EARLIER,
-    WEEK,
-    Windows,
-    cut_windows,
-    lead_weeks,
-    whole,
-    whole_windows,
-    windows_of,
-)
+from sstcast.ocean.windows import EARLIER, Windows, cut_windows, whole, whole_windows, windows_of
 from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked, waiting
 from sstcast.runs import Run

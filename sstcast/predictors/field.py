@@ -1,12 +1,11 @@
 """What predictors that are fields have in common: their values lie on the cells of the run."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import xarray as xr
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import reworded
 from sstcast.predictors.store import StoredPredictor
 from sstcast.predictors.values import Extremes, Limits, check_values
 from sstcast.reading.digests import digest_of
@@ -48,13 +47,6 @@ class FieldPredictor(StoredPredictor):
         if self.config.implausible == "error":
             check_values(source, found, plausible, f"{where}", self.key, more)
 
-    @contextmanager
-    def naming_keys(self) -> Iterator[None]:
+    def naming_keys(self) -> AbstractContextManager[None]:
         """Make error messages name the keys of the predictor instead of those of SST."""
-        try:
-            yield
-        except SSTCastError as error:
-            text = str(error)
-            for key in ("variable", "units", "source"):
-                text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
-            raise type(error)(text) from error
+        return reworded(r"(\bdata\.|--)(variable|units|source)\b", rf"{self.key}.\2")

@@ -25,7 +25,6 @@ from sstcast.names import DAY
 from sstcast.predictors.field import FieldPredictor
 from sstcast.predictors.store import LAYOUT, REMEDY, Days, Shares, newest_known, scale_of
 from sstcast.predictors.values import Limits, extremes, limits
-from sstcast.progress import dask_progress
 from sstcast.reading.by_day import by_day
 from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
@@ -143,9 +142,8 @@ class GridPredictor(FieldPredictor):
                 {"value": values, "digest": digests(values), "cells": cells, "ocean_mask": cube["ocean_mask"]},
                 attrs={"units": values.attrs["units"], "method": values.attrs["method"]},
             ).assign({EXTREMES: _extremes(source)})
-            with dask_progress(f"preparing {self.name}"):
-                check = partial(self._check_written, source)
-                self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK}, check)
+            check = partial(self._check_written, source)
+            self.save(dataset, self.path, recipe, {self.AXIS: self.CHUNK}, check)
             trim(0)
             count = counted(values.sizes[self.AXIS], "day" if self.AXIS == "time" else "issue")
             LOG.info(f"{self.path}: {count} of {self.name} written; {values.attrs['method']}")

@@ -23,7 +23,7 @@ from sstcast.predictors.store import Days, scale_of
 from sstcast.predictors.values import extremes, limits
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.digests import digest_of
-from sstcast.reading.fields import CELLS, find_field
+from sstcast.reading.fields import CELLS, Found, find_field
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.reading import placed
 from sstcast.storage.cf import rounded
@@ -61,15 +61,16 @@ class StaticPredictor(FieldPredictor):
             options = {"variable": self.config.variable, "units": self.config.units, "any_grid": True}
             read = partial(_static_field, options=options)
             first, *others = read_parts(self.config.path, read)
-            if others or first.sizes["time"] > 1:
+            if others or first.field.sizes["time"] > 1:
                 raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            field, valid = placed(first.drop_vars("time"), first.attrs.get(CELLS)), first.attrs.pop("valid")
+            field = placed(first.field.drop_vars("time"), first.field.attrs.get(CELLS))
+            field = field.assign_attrs(units=first.units)
             weights, on_land = self.weights(field, cells), 0
             source = self.read_by(field, weights, cells).load()
-            tell_invalid(self.config.path, first.name, [valid] if valid else [])
+            tell_invalid(self.config.path, field.name, [first.valid] if first.valid else [])
             self.check(source, extremes(source.values), limits(source.values), self.config.path)
             is_mixed = weights.is_mean or CELLS in field.attrs  # on axes, depths between centres keep their land
-            if is_mixed and (side := sea_side(first.attrs["is_height"], source.values)):
+            if is_mixed and (side := sea_side(_height_names(first.stored), source.values)):
                 field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
             values = self.on_cells(field.isel(time=0), weights, cells).load()
             if on_land:
@@ -123,18 +124,20 @@ def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
     return ocean.copy(data=distance).assign_attrs(attributes)
 
 
-def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> xr.DataArray:
+def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> Found:
     """Return a field without time as `(time, lat, lon)`, with any day, found with `options` of `find_field`."""
     if "time" not in dataset.dims:
         dataset = dataset.drop_vars("time", errors="ignore").expand_dims(time=[ANY_DAY])
-    field = find_field(dataset, path, is_sst=False, **options)
-    attributes = dataset[field.name].attrs
-    names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
-    if "standard_name" not in attributes and str(field.name).lower() in UNNAMED_HEIGHTS:
-        names = [str(field.name)]
-    return field.assign_attrs(
-        is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
-    )
+    return find_field(dataset, path, is_sst=False, **options)
+
+
+def _height_names(stored: xr.DataArray) -> str:
+    """Return the names of a field that is a height or depth, and where it is positive, or "" if it is neither."""
+    attributes = stored.attrs
+    names = [name for name in (attributes.get("standard_name", ""), str(stored.name)) if HEIGHT.fullmatch(name)]
+    if "standard_name" not in attributes and str(stored.name).lower() in UNNAMED_HEIGHTS:
+        names = [str(stored.name)]
+    return " ".join([*names, attributes.get("positive", "")]).lower() if names else ""
 
 
 def sea_side(names: str, values: np.ndarray) -> int:

@@ -24,12 +24,11 @@ from sstcast.storage.artefacts import (
     clear_leftovers,
     is_up_to_date,
     note_source,
-    noted,
     noted_source,
     read_recipe,
 )
 from sstcast.storage.cf import describe
-from sstcast.storage.dataset_files import write_zarr
+from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_intact
 
 LAYOUT = 1
@@ -220,10 +219,7 @@ class StoredPredictor(ABC):
             recipe=as_text(recipe),
             **{name: str(text) for name, text in dataset.attrs.items()},
         )
-        with noted(path, recipe) as temporary:
-            write_zarr(dataset, temporary, chunks)
-            if check is not None:
-                check(temporary)
+        write(dataset, path, chunks=chunks, check=check)
         vars(self).pop("_opened", None)
 
     def check_units(self, units: str) -> None:

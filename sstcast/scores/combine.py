@@ -11,8 +11,8 @@ from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.system import ForecastSystem, Weights, load_combination, system_of
 from sstcast.names import DEGREES
+from sstcast.ocean.lead_weeks import WEEK, lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import OCEAN_KEYS, check_same

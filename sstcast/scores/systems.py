@@ -15,7 +15,7 @@ from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_b
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.system import Fits, ForecastSystem, Models, system_of
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 
 
-class RunningMeans:
+class AccumulatedMeans:
     """Accumulates means of statistics, by name, from blocks of initial dates.
 
     Values on land are ignored, because the weight of land nodes is 0.
