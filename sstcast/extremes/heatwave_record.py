@@ -47,30 +47,14 @@ def open_record(source: FieldSource) -> xr.DataArray:
 
     Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
     """
-<<<<<<< HEAD
-    path = source.path
+    path, region = source.path, None
     with options_for_keys():
-        opened = sst = open_sst(source)
         if "region" in source.given:
             box = parse_box(str(source.region))
-            sst = crop(sst, Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1)), path)
-        else:
-            sst = check_places(sorted_eastward(sst), str(path)).chunk(lat=-1, lon=-1)
-        if not source_of(source.source).checked:
-            sst = mask_constant_cells(sst, path)
-        sst = fill_gaps(sst, source.gaps, path).drop_vars("filled", errors="ignore")
-        sst, _ = checked(sst, path, source.gaps)
-    sst = sst.assign_attrs(title=opened.attrs["title"])
-=======
-    path, region = days.path, None
-    with options_for_keys():
-        if "region" in days.given:
-            box = parse_box(str(days.region))
             region = Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1))
-        opened = open_cells(days, region)
-        sst = fill_gaps(check_places(opened, str(path)), days.gaps, path).drop_vars("filled", errors="ignore")
-        sst, _ = checked(sst, path, days.gaps)
->>>>>>> main
+        opened = open_cells(source, region)
+        sst = fill_gaps(check_places(opened, str(path)), source.gaps, path).drop_vars("filled", errors="ignore")
+        sst, _ = checked(sst, path, source.gaps)
     sst.set_close(opened.close)
     return sst
 

@@ -129,15 +129,10 @@ class LoadedRun:
     def __init__(self, folder: Path, where: FieldSource = OWN) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config
-<<<<<<< HEAD
         self.where = continued(self.run, where)
         self.data = data_of(self.run, self.where)
         self.most_days = max(most_days_read(self.run), PAST)  # of a history, on which a recipe depends
-=======
-        self.days = continued(self.run, days)
-        self.data = data_of(self.run, self.days)
         self._object = held(self.data.source)  # so that it is held as long as the run
->>>>>>> main
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
 

@@ -23,11 +23,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
 from sstcast.reading.regridding import proposed
-<<<<<<< HEAD
-from sstcast.reading.xarray_objects import hold, let_go, open_object
-=======
-from sstcast.reading.xarray_objects import given, hold, release
->>>>>>> main
+from sstcast.reading.xarray_objects import given, hold, let_go
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config
@@ -120,26 +116,15 @@ def _replace_object(data: DataConfig, where: FieldSource) -> None:
     """Let the object in `where` stand for the run's own, if it holds the same days in the splits of the data."""
     if where.source == data.source:
         return
-<<<<<<< HEAD
-    previous_object = let_go(data.source)
-    hold(open_object(where.path), data.source)
-=======
-    new_object, previous = given(days.source), release(data.source)
+    new_object, previous = given(where.source), let_go(data.source)
     hold(new_object, data.source)
->>>>>>> main
     try:
         if (prepared := Prepared.of(data)).exist:
             check_source(prepared, OTHER_DAYS)
     except SSTCastError:
-<<<<<<< HEAD
         let_go(data.source)
-        if previous_object is not None:
-            hold(previous_object, data.source)
-=======
-        release(data.source)
         if previous is not None:
             hold(previous, data.source)
->>>>>>> main
         raise
 
 
@@ -151,18 +136,18 @@ def splits_to_score(run: Run, data: DataConfig) -> Splits:
     """
     if data.source == run.config.data.source:
         return data.splits
-    where = f"--source {data.source}"
+    option = f"--source {data.source}"
     with open_region(data) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     if first > data.splits.train[1]:
         splits = for_training(first, last, data.path)[2]
     else:
-        splits = clipped(data.splits, first, last, where)
+        splits = clipped(data.splits, first, last, option)
     try:
         check_splits(data.model_copy(update={"splits": splits}), time)
     except SSTCastError as error:
-        raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
+        raise SSTCastError(f"{option}: holds {first}..{last}, which is too little of the run's {error}") from None
     return splits
 
 

@@ -128,13 +128,7 @@ def examine(source: FieldSource) -> Examined:
             f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():
-<<<<<<< HEAD
-        sst = sorted_eastward(open_sst(source)).chunk(lat=-1, lon=-1)
-    if not source_of(source.source).checked:
-        sst = mask_constant_cells(sst, path)
-=======
-        sst = open_cells(days)
->>>>>>> main
+        sst = open_cells(source)
     usable_rows = true_rows(sst)
     if excluded_rows := sst.sizes["lat"] - (usable_rows.stop - usable_rows.start):
         if usable_rows.stop - usable_rows.start < 2:

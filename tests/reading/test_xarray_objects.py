@@ -16,11 +16,7 @@ import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared
-<<<<<<< HEAD
-from sstcast.reading.xarray_objects import let_go
-=======
-from sstcast.reading.xarray_objects import held, release
->>>>>>> main
+from sstcast.reading.xarray_objects import held, let_go
 from sstcast.runs import Run
 
 SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
