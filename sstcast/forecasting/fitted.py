@@ -156,7 +156,6 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
     return {
         "predictors": predictors,
         "days": digest_of_days(prepared.open_cube(), first, last),
-        "statistics": str(prepared.open_statistics().attrs["digest"]),
         "data": data.model_dump(
             mode="json",
             exclude={

@@ -111,28 +111,21 @@ def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
     assert [new == old for new, old in zip(again, recipes, strict=True)] == [True, False]
 
 
-def test_a_fit_depends_on_the_weights_and_on_statistics_that_the_cube_does_not_tell(tmp_path: Path) -> None:
-    """Under the paper protocol they are of the source's cells, whose mean is a cell of the cube."""
-    sst, region = make_sst().round(), {"lon": [170, 173], "lat": [-12, -10], "tile": [4, 6], "coarsen": 2}
-    sst.to_netcdf(tmp_path / "small.nc", engine="netcdf4")
-    first, other = (
-        make_run(configure(tmp_path, tmp_path / "small.nc", name, protocol="paper", region=region), (seed,))
-        for seed, name in enumerate(("first", "other"))
-    )
-
+def test_the_recipe_of_a_fit_has_the_weights_and_the_days_that_tell_the_statistics(run: Run) -> None:
     def recipe() -> dict[str, Any]:
-        return fitted.recipe_of_fit(first, Prepared.of(first.config.data))
+        return fitted.recipe_of_fit(run, Prepared.of(run.config.data))
 
-    recipes = [recipe()]
-    sst["sst"][:, :, [4, 5]] = sst["sst"][:, :, [5, 4]].values
-    write(first, sst)
-    shutil.rmtree(Prepared.of(first.config.data).cube)
-    prepare(first.config.data)
+    recipes, other = [recipe()], make_run(run.config.model_copy(update={"name": "other"}), (1,))
+    replace_weights(run, other.best.read_bytes())
     recipes.append(recipe())
-    replace_weights(first, other.best.read_bytes())
+    sst = make_sst(YEARS)
+    sst["sst"] += 1
+    write(run, sst)
+    shutil.rmtree(Prepared.of(run.config.data).cube)
+    prepare(run.config.data)
     recipes.append(recipe())
     changed = [{key for key in one if one[key] != then[key]} for one, then in pairwise(recipes)]
-    assert changed == [{"statistics"}, {"checkpoints"}]
+    assert changed == [{"checkpoints"}, {"days"}]
 
 
 def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:
