@@ -390,11 +390,14 @@ def doctor() -> None:
 
 @app.command(rich_help_panel="Train")
 def models() -> None:
-    """List the models that `model.name` may select."""
-    from sstcast.models import LINEAR, MODELS
+    """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
+    from sstcast.models import LAYERS, LINEAR, MODELS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
         print(f"{name:20}{entry.about}")
+    print("\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
+    for name, about in LAYERS.items():
+        print(f"{name:20}{about}")
 
 
 @verb("train", "Train", "config")
@@ -464,7 +467,14 @@ def _ranks(result: Result[Any], _: Arguments) -> None:
 verb("map", "Score", "run", several=True)(print_nothing)
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
-verb("benchmark", "Papers", "dataset")(print_nothing)
+
+
+@verb("benchmark", "Papers", "dataset")
+def _benchmarked(results: list[dict[str, Any]], arguments: Arguments) -> None:
+    from sstcast.api.arguments import names_in
+
+    if len({result["model"] for result in results}) < len(names_in(arguments["model"])):
+        raise typer.Exit(INCOMPLETE)
 
 
 @verb("table5", "Papers")

@@ -62,6 +62,13 @@ def lacks_memory(error: BaseException) -> bool:
     return torch_ran_out or isinstance(error, MemoryError)
 
 
+def message_of(error: Exception) -> str:
+    """Return the message of an error that ends one of several runs. Raise any other, which ends all."""
+    if isinstance(error, SSTCastError) or lacks_memory(error):
+        return in_short(error)
+    raise error
+
+
 def in_short(error: BaseException) -> str:
     """Return the first line of an error's message, or the error's type if there is no message."""
     reason = getattr(error, "strerror", None) or str(error)

@@ -162,6 +162,14 @@ def listed(values: Any) -> list[Any]:
     return [values] if isinstance(values, (str, PathLike)) else list(values)
 
 
+def names_in(names: Any) -> list[str]:
+    """Return names separated by commas, or in a list, each once. Paths are not divided."""
+    given = [
+        text for name in listed(names) for text in (name.split(",") if isinstance(name, str) else [str(name)])
+    ]
+    return list(dict.fromkeys(text.strip() for text in given))
+
+
 def expand_path(path: PathLike[str] | str | None) -> Path | None:
     """Expand `~` in a path, and pass None through."""
     return None if path is None else expand_user(path)

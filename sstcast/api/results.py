@@ -309,11 +309,13 @@ def report(run: Run | Path | str) -> Result[None]:
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
     """Rank all evaluated runs in a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
 
+    Runs on graphs have a table for each data set, split and metric, which is printed, and in the page.
+
     Args:
         folder: a folder of runs.
 
     Returns:
-        The contests, each with its comparable runs from best to worst, and a table per hindcast.
+        The contests, each with its comparable runs from best to worst, and the tables of hindcasts and graphs.
 
     Raises:
         SSTCastError: the folder holds no evaluated run.
@@ -322,13 +324,15 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
         >>> sstcast.leaderboard(run.folder.parent).path.name
         'leaderboard.csv'
     """
+    from sstcast.benchmarks.results import tables_below
+    from sstcast.figures.sheets.sheet import Sheet
     from sstcast.reports.leaderboard import hindcast_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
     runs = expand_user(folder)
-    hindcasts = hindcast_sheets(runs)
-    contests = leaderboard(runs, empty=bool(hindcasts))
-    return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
+    sheets = [*hindcast_sheets(runs), *(Sheet(*table) for table in tables_below(runs))]
+    contests = leaderboard(runs, empty=bool(sheets))
+    return Result((contests, sheets), write_leaderboard(contests, runs, sheets)[0], True)
 
 
 def _again(

@@ -18,13 +18,13 @@ With n nodes, width d, m random features and blocks of b nodes:
 import math
 
 import torch
-from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph, Planes, check_attention, check_memory
 from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
+from sstcast.models.sizes import Count, Share
 
 
 class Attention(nn.Module):
@@ -119,7 +119,7 @@ class PerformerAttention(HeadedAttention):
     the weights.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0, features: PositiveInt | None = None) -> None:
+    def __init__(self, width: int, heads: int, dropout: Share = 0.0, features: Count | None = None) -> None:
         super().__init__(width, heads, dropout)
         size = width // heads
         self.directions: Tensor
