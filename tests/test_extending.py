@@ -84,8 +84,9 @@ def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.M
     assert result["epochs"] == 1
     assert (tmp_path / "runs/MUTAG/twice-vn/seed-0/checkpoints/best.pt").exists()
 
-    for name in ("mpnn", "gps"):
-        model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), width=8, conv="twice")
+    sea = {"history": 5, "horizon": 2, "shape": (3, 4), "width": 8}
+    for name, options in (("twice", {}), ("mpnn", {"conv": "twice"}), ("gps", {"conv": "twice"})):
+        model = build_forecaster(name, **sea, **options)
         assert any(isinstance(module, CONVS["twice"]) for module in model.modules())
 
 
