@@ -30,7 +30,7 @@ from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.reading import open_daily
 from sstcast.reading.remote_stores import fingerprint
-from sstcast.reading.xarray_objects import hold, release
+from sstcast.reading.xarray_objects import hold, let_go
 from sstcast.storage.artefacts import is_up_to_date
 from sstcast.storage.cf import rounded
 from sstcast.storage.memory import trim
@@ -253,7 +253,7 @@ class GridPredictor(FieldPredictor):
                     xr.concat([others, field], self.AXIS, join="outer").sortby(self.AXIS) if others.size else field
                 )
         finally:
-            release(source)
+            let_go(source)
 
 
 def _extremes(source: xr.DataArray) -> xr.DataArray:
