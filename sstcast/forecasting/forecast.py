@@ -2,12 +2,8 @@
 
 import datetime as dt
 import json
-<<<<<<< 73087941b9df1b66f8d2ae2d565c3f6ead0ef844
-from contextlib import ExitStack, suppress
-=======
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
->>>>>>> 64de28a2
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import xarray as xr
@@ -16,21 +12,11 @@ from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.areas import INTERVAL
-<<<<<<< 73087941b9df1b66f8d2ae2d565c3f6ead0ef844
-from sstcast.forecasting.history import (
-    days_read,
-    last_days,
-    most_days_read,
-)
-from sstcast.forecasting.loaded_run import PAST, LoadedRun, error_keys, made_from
+from sstcast.forecasting.history import last_days
+from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, made_from
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
 from sstcast.forecasting.run_places import Asked, keep_places, places_for
-=======
-from sstcast.forecasting.history import last_days
-from sstcast.forecasting.loaded_run import Asked, Extras, LoadedRun, error_keys, made_from
-from sstcast.forecasting.places import HEADER, SHARES, write_table
->>>>>>> 64de28a2
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
@@ -71,13 +57,9 @@ def forecast(
     file are unusable, or the source lacks days of the history.
     """
     day, today = read_date(date), dt.date.today()
-<<<<<<< 73087941b9df1b66f8d2ae2d565c3f6ead0ef844
     run = Run.open(folder)
     asked = places_for(run, places, shares)
-=======
-    asked = None if places is None else Asked(places, tuple(shares))
     extras = Extras(members, samples, asked, above)
->>>>>>> 64de28a2
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
@@ -85,32 +67,6 @@ def forecast(
         loaded = LoadedRun(run.folder, where)
         history = last_days(loaded.data, day, today, most=loaded.most_days)
         last = history.indexes["time"][-1].date()
-<<<<<<< 73087941b9df1b66f8d2ae2d565c3f6ead0ef844
-        if out is None:
-            out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
-            held.enter_context(locked(out))  # which another process may name as its --out
-            _checked_out(out, asked)
-            if loaded.days.given:
-                check_made_from(out, loaded.data, "name another file with --out")
-        prepared = loaded.turn_to(last)
-        if (count := days_read(run, prepared)) > len(history):
-            history = last_days(prepared.data, last, today, count, PAST)
-        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
-        if short_period := short_base_period(*prepared.data.splits.base):
-            LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
-        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked, above=above)):
-            fields = loaded.forecast(history, members, samples, asked, above=above)
-            if above and asked is not None:
-                LOG.info(f"{out}: days above a temperature are forecast for cells, not for places")
-            if samples is None and INTERVAL not in fields:
-                reason = "there are too few training days, or more than 50,000 cells"
-                LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
-            write(fields, out, grows_along="init_time")
-        _tabulate(out, asked)
-        if run.trained == run and not loaded.days.given:
-            keep_places(run, asked)
-        return out, is_new
-=======
         file = out or held.enter_context(_default_file(loaded, last, asked))
         if is_new := not is_up_to_date(file, loaded.recipe(history, extras)):
             if loaded.days_read > len(history):  # fetch them, or tell which are missing
@@ -119,10 +75,10 @@ def forecast(
             write(fields, file, grows_along="init_time")
             for note in _notes(fields, extras, loaded.data):
                 LOG.info(f"{file}: {note}")
-        if asked is not None:
-            _tabulate(file, asked)
+        _tabulate(file, asked)
+        if run.trained == run and not loaded.where.given:
+            keep_places(run, asked)
         return file, is_new
->>>>>>> 64de28a2
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -76,24 +76,6 @@ if TYPE_CHECKING:
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
-<<<<<<< 73087941b9df1b66f8d2ae2d565c3f6ead0ef844
-=======
-class Asked(NamedTuple):
-    """The places that a forecast is for, the shares of areas in per cent."""
-
-    places: Places
-    shares: tuple[float, ...] = SHARES
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """What the forecast of the places depends on."""
-        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
-
-    def table(self, forecast: Path) -> Path:
-        """The table of the places beside a forecast's file."""
-        return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
-
-
 class Extras(NamedTuple):
     """What a forecast holds besides the fields that all have (see `LoadedRun.forecast`)."""
 
@@ -103,7 +85,6 @@ class Extras(NamedTuple):
     above: tuple[float, ...] = ()
 
 
->>>>>>> 64de28a2
 def made_from(data: DataConfig) -> dict[str, Any]:
     """Return what a forecast is of: the source, how it is read, and the region."""
     return {
