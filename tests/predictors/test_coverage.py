@@ -99,7 +99,7 @@ def test_given_days_are_added_to_those_of_the_store(read: Read) -> None:  # noqa
     data, days = wind(), np.array([DAY])
     until = read(data.sel(time=slice(None, "2004-07-04")), "grid")
     whole = read(data, "grid")
-    with refused("has no values for 2004-07-05..2004-07-08"):
+    with refused("has too few values for 2004-07-05..2004-07-08"):
         known(until)
     given = until.given(data.sel(time=slice("2004-07-03", None)))
     assert known(until, wind=given) == known(whole)
@@ -164,7 +164,7 @@ def test_exchanged_chunks_of_a_store_are_noticed(read: Read) -> None:  # noqa: F
     contents = first.read_bytes(), second.read_bytes()
     second.write_bytes(contents[0])
     first.write_bytes(contents[1])
-    again = type(stored)(stored.name, stored.data, stored.path.parent)
+    again = type(stored)(stored.name, stored.kind, stored.data, stored.path.parent)
     with refused(stored.path, "has changed since it was written", "sstcast prepare"):
         again.known(DAYS[:1].values)
     read(wind(5), "grid")
