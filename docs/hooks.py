@@ -28,7 +28,13 @@ from sstcast.config import DataConfig, PredictorConfig, Region, RunConfig, Split
 from sstcast.models import LINEAR, MODELS, default_options
 
 ROOT = Path(__file__).parents[1]
-TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+TOP = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "perf/log.md": "log.md",
+    "studies/README.md": "studies.md",
+}
 LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
 CONFIGURATION = (RunConfig, DataConfig, Splits, Region, PredictorConfig, TrainingConfig)
 INTERFACES = (
@@ -58,7 +64,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, and copies of the files that pages link to."""
-    pages = {TOP[name]: _at_top((ROOT / name).read_text(), files) for name in TOP}
+    pages = {TOP[name]: _in_docs(name) for name in TOP}
     pages |= {
         "reference/functions.md": functions(),
         "reference/commands.md": commands(),
@@ -103,15 +109,15 @@ def _inside(markdown: str, up: str = "") -> str:
     return LINK.sub(moved, markdown)
 
 
-def _at_top(markdown: str, files: Files) -> str:
-    """Write the links of a page at the top of the repository as those of a page in `docs/`."""
+def _in_docs(name: str) -> str:
+    """Return the text of a page outside `docs/`, with its links written as those of a page inside."""
 
     def moved(link: re.Match[str]) -> str:
-        target = posixpath.normpath(link[2])
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link[2]))
         path = target.removeprefix("docs/") if target.startswith("docs/") else f"../{target}"
         return f"{link[1]}{path}{link[3]}"
 
-    return LINK.sub(moved, markdown)
+    return LINK.sub(moved, (ROOT / name).read_text())
 
 
 def tutorial(notebook: Path) -> dict[str, str | bytes]:

@@ -18,7 +18,7 @@
 # systems. `sstcast table5` repeats the whole experiment, which downloads 40 years and trains for many hours on a GPU. This
 # notebook runs it on a quarter of the ocean that ships with sstcast, with small models and five steps each, to show its
 # output. Do not compare these numbers with the paper's. `docs/table5.md` explains how to run the whole experiment,
-# and `docs/table5-differences.md` how it differs from the published one.
+# and how it differs from the published one.
 
 # %%
 # %matplotlib inline

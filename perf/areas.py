@@ -21,8 +21,8 @@ from sstcast.forecasting.samples import SAMPLES, ErrorPaths, normal_levels
 from sstcast.forecasting.spread import Spread, calibrated
 from sstcast.forecasting.system import ForecastSystem, system_of
 from sstcast.geo import area_weights
+from sstcast.ocean.lead_weeks import WEEK
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import WEEK
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.comparisons import over_folds
@@ -47,9 +47,7 @@ def main() -> None:
     print(f"{'quarters':12}", *(f"{share:7.1%}" for share in covered[1:].mean(0)))
     for other in ("independent", "shared"):
         ratios = [float(fold["paths"] / fold[other]) for fold in folds]
-        told = over_folds(ratios)
-        assert told is not None
-        low, high = told["interval"]
+        low, high = over_folds(np.array(ratios))["interval"]
         each = " ".join(f"{ratio:.3f}" for ratio in ratios)
         print(f"variogram score / that of {other} errors: {np.mean(ratios):.3f} ({low:.3f}-{high:.3f}); {each}")
     print(f"CRPS of cells / that of the Gaussian - 1: {np.mean([fold['crps'] for fold in folds]):.4%}")

@@ -4,8 +4,9 @@
 
 Fits the system to the whole ocean and to each part, and compares both on the cells of the part. Prints a Markdown
 table of squared errors (degC^2, all leads) and of their ratio, part over whole: over all folds, with Student's
-interval over the folds' ratios, and in each fold. What is done stays in the folder, so that the same command goes
-on.
+interval over the folds' ratios, and in each fold. A second table has the ratio whole over part on the quarters, to
+stand beside a network that is fitted to a quarter. What is done stays in the folder, so that the same command
+goes on.
 """
 
 import argparse
@@ -63,13 +64,13 @@ def means(errors: list[xr.DataArray], cells: xr.DataArray) -> np.ndarray:
     )
 
 
-def row(name: str, part: np.ndarray, whole: np.ndarray) -> str:
-    """Return a row of the table; folds are of equal length."""
-    by_fold = part / whole
+def row(name: str, errors: np.ndarray, reference: np.ndarray) -> str:
+    """Return a row of a table: errors of the folds, which are of equal length, and of their reference."""
+    by_fold = errors / reference
     low, high = scipy.stats.t.interval(0.95, len(by_fold) - 1, by_fold.mean(), scipy.stats.sem(by_fold))
     folds = " ".join(f"{each:.4f}" for each in by_fold)
-    ratio = f"{part.sum() / whole.sum():.4f}, {low:.4f}-{high:.4f}"
-    return f"| {name} | {part.mean():.4f} | {whole.mean():.4f} | {ratio} | {folds} |"
+    ratio = f"{errors.sum() / reference.sum():.4f}, {low:.4f}-{high:.4f}"
+    return f"| {name} | {errors.mean():.4f} | {reference.mean():.4f} | {ratio} | {folds} |"
 
 
 def main() -> None:
@@ -97,6 +98,10 @@ def main() -> None:
     for name, parts in POOLED.items():
         shares = np.array([areas[part] for part in parts]) / sum(areas[part] for part in parts)
         print(row(name, *(shares @ np.stack([pairs[part][which] for part in parts]) for which in (0, 1))))
+    print(f"\n| {options.system} fitted to all, on the | MSE, °C² | fitted to it | ratio, over folds | by fold |")
+    print("|---" * 5 + "|")
+    for name in POOLED["four quarters"]:
+        print(row(name, *reversed(pairs[name])))
 
 
 if __name__ == "__main__":

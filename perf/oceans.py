@@ -42,13 +42,13 @@ LEADS = (1, 2, 3, 7, 14, 28)
 def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, np.ndarray]:
     """Return the mean squared error in degC2 by lead of each system on the test days, cells weighted by area."""
     prepare(data)
-    anomalies = Prepared.of(data).open_anomalies()
-    days, found = Fits(data, anomalies), {}
+    anomalies = (prepared := Prepared.of(data)).open_anomalies()
+    fits, found = Fits.of(prepared), {}
     weights = (area_weights(anomalies["lat"]) * anomalies["scale"].mean("dayofyear") ** 2).transpose("lat", "lon")
     area = area_weights(anomalies["lat"]) * anomalies["ocean_mask"]
     for system in systems:
         name, options = system.model.name, system.model.options
-        model, total, count = days.system(name, **options), np.zeros(data.horizon), 0
+        model, total, count = fits.model(name, **options), np.zeros(data.horizon), 0
         test = whole_windows(anomalies, data, "test", days_before(name, options, data.history))
         for part in samples(test)(every):
             squares = ((model.forecast_windows(part) - part.spans(data.history, data.horizon)) * part.ocean)[

@@ -16,8 +16,8 @@ import sstcast
 from sstcast.forecasting.system import Fits, Models
 from sstcast.hindcasts.plan import Protocol
 from sstcast.models import build_forecaster
+from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import lead_weeks
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import error_products
 from sstcast.training.forecast_task import fit
@@ -40,7 +40,7 @@ def compare(region: str) -> None:
             sizes = {"history": data.history, "horizon": data.horizon, "shape": windows.shape}
             base = build_forecaster("local-ridge", **sizes, **SYSTEM)
             fit(base, windows, None)
-            alone = Fits(data, Prepared.of(data).open_anomalies()).fit("local-ridge", **SYSTEM)
+            alone = Fits.of(Prepared.of(data)).system("local-ridge", **SYSTEM)
             predictors = [Models(data.box, data.history, data.horizon, [base], torch.device("cpu")), alone]
             truth = Analysis.open(Prepared.of(data), every=protocol.every)
             days = np.bincount(lead_weeks(1 + np.arange(data.horizon)))

@@ -5,22 +5,26 @@
     python perf/weeks.py runs/weeks [FIGURE.png]
 
 Prints, by lead week, the squared error, the CRPS and the ranked probability score of thirds of weekly means, each
-over that of the climatology with a trend, with 95 % intervals over dates, and the last week in which a system has
-less. The last score is also compared with the base rates of the scored years, which nobody knew before. Draws all
-as skill.
+over that of the climatology with a trend, and the week up to which a system is better. An asterisk marks better
+and worse. The last score is also compared with the base rates of the scored years, which nobody knew before. Draws
+all as skill.
 """
 
 import datetime as dt
 import sys
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 import sstcast
 from sstcast.figures.curves import BAND_ALPHA, legend, style_axes, styles_of
+from sstcast.figures.sheets.sheet import marked
 from sstcast.names import DEGREES, SCORED_YEARS
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.score_files import ScoreFiles, part_of
+from sstcast.scores.significance import BETTER, verdict
 from sstcast.scores.summary import summarise_again
 
 REFERENCE = "trend climatology"
@@ -41,40 +45,30 @@ def main() -> None:
     print(f"sstcast {sstcast.__version__}, {dt.date.today()}, {metrics['forecasts']} forecasts\n")
     print("| | system | " + " | ".join(f"week {week}" for week in weeks) + " | better up to week |")
     print("|---" * (3 + len(weeks)) + "|")
-    compared = {
-        (loss, name): metrics["ratios"][loss][name][REFERENCE]["by_week"] for loss in LOSSES for name in SYSTEMS
-    }
+    compared = {(loss, name): metrics["ratios"][loss][name][REFERENCE] for loss in LOSSES for name in SYSTEMS}
     for loss, words in LOSSES.items():
         values = own[loss]["by_week"][loss]
         print(f"| {words} | {REFERENCE} | " + " | ".join(f"{value:.3f}" for value in values) + " | |")
         for name in SYSTEMS:
-            ratios, ends = (np.array(compared[loss, name][part], float) for part in ("ratio", "interval"))
-            cells = [
-                f"{value:.3f}{'*' if high < 1 or low > 1 else ''}"
-                for value, (low, high) in zip(ratios, ends, strict=True)
-            ]
-            better = ends[:, 1] < 1
-            last = len(weeks) if better.all() else int(better.argmin())
-            print(f"| ratio | {name} | {' | '.join(cells)} | {last or 'none'} |")
-    known = metrics["ratios"]["rps"][SYSTEMS[0]][SCORED_YEARS]["by_week"]
-    cells = [
-        f"{value:.3f}{'*' if high < 1 else ''}"
-        for value, (_, high) in zip(known["ratio"], known["interval"], strict=True)
-    ]
+            parts = [part_of(compared[loss, name], "by_week", week - 1) for week in weeks]
+            last = len(list(takewhile(lambda part: verdict(part) == BETTER, parts)))
+            print(f"| ratio | {name} | {' | '.join(map(marked, parts))} | {last or 'none'} |")
+    known = metrics["ratios"]["rps"][SYSTEMS[0]][SCORED_YEARS]
+    cells = [marked(part_of(known, "by_week", week - 1)) for week in weeks]
     print(f"| ratio to {SCORED_YEARS} | {SYSTEMS[0]} | {' | '.join(cells)} | |")
     for image in images:
         draw(compared, weeks).savefig(image)
 
 
-def draw(compared: dict[tuple[str, str], dict[str, list]], weeks: np.ndarray) -> Figure:
+def draw(compared: dict[tuple[str, str], dict[str, Any]], weeks: np.ndarray) -> Figure:
     """Draw the skill of each system by lead week in a panel for each score, with the interval of the first."""
     figure = Figure(figsize=(9, 3.4), dpi=150, layout="constrained")
     styles = styles_of(SYSTEMS)
     for ax, (loss, words) in zip(figure.subplots(1, len(LOSSES), sharex=True), LOSSES.items(), strict=True):
         for name in SYSTEMS:
-            skill = 1 - np.array(compared[loss, name]["ratio"], float)
+            skill = 1 - np.array(compared[loss, name]["by_week"]["ratio"], float)
             ax.plot(weeks, skill, label=name if loss == "mse" else None, **styles[name])
-        low, high = 1 - np.array(compared[loss, SYSTEMS[0]]["interval"], float).T
+        low, high = 1 - np.array(compared[loss, SYSTEMS[0]]["by_week"]["interval"], float).T
         ax.fill_between(weeks, low, high, color=styles[SYSTEMS[0]]["color"], alpha=BAND_ALPHA, linewidth=0)
         ax.axhline(0, color="0.2", linewidth=0.8)
         ax.set(title=words, xlabel="Lead week", xticks=weeks)

@@ -7,7 +7,7 @@ A notebook needs only the functions below, and the commands of `sstcast` call th
 import os
 
 if "OMP_WAIT_POLICY" not in os.environ:
-    # libgomp's idle threads spin by default, so training beside a busy core took 1.6 times as long (perf/busy.py).
+    # libgomp's idle threads spin by default, so training beside a busy core took 1.6 times as long (perf/log.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from sstcast._version import __version__ as __version__

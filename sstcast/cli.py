@@ -82,6 +82,12 @@ COMMAS = {
     *("above", "datasets", "horizons", "models", "platforms"),
     *("seeds", "select", "share", "systems", "variables"),
 }
+TABLES = inspect.Parameter(
+    "tables",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--tables", help="Also print all tables of scores.")],
+)
 Arguments = dict[str, Any]  # the arguments of a call
 Printer = Callable[[Any, Arguments], None]
 
@@ -89,7 +95,7 @@ Printer = Callable[[Any, Arguments], None]
 class Command(typer.core.TyperCommand):
     """A command whose options in `DEFAULTS` may be given without a number, for which Typer has no way.
 
-    An option that is no list may be given once. Of several values, Typer would take the last one.
+    An option that is no list, and a key of --set, may be given once. Of several values, Typer would take the last.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -123,6 +129,11 @@ class Command(typer.core.TyperCommand):
             if len(texts := values.get(option.name, [])) > 1:
                 remedy = "give it once" + ", with values separated by commas" * (option.name in COMMAS)
                 raise SSTCastError(f"{option.opts[0]}: given more than once ({' and '.join(texts)}); {remedy}")
+        set_to: dict[str, str] = {}
+        for key, _, value in (text.partition("=") for text in values.get("overrides") or []):
+            if key in set_to:
+                raise SSTCastError(f"--set {key}: given more than once ({set_to[key]} and {value}); give it once")
+            set_to[key] = value
 
 
 app = typer.Typer(
@@ -223,12 +234,14 @@ def explain(error: BaseException) -> tuple[int, str]:
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
 
-def verb(name: str, heading: str, argument: str = "", several: bool = False) -> Callable[[Printer], Printer]:
+def verb(
+    name: str, heading: str, argument: str = "", several: bool = False, has_tables: bool = False
+) -> Callable[[Printer], Printer]:
     """Turn the function of `sstcast` called `name` into a command. Its docstring begins with the command's help.
 
     The decorated function prints the result, from the result and the arguments that the user gave. `argument`
     names the positional argument. With `several`, the user may give it several times, and the function is called
-    for each.
+    for each. The option `--tables` of commands that have one is an argument of the decorated function alone.
     """
 
     def register(show: Printer) -> Printer:
@@ -236,14 +249,15 @@ def verb(name: str, heading: str, argument: str = "", several: bool = False) -> 
 
         def command(**arguments: Any) -> None:
             arguments = {key: value for key, value in arguments.items() if value is not None}
+            printed = {"tables": arguments.pop("tables")} if has_tables else {}
             for call in (
                 [arguments | {argument: item} for item in arguments[argument]]
                 if argument and several
                 else [arguments]
             ):
-                show(function(**call), call)
+                show(function(**call), call | printed)
 
-        parameters = list(_parameters(function, argument, several))
+        parameters = [*_parameters(function, argument, several), *([TABLES] if has_tables else [])]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__doc__ = (inspect.getdoc(function) or "").partition("\n\n")[0]
@@ -323,10 +337,12 @@ def print_nothing(*_: object) -> None:
     """Print nothing more, because the function itself has told each step."""
 
 
-def _scores(result: Result[dict[str, Any]], label: str, against: Sequence[str] = ()) -> None:
-    from sstcast.figures.printing import print_scores
+def _scores(result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Sequence[str] = ()) -> None:
+    from sstcast.figures.printing import print_answer, print_scores
 
-    print_scores(result.value, label, against)
+    print_answer(result.value, label, arguments, against)
+    if arguments["tables"]:
+        print_scores(result.value, label, against)
     _file(result)
 
 
@@ -346,7 +362,14 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
         print(f"{arguments['folder']}: no fetched days; {hint}")
 
 
-verb("heatwaves", "Data", "data")(_file)
+@verb("heatwaves", "Data", "data")
+def _events(result: Result[Any], arguments: Arguments) -> None:
+    from sstcast.extremes.events_told import lines_of_events
+
+    print(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"), sep="\n")
+    _file(result)
+
+
 verb("init", "Data", "source")(_lines)
 
 
@@ -378,9 +401,9 @@ def _trained(run: Run, _: Arguments) -> None:
     _next(f"evaluate {run.folder}")
 
 
-@verb("hindcast", "Train", "configs")
-def _hindcast(result: Result[dict[str, Any]], _: Arguments) -> None:
-    _scores(result, result.path.parent.name)
+@verb("hindcast", "Train", "configs", has_tables=True)
+def _hindcast(result: Result[dict[str, Any]], arguments: Arguments) -> None:
+    _scores(result, result.path.parent.name, arguments)
 
 
 @verb("combine", "Train", "runs")
@@ -414,20 +437,19 @@ def _updated(update: Update, _: Arguments) -> None:
     raise typer.Exit(update.code)
 
 
-@verb("evaluate", "Score", "run", several=True)
+@verb("evaluate", "Score", "run", several=True, has_tables=True)
 def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
 
-    _scores(result, Run(result.path.parent).label, [_name(arguments["against"])])
+    _scores(result, Run(result.path.parent).label, arguments, [_name(arguments["against"])])
     _next(f"report {result.path.parent}")
 
 
-@verb("score", "Score", "file")
+@verb("score", "Score", "file", has_tables=True)
 def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     names = result.value["references"]
-    _scores(
-        result, Path(result.value["file"]).name, [names.get(n) or _name(n) for n in arguments.get("against", ())]
-    )
+    against = [names.get(name) or _name(name) for name in arguments.get("against", ())]
+    _scores(result, Path(result.value["file"]).name, arguments, against)
 
 
 @verb("leaderboard", "Score", "folder")

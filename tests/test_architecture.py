@@ -1,6 +1,7 @@
 """Allowed imports between folders, and the length of files."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -52,6 +53,14 @@ def test_arrows_go_down(room: str) -> None:
     for path in files:
         known = {name.split(".")[1] for name in imports(path) if name.startswith("sstcast.")}
         assert not (known & ROOMS) - allowed(room), path
+
+
+@pytest.mark.parametrize("room", ["reading", "scores"])
+def test_the_page_has_a_line_for_each_file(room: str) -> None:
+    page = (PACKAGE.parent / "docs/architecture.md").read_text()
+    _, section = page.split(f"## The files of `{room}`")
+    named = set(re.findall(r"`(\w+\.py)`", section.partition("\n## ")[0]))
+    assert named == {path.name for path in (PACKAGE / room).glob("*.py")} - {"__init__.py"}
 
 
 def test_no_folder_has_the_name_of_a_public_function() -> None:

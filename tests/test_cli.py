@@ -150,6 +150,7 @@ def test_wrong_arguments(fails: Callable[..., None], arguments: list[str], word:
         ),
         ("hindcast a.yaml b.yaml --years 2001:2005 --fold 1 --fold 2 --fold 3", "(1 and 2 and 3)"),
         ("train a.yaml --seeds 0 --seeds 1", "(0 and 1); give it once, with values separated by commas"),
+        ("train a.yaml --set a.b=1 --set c=1 --set a.b=2", "--set a.b: given more than once (1 and 2)"),
     ],
 )
 def test_of_an_option_given_twice_no_value_is_dropped(
@@ -159,7 +160,7 @@ def test_of_an_option_given_twice_no_value_is_dropped(
 
 
 def test_lists_may_be_given_again_and_help_goes_first(command: Command, fails: Callable[..., None]) -> None:
-    fails(["absent.yaml"], "train", "absent.yaml", "--set", "a=1", "--set", "a=2")
+    fails(["absent.yaml"], "train", "absent.yaml", "--set", "a=1", "--set", "b=2")
     fails(["did you mean 'ridge'"], "score", "absent.nc", "--against", "persistence", "--against", "rigde")
     assert command("forecast", "--date", "2023-01-01", "--date", "2024-01-01", "--help")[0] == 0
 

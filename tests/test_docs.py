@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from documentation import ROOT, blocks
+from documentation import EXTENDING, ROOT, blocks
 
 import sstcast
 from sstcast.graphs.grid import GridGraph
@@ -17,15 +17,15 @@ from sstcast.scores.metrics import METRICS
 
 def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # no checkout here: the packaged configuration is found
-    (forecast, graphs), names = blocks("README.md"), {}
+    (graphs, forecast), names = blocks("README.md"), {}
+    exec(graphs, names)
+    assert 0 <= names["result"]["test"] <= 1
+    assert names["y"].shape == (34, 64)
     exec(forecast, names)
     assert len(names["windows"]) == 11_253
     assert names["batch"].history.shape == (20, 900, 42)
     assert names["forecast"].shape == (20, 900, 28)
     assert names["loss"].isfinite()
-    exec(graphs, names)
-    assert 0 <= names["result"]["test"] <= 1
-    assert names["y"].shape == (34, 64)
 
 
 def test_links_lead_somewhere() -> None:
@@ -51,7 +51,7 @@ def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:
 
 def test_the_model_of_the_page_is_a_backbone() -> None:
     names: dict = {}
-    exec(blocks("docs/own-model.md")[0], names)
+    exec(blocks(EXTENDING, "A network")[0], names)
     model = names["Diffusion"](width=8)
     graph = GridGraph(3, 4, torch.ones(2, 12, dtype=torch.bool))
     x = torch.randn(2, 12, 8)
@@ -61,6 +61,6 @@ def test_the_model_of_the_page_is_a_backbone() -> None:
 def test_the_metric_of_the_page_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict = {}
     monkeypatch.setitem(METRICS, "misses", None)  # removed again after the test
-    for block in blocks("docs/own-metric.md"):
+    for block in blocks(EXTENDING, "A metric"):
         exec(block, names)
     assert names["Misses"]()(names["forecast"], names["truth"], ["init_time"]).values.tolist() == [1, 1]

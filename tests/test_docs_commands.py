@@ -26,7 +26,8 @@ SHORT = [
     "sstcast status",
     "sstcast init my-file.nc",
     "sstcast train my-file.yaml",
-    "sstcast forecast runs/my-file",
+    "sstcast forecast runs/my-file --places farm.csv",
+    "sstcast page runs/my-file",
     "sstcast combine runs/demo runs/local-ridge --name both",
     "sstcast evaluate runs/both --against runs/demo",
     "sstcast leaderboard runs/",
@@ -109,6 +110,7 @@ def test_short_commands_run(
             "my-file.nc", engine="netcdf4"
         )
     shutil.copytree("runs/demo/forecasts.zarr", "forecasts.zarr")
+    Path("farm.csv").write_text("name,lat,lon\nfarm,-42.35,148.15\n")
     for command in SHORT:
         assert run(command.replace("forecasts.nc-scores", "forecasts.zarr-scores")) == 0, capsys.readouterr().err
 

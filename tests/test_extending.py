@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from documentation import blocks
+from documentation import EXTENDING, blocks
 from small_raw import write
 from torch import Tensor, nn
 
@@ -18,10 +18,8 @@ from sstcast.benchmarks.run import run_benchmark
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.history import last_days
-from sstcast.graphs.graph import Graph, Planes
 from sstcast.models import MODELS, Entry, build_forecaster
 from sstcast.models.attention import Attention
-from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
 from sstcast.reading.raw import open_days
 from sstcast.sources import SOURCES
@@ -37,7 +35,7 @@ def test_a_source_is_fetched_listed_and_forecast_from(
 ) -> None:
     """The source of the documentation."""
     monkeypatch.setitem(SOURCES, "lukewarm", None)  # removed again after the test
-    exec(blocks("docs/own-source.md")[0], {})
+    exec(blocks(EXTENDING, "A source of days")[0], {})
     monkeypatch.setattr(SOURCES["lukewarm"], "grows", True)
     with pytest.raises(SSTCastError, match=r"give aws, .*lukewarm"):
         _ = FetchRequest(FIRST, LAST, "lukewarn").path
@@ -58,17 +56,6 @@ def test_a_source_is_fetched_listed_and_forecast_from(
     xr.testing.assert_identical(open_days(request.path).sel(time=slice(None, str(LAST))).load(), before)
 
 
-class ToyConv(Conv):
-    """The sum of the neighbours."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(width, width)
-
-    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        return self.linear(graph.neighbors(x)), edges
-
-
 class ToyAttention(Attention):
     """A mean over all nodes, real or not, times a number that adds to the loss."""
 
@@ -84,20 +71,22 @@ class ToyAttention(Attention):
 
 
 def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONVS, "toy", ToyConv)
+    """The layer of the documentation."""
+    monkeypatch.setitem(CONVS, "twice", None)  # removed again after the test
+    exec(blocks(EXTENDING, "A local layer")[0], {})
 
     write(find_dataset("MUTAG"), tmp_path / "raw")
     small = ["model.width=8", "training.epochs=1", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
-    config = load_benchmark("mutag", "toy-vn", tmp_path / "raw", [*small, *places])
-    assert config.model.options.items() >= {"conv": "toy", "virtual_node": True, "width": 8}.items()
+    config = load_benchmark("mutag", "twice-vn", tmp_path / "raw", [*small, *places])
+    assert config.model.options.items() >= {"conv": "twice", "virtual_node": True, "width": 8}.items()
     (result,) = run_benchmark(config, [0])
     assert result["epochs"] == 1
-    assert (tmp_path / "runs/MUTAG/toy-vn/seed-0/checkpoints/best.pt").exists()
+    assert (tmp_path / "runs/MUTAG/twice-vn/seed-0/checkpoints/best.pt").exists()
 
     for name in ("mpnn", "gps"):
-        model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), width=8, conv="toy")
-        assert any(isinstance(module, ToyConv) for module in model.modules())
+        model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), width=8, conv="twice")
+        assert any(isinstance(module, CONVS["twice"]) for module in model.modules())
 
 
 def test_any_name_may_begin_like_that_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What docs/own-model.md, own-metric.md and own-score.md tell to write, tested in a copy of the repository."""
+"""What docs/extending.md tells to write, tested in a copy of the repository."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documentation import blocks
+from documentation import EXTENDING, blocks
 
 PROJECT = Path(__file__).parents[1]
 
@@ -22,14 +22,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in PROJECT.iterdir():
         if path.name[0] != "." and path.name not in ("sstcast", "tests", "runs"):
             (folder / path.name).symlink_to(path)
-    model, entry = blocks("docs/own-model.md")[:2]
+    model, entry = blocks(EXTENDING, "A network")
     (folder / "sstcast/models/diffusion.py").write_text(model)
     insert(folder / "sstcast/models/registry.py", r"^MODELS\b.*{\n", entry)
-    metric = re.search(r"^class .*?(?=^METRICS)", blocks("docs/own-metric.md")[0], re.M | re.S)
+    metric = re.search(r"^class .*?(?=^METRICS)", blocks(EXTENDING, "A metric")[0], re.M | re.S)
     assert metric
     insert(folder / "sstcast/scores/metrics.py", r"^(?=METRICS\b)", f"{metric[0]}\n\n")
     insert(folder / "sstcast/scores/metrics.py", r"for metric in \((?=mse)", "Misses(), ")
-    kind, table, test = blocks("docs/own-score.md")[:3]
+    (kind,), (table,), (test,) = (blocks(EXTENDING, of) for of in ("The class", "The table", "A test"))
     (folder / "sstcast/scores/kinds/patterns.py").write_text(kind)
     (folder / "sstcast/figures/sheets/patterns.py").write_text(table)
     (folder / "tests/scores/test_patterns.py").write_text(test)

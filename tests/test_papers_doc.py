@@ -21,7 +21,7 @@ from studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/papers.md").read_text()
-MEASURED = ("docs/results.md", "docs/graph-results.md", "docs/studies.md", "perf/log.md")
+MEASURED = ("docs/results.md", "docs/graph-results.md", "studies/README.md", "perf/log.md")
 PAGES = [(ROOT / page).read_text() for page in MEASURED]
 SECTIONS = [section for page in PAGES for section in re.split(r"^#+ ", page, flags=re.MULTILINE)]
 LINES = [line for line in TEXT.splitlines() if line.startswith("|")]

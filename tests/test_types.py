@@ -3,16 +3,15 @@
 from pathlib import Path
 
 import pytest
-from documentation import ROOT, blocks
+from documentation import EXTENDING, ROOT, blocks, sections
 from mypy import api
 
 
 def test_types_are_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for page in ("own-metric", "own-model", "own-source", "own-task"):
-        code = "\n".join(block for block in blocks(f"docs/{page}.md") if not block.startswith("    "))
-        (tmp_path / f"{page.replace('-', '_')}.py").write_text(code)
-    for number, code in enumerate(blocks("docs/own-score.md")[:2]):
-        (tmp_path / f"own_score_{number}.py").write_text(code)
+    parts = [heading for heading in sections(EXTENDING) if heading != "A kind of score"]
+    for number, heading in enumerate([*parts, "The class", "The table"]):
+        code = "\n".join(block for block in blocks(EXTENDING, heading) if not block.startswith("    "))
+        (tmp_path / f"extending_{number}.py").write_text(code)
     monkeypatch.setenv("MYPYPATH", f"{ROOT}:{tmp_path}")
     options = ["--config-file", ROOT / "pyproject.toml", "--cache-dir", ROOT / ".mypy_cache"]
     checked = [ROOT / "sstcast", ROOT / "studies", tmp_path]

@@ -61,7 +61,7 @@ def benchmark(
         evaluate: score trained runs without training.
 
     Returns:
-        A dictionary per seed with `test` and `validation` scores, `metric`, `best_epoch`, `parameters` and
+        A dictionary per seed with `test` and `validation` scores, `metric`, `epoch`, `parameters` and
         `seconds`.
 
     Raises:

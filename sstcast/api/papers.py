@@ -54,7 +54,7 @@ def table5(
         Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
 
     Source:
-        Cai et al. (2023), arXiv:2301.11956, Table 5. `docs/table5-differences.md` lists the differences.
+        Cai et al. (2023), arXiv:2301.11956, Table 5. `docs/table5.md` lists the differences.
 
     Examples:
         >>> result = sstcast.table5("mpnn,mpnn-vn", seeds="0..4")  # doctest: +SKIP

@@ -186,7 +186,7 @@ def score(
     """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
-        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/runs.md`).
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
         truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; in Python also an xarray
             object. By default, the data of the first run in `against`.
         against: runs to score on the same days, or baselines to compare with. The baselines are always scored.

@@ -77,8 +77,8 @@ class DataDigest(JsonRecord):
 class SplitScore(JsonRecord):
     """The content of `metrics.json`.
 
-    `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage. `peak_memory` is in
-    bytes (see `training.devices.peak_memory`), None if no epoch was trained.
+    `epochs` counts the epochs of all stages. `epoch` is that of the selected weights, counted from 1 in the first
+    stage. `peak_memory` is in bytes (see `training.devices.peak_memory`), None if no epoch was trained.
     """
 
     dataset: str
@@ -87,7 +87,7 @@ class SplitScore(JsonRecord):
     metric: str
     test: FiniteFloat
     validation: FiniteFloat
-    best_epoch: int = Field(ge=0)
+    epoch: int = Field(ge=1)
     epochs: int = Field(ge=1)
     parameters: int = Field(ge=0)
     seconds: FiniteFloat = Field(ge=0)
@@ -202,7 +202,7 @@ def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iter
     for r in results:
         yield (
             f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "
-            f"at epoch {r['best_epoch'] + 1} of {r['epochs']}, {r['seconds']:.0f} s"
+            f"at epoch {r['epoch']} of {r['epochs']}, {r['seconds']:.0f} s"
         )
     scores = [r["test"] for r in results]
     spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
@@ -312,7 +312,7 @@ def _fit_and_score(
         metric=task.dataset.metric,
         test=scores["test"][0],
         validation=scores["validation"][0],
-        best_epoch=sum(stages[name].epoch for name in earlier_stages) + best["epoch"],
+        epoch=sum(stages[name].epoch for name in earlier_stages) + best["epoch"] + 1,
         epochs=sum(state.epoch for state in stages.values()),
         parameters=sum(p.numel() for p in model.parameters()),
         seconds=round(sum(state.seconds for state in stages.values()), 1),

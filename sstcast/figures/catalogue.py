@@ -275,9 +275,9 @@ def weekly_maps(results: Results, shown: str) -> Iterator[Map]:
         yield Map(name, title, _about_weeks(weekly[name], label), caption, draw)
 
 
-def skill_maps(results: Results) -> Iterator[Map]:
+def skill_maps(results: Results, models: slice = slice(None)) -> Iterator[Map]:
     """Make maps of each model's skill over the reference by lead week, hatched where it is not significant."""
-    for system in results.models:
+    for system in results.models[models]:
         yield _skill_map(results, *map(results.corrected, (system, results.reference)))
 
 
@@ -368,9 +368,9 @@ FIGURES: dict[str, list[Draw]] = {
     "training": [training],
 }
 MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
-    "glance": [partial(weekly_maps, shown="rmse"), skill_maps],
+    "glance": [partial(weekly_maps, shown="rmse"), partial(skill_maps, models=slice(1))],
     "added": [added_maps],
-    "maps": [partial(weekly_maps, shown="bias")],
+    "maps": [partial(weekly_maps, shown="bias"), partial(skill_maps, models=slice(1, None))],
     "heatwaves": [heatwave_maps],
     "cases": [case_maps],
 }

@@ -29,9 +29,9 @@ STYLES: dict[str, Style] = {
     "ridge": {"color": "#009E73", "linestyle": (0, (6, 2))},
     "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},
-    BASE_RATE: {"color": "0.4", "linestyle": ":"},
-    STATE: {"color": "#D55E00", "linestyle": "--"},
-    "reliable": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # the curve of a perfectly reliable forecast
+    BASE_RATE: {"color": "0.65", "linestyle": "-"},
+    STATE: {"color": "#8C510A", "linestyle": (0, (2, 2))},
+    "reliable": {"color": "0.4", "linewidth": 1},  # the curve of a perfectly reliable forecast
 }
 OTHERS = (MODEL_COLOUR, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
 

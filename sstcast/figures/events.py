@@ -133,7 +133,7 @@ def draw_days_by_week(
     view = View(Box.of(category), projection)
     whole_week = np.array([0.0, WEEK])
     figure, _ = draw_panels(
-        occurring or panels, view, label="Days in the category", kind="error", area=area, values=whole_week
+        occurring or panels, view, label="Days in the category", kind="count", area=area, values=whole_week
     )
     if title:
         figure.suptitle(title, fontsize="x-large")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import counted, reading
-from sstcast.extremes.heatwave_record import events_of_series
+from sstcast.extremes.heatwave_record import events_of_cells, events_of_series
 from sstcast.extremes.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of
 from sstcast.figures.curves import (
     BAND_ALPHA,
@@ -29,6 +29,7 @@ from sstcast.figures.results import Results
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.forecast_files import DAY
 from sstcast.scores.evaluate import open_forecasts
+from sstcast.types import Array
 
 if TYPE_CHECKING:
     from sstcast.forecasting.spread import Spread
@@ -37,9 +38,8 @@ INTERVALS = (95, 80, 50)  # per cent
 SHOWN_DAYS = 42  # days shown before the forecast
 EXPECTED = ("heatwave_threshold", "climatology")
 LIMITS_OF_EVENTS = ("climatology", "heatwave_threshold")
-ALONG_TIME = np.zeros((3, 3, 3))  # connectivity that joins consecutive days of a cell, but not neighbouring cells
-ALONG_TIME[:, 1, 1] = 1
 DAYS_AFTER_ONSET = 3  # preferred days from the onset of the heatwave to the initial date of the forecast
+MOST_DAYS = 7  # from the onset to the initial date, beyond which the figure has them in its title
 YEAR = 366 * DAY
 
 
@@ -123,32 +123,40 @@ def _forecast(results: Results, date: int, cells: dict[str, list[int]]) -> tuple
 def _most_severe(results: Results) -> tuple[int, int, int, int] | None:
     """Return the positions of initial date, row and column of the forecast to show, and its days after the onset.
 
-    Of the heatwaves of which any day is forecast, it is the one with the largest cumulative intensity, also of its
-    days up to a year before the first forecast and after the last. Return None if there is none.
+    Of the heatwaves of which a day is forecast at most `MOST_DAYS` days after the onset, it is the one with the
+    largest cumulative intensity, also of its days up to a year before the first forecast and after the last. If
+    there are none, it is that of all of which a day is forecast. Return None if there is none.
     """
-    from scipy import ndimage  # imported here because it takes half a second
-
     starts, valid = results.tables["init_time"].values, results.tables["valid_time"].values
     sst = results.prepared.open_cube()["sst"].sel(time=slice(starts[0] - YEAR, valid.max() + YEAR))
-    sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull()).load()
-    limits = limits_of(results.prepared, *EXPECTED)
-    expected = {name: on_days(limits[name], sst["time"]).values for name in EXPECTED}
-    heatwave, count = ndimage.label(events(sst.values > expected["heatwave_threshold"]), ALONG_TIME)
-    if not count:
+    sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull())
+    limits = limits_of(results.prepared, *EXPECTED).transpose(..., "lat", "lon").stack(cell=("lat", "lon"))
+
+    def daily(block: xr.DataArray) -> tuple[Array, Array]:
+        own = limits.isel(cell=block["cell"].values)
+        normal, threshold = (on_days(own[name], block["time"]).values for name in LIMITS_OF_EVENTS)
+        return normal, threshold
+
+    found = events_of_cells(sst, daily)
+    onsets, ends = found["event_start"].values, found["event_end"].values
+    cells = np.repeat(np.arange(found.sizes["cell"]), found["cell_events"].values)
+    chosen: tuple[int, int, int] | None = None  # event, date and days after the onset
+    for event in np.argsort(-found["event_intensity_cumulative"].values, kind="stable"):
+        reaches = ((valid >= onsets[event]) & (valid <= ends[event])).any(1)
+        if not reaches.any():
+            continue
+        after = (starts - onsets[event]) // DAY
+        date = int(np.argmin(np.where(reaches, abs(after - DAYS_AFTER_ONSET), np.iinfo(int).max)))
+        is_soon = 0 <= after[date] <= MOST_DAYS
+        if is_soon or chosen is None:
+            chosen = int(event), date, int(after[date])
+        if is_soon:
+            break
+    if chosen is None:
         return None
-    severity = ndimage.sum_labels(sst.values - expected["climatology"], heatwave, np.arange(1, count + 1))
-    onset, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][-count:], heatwave.shape)
-    end = len(heatwave) - 1 - np.unique(heatwave[::-1], return_index=True)[1][-count:] // heatwave[0].size
-    days = np.append(0, np.isin(sst["time"].values, valid).cumsum())
-    severity[days[end + 1] == days[onset]] = 0  # of which no day is forecast
-    if not severity.any():
-        return None
-    worst = np.argmax(severity)
-    first, last = sst["time"].values[[onset[worst], end[worst]]]
-    after = (starts - first) // DAY
-    reaches = ((valid >= first) & (valid <= last)).any(1)
-    date = int(np.argmin(np.where(reaches, abs(after - DAYS_AFTER_ONSET), np.iinfo(int).max)))
-    return date, int(row[worst]), int(col[worst]), int(after[date])
+    event, date, days = chosen
+    lat, lon = (found[f"cell_{axis}"].values[cells[event]] for axis in ("lat", "lon"))
+    return date, int(sst.indexes["lat"].get_loc(lat)), int(sst.indexes["lon"].get_loc(lon)), days
 
 
 def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset, after: int) -> Chart:
@@ -176,20 +184,23 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset,
         time, 0, 1, where=inside, step="mid", color=THRESHOLD_COLOUR, alpha=BAND_ALPHA, linewidth=0
     )
     bottom.set_ylim(0, 1)
-    bottom.set_ylabel("Heatwave probability")
+    bottom.set_ylabel("Heatwave\nprobability")
     for ax in (top, bottom):
         ax.axvline(cell["init_time"].values[0], color="0.2", linewidth=0.8)
         style_axes(ax)
     date_axis(bottom)
     legend(figure)
-    init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], days[-1]))
-    location = _location(cell.isel(lat=0, lon=0))
     onset = (
         f"{counted(abs(after), 'day')} {'after' if after > 0 else 'before'} its onset" if after else "at its onset"
     )
+    is_soon = 0 <= after <= MOST_DAYS
+    if not is_soon:
+        top.set_title(f"Forecast {onset}", fontsize="medium")
+    init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], days[-1]))
+    location = _location(cell.isel(lat=0, lon=0))
     text = (
-        f"The most severe heatwave of which a day is forecast, at {location}, forecast {onset}, from {init} to "
-        f"{last}. Shaded: observed heatwave days. The probability of a heatwave day is "
+        f"The most severe heatwave{' that is forecast soon after its onset' * is_soon}, at {location}, forecast "
+        f"{onset}, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
         f"{chance.min():.0%} to {chance.max():.0%}, and on average {chance[inside[-len(days) :]].mean():.0%} on "
         "heatwave days."
     )

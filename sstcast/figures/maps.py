@@ -20,7 +20,7 @@ from sstcast.figures.colours import colour_map
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
 from sstcast.geo import Box, edges
 
-Kind = Literal["error", "difference", "skill", "temperature", "probability"]
+Kind = Literal["error", "difference", "skill", "temperature", "probability", "count"]
 
 # Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
 # cold.
@@ -30,6 +30,7 @@ COLOUR_MAPS: dict[Kind, Colormap] = {
     "skill": colour_map("delta"),
     "temperature": colour_map("thermal"),
     "probability": colour_map("matter"),
+    "count": colour_map("amp"),
 }
 SMALLEST_RANGE = 0.01  # smallest colour range in degC: the resolution of OISST
 # Dots mark cells without data, because the colour maps already use all pale colours.
@@ -227,6 +228,8 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: all cells are empty; choose another --region, or check data.region")
+    if kind == "count":  # a colour for each number from 0
+        return BoundaryNorm(np.arange(finite.max() + 2) - 0.5, COLOUR_MAPS[kind].N)
     if kind == "temperature":
         low, high = np.percentile(finite, [1, 99])
         levels = _levels(low, max(high, low + SMALLEST_RANGE), 16)
@@ -244,8 +247,13 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
 
 
 def ticks_of(norm: BoundaryNorm, most: int = 9) -> NDArray[Any]:
-    """Return at most `most` evenly spaced colour levels, including 0 if it is one of the levels."""
+    """Return at most `most` evenly spaced colour levels, including 0 if it is one of the levels.
+
+    Those of counts are the numbers between the levels.
+    """
     levels = np.asarray(norm.boundaries)
+    if levels[0] == -0.5 and levels[1] == 0.5:  # only of counts
+        levels = levels[:-1] + 0.5
     step = -(-len(levels) // most)
     return levels[int(np.abs(levels).argmin()) % step :: step]
 

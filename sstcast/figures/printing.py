@@ -1,20 +1,72 @@
-"""Prints tables of scores in the terminal."""
+"""Prints answers and tables of scores in the terminal."""
 
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.figures.sheets import sections_of
+from sstcast.figures.answers import about_the_distribution, added, answers, gains, lines_of_systems, summary
+from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
 from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
-from sstcast.figures.tables import NOTE, VARY, added, bases, gains, ratios, summary, versus
+from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
+from sstcast.names import BASELINES
+
+ANSWER_WIDTH = 100  # columns
+# What a command may be asked for: the key of `metrics.json` that tells of it, and its tables.
+ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
+    "index": ("index", errors.by_index),
+    "remove_bias": ("bias_removed", lambda metrics, label: errors.errors(metrics, label)[:1]),
+    "places": ("places", areas.areas),
+    "observations": ("points", points.points),
+    "events": ("events", events.events),
+    "above": ("above", lambda metrics, label: above.sheets(metrics, label)["heatwaves"]),
+}
+
+
+def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against: Sequence[str] = ()) -> None:
+    """Print what the scores of a run, a scored file or a hindcast called `label` say, in few lines.
+
+    `asked` are the arguments of the command. Below the answer stand the tables that they ask for, and a line names
+    those of what was asked for before. `against` names the systems with which the first system is compared.
+    """
+    is_hindcast = metrics["kind"] == "hindcast"
+    _print_wrapped([f"{label}: {summary(metrics)}"])
+    if is_hindcast:
+        print_sheets([lines_of_systems(metrics, label)], width=ANSWER_WIDTH)
+    _print_wrapped(
+        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, against)), added(metrics)]
+    )
+    _print_wrapped(gains(metrics))
+    sheets = [versus(metrics, label, name) for name in against if name not in BASELINES]
+    kept = []
+    for argument, (key, tables) in ASKED.items():
+        if asked.get(argument):
+            sheets += [sheet for sheet in tables(metrics, label) if sheet.is_printed]
+        elif key in metrics:
+            kept.append(f"--{argument.replace('_', '-')}")
+    print_sheets(sheets, width=ANSWER_WIDTH)
+    if notes := {sheet.note for sheet in sheets} - {""}:
+        _print_wrapped(notes)
+    if kept:
+        _print_wrapped([f"Also scored, as asked for before: {', '.join(kept)}; --tables prints their tables."])
+
+
+def _print_wrapped(texts: Iterable[str]) -> None:
+    """Print each text in lines of `ANSWER_WIDTH` columns that part no number from its unit."""
+    for text in filter(None, texts):
+        whole = re.sub(r"(?<=\d) (?=[%°])", "\u00a0", printable(text))
+        for line in textwrap.wrap(whole, ANSWER_WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+            print(line.replace("\u00a0", " "))
 
 
 def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
-    """Print the scores of a run, a scored file or a hindcast called `label`.
+    """Print all tables of the scores of a run, a scored file or a hindcast called `label`.
 
     `against` names the systems with which the first system is compared by lead. By default, it is the reference.
     """
@@ -42,14 +94,17 @@ def _print_once(note: str) -> None:
     print(note)
 
 
-def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
+def print_sheets(
+    sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "", width: int = 0
+) -> None:
     """Print tables between a `heading` and a `note`, with the rows called `bold` in bold type.
 
-    The tables are as wide as the terminal, or 140 columns if standard output is not a terminal.
+    They are as wide as the terminal, or 140 columns if standard output is not a terminal, and not wider than a
+    `width` if one is given.
     """
     console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 140
+    terminal = console.width if console.is_terminal else 140
+    console.width = min(width or terminal, terminal)
     if heading:
         console.print(heading, soft_wrap=True)
     for sheet in sheets:

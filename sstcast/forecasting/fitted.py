@@ -15,7 +15,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
+from sstcast.config import DataConfig, Region
 from sstcast.log import LOG
+from sstcast.models import LINEAR, LINEAR_BASES, base_of, days_before
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.reading.daily_field import short_hash
@@ -23,7 +25,7 @@ from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, remove_noted
 
-LAYOUT = 2  # version of the layout of the files and of the fits
+LAYOUT = 3  # version of the layout of the files and of the fits
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -43,6 +45,41 @@ class LinearFit(NamedTuple):
     def file_name(self) -> str:
         """The name of the system in names of files, with a hash of its options and predictors."""
         return f"{self.name}-{short_hash(as_text(self._asdict()))}"
+
+
+def linear_part(run: Run, data: DataConfig) -> LinearFit | None:
+    """Return the linear system that a run is, or that its networks stand on, on the days of `data`."""
+    name, options, predictors = run.config.model.name, run.config.model.options, data.kinds
+    if name not in LINEAR:
+        base, options = base_of(options)
+        if base not in LINEAR_BASES:
+            return None
+        name, predictors = LINEAR_BASES[base], {}
+    return LinearFit(name, predictors, dict(options), days_before(name, options, data.history))
+
+
+def held_out_fit(run: Run, data: DataConfig) -> LinearFit | None:
+    """Return the linear system that stands in for a run whose forecasts of the validation days are asked for.
+
+    It is the run itself if that is linear. A network that learnt from these days, with `include_validation`, is
+    replaced by its linear base, or by a multiscale ridge if it has none. Other networks and combinations have
+    none, and stand for themselves.
+    """
+    run = run.trained
+    config = run.config
+    is_linear, has_learnt = config.model.name in LINEAR, config.training.include_validation
+    if not is_linear and not (has_learnt and _overlap(config.data.box, data.box)):
+        return None
+    return linear_part(run, data) or LinearFit("multiscale-ridge", {}, {}, 0)
+
+
+def _overlap(region: Region, other_region: Region) -> bool:
+    box, other_box = region.bounds, other_region.bounds
+    disjoint_lat = box.north <= other_box.south or other_box.north <= box.south
+    common_lon = (other_box.west - box.west) % 360 < box.width or (
+        box.west - other_box.west
+    ) % 360 < other_box.width
+    return common_lon and not disjoint_lat
 
 
 def fitted(prepared: Prepared, system: LinearFit, tile: tuple[int, int], make: Callable[[], Arrays]) -> Arrays:

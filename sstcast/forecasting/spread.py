@@ -1,7 +1,7 @@
 """The predictive distribution: a Gaussian about the forecast, calibrated with its errors on the validation days.
 
 The standard deviation depends on cell, lead and season. A cell that never changes has `SMALLEST_STD`.
-No test day is used, and no error on a day that the system was fitted to (see `held_out`).
+No test day is used, and no error on a day that the system was fitted to (see `system.system_of`).
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.forecasting.fields import in_degrees, not_below_freezing
-from sstcast.forecasting.fitted import LinearFit, ocean_file, recipe_of_days, recipe_of_fit
+from sstcast.forecasting.fitted import held_out_fit, ocean_file, recipe_of_days, recipe_of_fit
 from sstcast.geo import area_weights
-from sstcast.models import LINEAR, LINEAR_BASES, base_of, days_before
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import SMALLEST_STD
 from sstcast.ocean.prepared import Prepared
@@ -35,7 +33,7 @@ from sstcast.training.data_record import is_own
 from sstcast.types import Array
 
 if TYPE_CHECKING:
-    from sstcast.forecasting.system import Fits, ForecastSystem
+    from sstcast.forecasting.system import ForecastSystem
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # values in a block of forecasts
@@ -73,13 +71,6 @@ class SpreadCalibrator:
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.data = prepared, prepared.data
         self.cube, self.anomalies = prepared.open()
-
-    @cached_property
-    def training(self) -> "Fits":
-        """The training days of linear systems."""
-        from sstcast.forecasting.system import Fits  # imported late: PyTorch takes a second
-
-        return Fits.of(self.prepared)
 
     @cached_property
     def climatological(self) -> Spread:
@@ -271,8 +262,8 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. That of a linear system is saved beside the prepared stores, because
-    all runs for which it stands share it (see `held_out`). It is estimated again if the run, the days before its
-    test days, or the method has changed, and each time if the folder is read-only.
+    all runs for which it stands share it (see `held_out_fit`). It is estimated again if the run, the days before
+    its test days, or the method has changed, and each time if the folder is read-only.
 
     Args:
         run: the run.
@@ -286,8 +277,10 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
     path, recipe = spread_file(run, prepared)
 
     def make() -> xr.Dataset:
+        from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
+
         validation = days or SpreadCalibrator(prepared)
-        estimate = validation.spread(held_out(run, validation))
+        estimate = validation.spread(system_of(run, prepared, held_out=True))
         fields = estimate.values.to_dataset(name="spread").drop_encoding()
         return describe(
             fields.assign(correlation=(("lead", "other_lead"), estimate.correlation)),
@@ -307,54 +300,10 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
 
 def spread_file(run: Run, prepared: Prepared) -> tuple[Path, dict[str, Any]]:
     """Return the file of the spread of a run's forecasts, and its recipe, which nothing is computed for."""
-    if (system := _held_out_fit(run, prepared.data)) is not None:
+    if (system := held_out_fit(run, prepared.data)) is not None:
         path = prepared.spread(system.file_name)
         recipe = {"sstcast": __version__, "system": system._asdict(), **recipe_of_days(prepared, system.before)}
     else:
         path = run.folder / "spread.nc" if is_own(run, prepared) else ocean_file(run, prepared, "spread")
         recipe = recipe_of_fit(run, prepared)
     return path, {"layout": LAYOUT, **recipe}
-
-
-def held_out(run: Run, days: SpreadCalibrator) -> "ForecastSystem":
-    """Return a system like `run` that was not fitted to the validation days.
-
-    A network is returned unchanged, because the validation days only selected its weights. A linear system, or a
-    base that is fitted to other data, is fitted to the training days alone. A network trained with
-    `include_validation` is replaced by its linear base, or by a multiscale ridge if it has none, fitted to the
-    training days. The same holds for the parts of a combination, which keep their weights.
-    """
-    from sstcast.forecasting.system import Combination, TrainedRun, load_combination, system_of
-
-    if (system := _held_out_fit(run, days.data)) is not None:
-        return days.training.fit(system.name, False, system.predictors, **system.options)
-    run = run.trained
-    config = run.config
-    if config.model.name == COMBINATION:
-        return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
-    is_refitted = base_of(config.model.options)[0] in LINEAR_BASES and not is_own(run, days.prepared)
-    return TrainedRun(run, days.prepared, refit=False) if is_refitted else system_of(run, days.prepared)
-
-
-def _held_out_fit(run: Run, data: DataConfig) -> LinearFit | None:
-    """Return the linear system that is calibrated in place of a run, or None if the run itself is."""
-    config = run.trained.config
-    name, options, predictors = config.model.name, config.model.options, data.kinds
-    if name == COMBINATION:
-        return None
-    if name not in LINEAR:
-        is_own_ocean = _overlap(config.data.box, data.box)
-        if not (is_own_ocean and config.training.include_validation):
-            return None
-        base, options = base_of(options)
-        name, predictors = LINEAR_BASES.get(base or "", "multiscale-ridge"), {}
-    return LinearFit(name, dict(predictors), dict(options), days_before(name, options, data.history))
-
-
-def _overlap(region: Region, other_region: Region) -> bool:
-    box, other_box = region.bounds, other_region.bounds
-    disjoint_lat = box.north <= other_box.south or other_box.north <= box.south
-    common_lon = (other_box.west - box.west) % 360 < box.width or (
-        box.west - other_box.west
-    ) % 360 < other_box.width
-    return common_lon and not disjoint_lat

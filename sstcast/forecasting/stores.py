@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sstcast.config import DataConfig, FieldSource, Splits
+from sstcast.forecasting.fitted import linear_part
 from sstcast.forecasting.transfer import data_of
 from sstcast.log import LOG
-from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.ocean.prepare import prepare, update_predictors
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
 from sstcast.ocean.splits import LEAST_YEARS, for_forecasts, last_test
@@ -61,8 +61,7 @@ def splits_to_forecast(run: Run, data: DataConfig, date: dt.date) -> Splits:
     if data.model_copy(update={"region": own.region}) != own:
         first, last = _days_held(data)
         return for_forecasts(data, first, min(last, date), f"--source {data.source}")
-    models = [system.config.model for system in run.systems]
-    is_refitted = all(model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES for model in models)
+    is_refitted = all(linear_part(system, data) for system in run.systems)
     if not is_refitted or last_test(data, date) <= own.splits.test[0]:
         return own.splits
     first, last = own.splits.train[0], min(_days_held(data)[1], date)

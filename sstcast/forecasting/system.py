@@ -11,26 +11,18 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
+from sstcast.config import COMBINATION, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.fields import FIELD, axes
-from sstcast.forecasting.fitted import LinearFit, fitted, shares_of
-from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
+from sstcast.forecasting.fitted import LinearFit, fitted, held_out_fit, linear_part, shares_of
+from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.models.predictor_stages import WithPredictors
 from sstcast.names import BASELINES
+from sstcast.ocean.lead_weeks import WEEK, lead_weeks
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index
-from sstcast.ocean.windows import (
-    EARLIER,
-    WEEK,
-    Windows,
-    cut_windows,
-    lead_weeks,
-    whole,
-    whole_windows,
-    windows_of,
-)
+from sstcast.ocean.windows import EARLIER, Windows, cut_windows, whole, whole_windows, windows_of
 from sstcast.predictors.predictors import predictors_in
 from sstcast.progress import tracked, waiting
 from sstcast.runs import Run
@@ -42,6 +34,7 @@ from sstcast.training.forecast_task import fit, samples
 from sstcast.types import Array
 
 Weights = NDArray[np.float64]
+BLOCKS = 3  # of years, from which the share of a network's change on another ocean is estimated
 CHANGE_SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
 REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
@@ -104,12 +97,12 @@ class Models(ForecastSystem):
         base.change = False
         return base
 
-    def without(self, name: str, days: "Fits") -> "Models | None":
+    def without(self, name: str, fits: "Fits") -> "Models | None":
         """Return a linear system without a predictor that it reads (see `WithPredictors.without`), or None."""
         model = self.models[0]
         if not isinstance(model, WithPredictors) or name not in model.stages:
             return None
-        reduced = days.without(model, name)
+        reduced = fits.without(model, name)
         return Models(self.region, self.history, self.horizon, [reduced], self.device, predictors=self.predictors)
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
@@ -150,53 +143,47 @@ class Models(ForecastSystem):
 
 
 class Fits:
-    """Linear systems, bases of networks and baselines that are fitted to the training days of an ocean.
+    """Linear systems, bases of networks and baselines that are fitted to the days of the prepared stores.
 
-    Fits to the same windows share normal-equation sums and choices of penalties, which stay in memory with this
-    value.
+    They are fitted to training and validation days together, except ridge and damped persistence, or to the
+    training days alone, with the validation days `held_out`. Penalties may be chosen on the validation days. Fits
+    to the same windows share normal-equation sums and choices of penalties, which stay in memory with the stores.
     """
 
-    def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
-        """Take a data configuration and the anomalies prepared from it."""
-        self.data, self.anomalies = data, anomalies
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared, self.data, self.anomalies = prepared, prepared.data, prepared.open_anomalies()
         self._samples: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
 
     @classmethod
     def of(cls, prepared: Prepared) -> "Fits":
         """Return the one value for all who fit to the days of these stores."""
         if "fits" not in prepared.shared:
-            prepared.shared["fits"] = cls(prepared.data, prepared.open_anomalies())
+            prepared.shared["fits"] = cls(prepared)
         fits: Fits = prepared.shared["fits"]
         return fits
 
     @torch.no_grad()
-    def adapt(
-        self, model: LinearSystem, system: LinearFit, prepared: Prepared, region: Region, refit: bool
-    ) -> dict[str, Tensor]:
-        """Return the weights of a system fitted to the days of the stores, and keep them (see `fitted`).
+    def weights(self, model: LinearSystem, system: LinearFit, region: Region, held_out: bool) -> dict[str, Tensor]:
+        """Fit a system to windows that are cut into the tiles of the `region`, and return its weights.
 
-        Unless `refit` is false, they are fitted to training and validation days together, else they are not kept.
-        Windows are cut into the tiles of the `region`.
+        They are kept (see `fitted`), unless validation days are held out.
         """
         tiled = (region.tile, region.skip) != (whole(region, self.anomalies).tile, ())
 
         def fit_model() -> dict[str, Any]:
-            model.fit(*self._days(system.before, tiled), refit)
+            model.fit(*self._days(system.before, tiled), not held_out)
             return {name: weight.numpy() for name, weight in model.state_dict().items()}
 
-        arrays = fitted(prepared, system, region.tile, fit_model) if refit else fit_model()
+        arrays = fit_model() if held_out else fitted(self.prepared, system, region.tile, fit_model)
         return {name: torch.from_numpy(np.asarray(array)) for name, array in arrays.items()}
 
     @torch.no_grad()
-    def system(
-        self, name: str, refit: bool = True, predictors: Mapping[str, str] | None = None, **options: Any
+    def model(
+        self, name: str, held_out: bool = False, predictors: Mapping[str, str] | None = None, **options: Any
     ) -> LinearSystem:
         """Fit the linear system called `name` (a `model.name`), with the given options of its class.
 
         It reads the given `predictors` of the data, their kinds by name, by default none.
-
-        Penalties may be chosen on the validation days. Unless `refit` is false, the system is then fitted to
-        training and validation days together, except ridge and damped persistence.
         """
         history, horizon = self.data.history, self.data.horizon
         shape = self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
@@ -205,7 +192,7 @@ class Fits:
         )
         assert isinstance(model, LinearSystem)
         with waiting(f"fitting {name}"):
-            model.fit(*self._days(days_before(name, options, history)), refit)
+            model.fit(*self._days(days_before(name, options, history)), not held_out)
         return model
 
     @torch.no_grad()
@@ -213,11 +200,11 @@ class Fits:
         """Return a system fitted to these days without one of its predictors."""
         return model.without(name, *self._days(model.before))
 
-    def fit(
-        self, name: str, refit: bool = True, predictors: Mapping[str, str] | None = None, **options: Any
+    def system(
+        self, name: str, held_out: bool = False, predictors: Mapping[str, str] | None = None, **options: Any
     ) -> ForecastSystem:
-        """Fit a linear system, and return it as a system that forecasts (see `system`)."""
-        model, data = self.system(name, refit, predictors, **options), self.data
+        """Fit a linear system, and return it as a system that forecasts (see `model`)."""
+        model, data = self.model(name, held_out, predictors, **options), self.data
         return Models(
             data.box, data.history, data.horizon, [model], torch.device("cpu"), predictors=[*(predictors or ())]
         )
@@ -235,54 +222,43 @@ class Fits:
             self._samples[before, tiled] = train, validation
         return self._samples[before, tiled]
 
-    def baselines(self, refit: bool = True) -> dict[str, ForecastSystem]:
-        """Fit all baselines, and return them by name (see `fit`)."""
+    def baselines(self, held_out: bool = False) -> dict[str, ForecastSystem]:
+        """Fit all baselines, and return them by name (see `system`)."""
         baselines = tracked(BASELINES.items(), "fitting the baselines")
-        return {name: self.fit(model, refit) for name, model in baselines}
+        return {name: self.system(model, held_out) for name, model in baselines}
 
 
-class TrainedRun(Models):
-    """The models of a run or an ensemble, with the weights of their best checkpoints.
-
-    With the `prepared` stores of other data than the run's, linear systems and the linear bases of networks are
-    fitted again, which takes seconds. They are fitted to training and validation days, or only to training days if
-    `refit` is false. On another ocean, the share of a network's change is also estimated again, from `BLOCKS`
-    blocks of training years (see `training.cross_fitting`).
-    """
-
-    BLOCKS = 3
-
-    def __init__(self, run: Run, prepared: Prepared | None = None, refit: bool = True) -> None:
-        config, prepared = run.config.model, prepared or Prepared.of(run.config.data)
-        data, is_other = prepared.data, not is_own(run, prepared)
-        models: list[ForecastModel] = []
-        wraps = True
-        for member in run.members:
-            trained_with = _trained_with(run, member)
-            state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
-            is_fitted = config.name in LINEAR and is_other
-            if is_fitted:
-                shape = whole(data.box, prepared.open_cube()).tile
-            elif config.name in LINEAR:
-                with reading(member.best, "train again"):
-                    shape = (int(state["tile"][0]), int(state["tile"][1]))
-            model = build_forecaster(
-                config.name,
-                history=data.history,
-                horizon=data.horizon,
-                shape=shape,
-                shared=run.config.training.cross_fit > 0,
-                predictors=kinds,  # in the order of the run: `data` may name them in another
-                **config.options,
-            )
-            if not is_fitted:
-                load_weights(model, state, member.best)
-                wraps = wraps and bool(state.get("wraps"))
-            models.append(model)
-        if is_other:
-            _adapt(models, run, prepared, 0 if is_own_ocean(run, prepared) else self.BLOCKS, refit)
-        device = choose_device(run.config.training.device)
-        super().__init__(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
+def _trained(run: Run, prepared: Prepared, held_out: bool) -> Models:
+    """Return the models of a run or an ensemble, with the weights of their best checkpoints (see `system_of`)."""
+    config, data, is_other = run.config.model, prepared.data, not is_own(run, prepared)
+    models: list[ForecastModel] = []
+    wraps = True
+    for member in run.members:
+        trained_with = _trained_with(run, member)
+        state, shape, kinds = load_best(member, trained_with), data.box.tile, trained_with.data.kinds
+        is_fitted = config.name in LINEAR and is_other
+        if is_fitted:
+            shape = whole(data.box, prepared.open_cube()).tile
+        elif config.name in LINEAR:
+            with reading(member.best, "train again"):
+                shape = (int(state["tile"][0]), int(state["tile"][1]))
+        model = build_forecaster(
+            config.name,
+            history=data.history,
+            horizon=data.horizon,
+            shape=shape,
+            shared=run.config.training.cross_fit > 0,
+            predictors=kinds,  # in the order of the run: `data` may name them in another
+            **config.options,
+        )
+        if not is_fitted:
+            load_weights(model, state, member.best)
+            wraps = wraps and bool(state.get("wraps"))
+        models.append(model)
+    if is_other:
+        _adapt(models, run, prepared, held_out)
+    device = choose_device(run.config.training.device)
+    return Models(data.box, data.history, data.horizon, models, device, wraps, [*data.predictors])
 
 
 def _trained_with(run: Run, member: Run) -> RunConfig:
@@ -293,39 +269,33 @@ def _trained_with(run: Run, member: Run) -> RunConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"seed": int(seed)})})
 
 
-def _adapt(models: Sequence[ForecastModel], run: Run, prepared: Prepared, blocks: int, refit: bool) -> None:
+def _adapt(models: Sequence[ForecastModel], run: Run, prepared: Prepared, held_out: bool) -> None:
     """Fit linear systems, or the linear bases of networks, to other data. All members have the same.
 
-    If `blocks` is positive, also estimate the share of each network's change from that many blocks of years, or
-    from fewer if there are fewer years. A fit to all days is saved (see `fitted`).
+    On another ocean, also estimate the share of each network's change, from `BLOCKS` blocks of years, or from
+    fewer if there are fewer years.
     """
-    is_network, config, data = not isinstance(models[0], LinearSystem), run.config.model, prepared.data
-    parts = [model.linear if is_network else model for model in models]
-    systems = [part for part in parts if isinstance(part, LinearSystem)]
-    if not systems:
+    data = prepared.data
+    if (system := linear_part(run, data)) is None:
         return
-    name, options, predictors, region = config.name, config.options, data.kinds, data.box
-    if is_network:
-        base, options = base_of(config.options)
-        name, predictors = LINEAR_BASES[str(base)], {}
-    else:
-        region = whole(region, prepared.open_anomalies())
-    system = LinearFit(name, predictors, options, days_before(name, options, data.history))
+    region = whole(data.box, prepared.open_anomalies()) if run.config.model.name in LINEAR else data.box
 
     def estimate() -> dict[str, Any]:
         train = cut_windows(prepared.open_anomalies(), data, "train", system.before)
-        return {CHANGE_SHARES: torch.stack([_share(network, train, blocks) for network in models]).numpy()}
+        return {CHANGE_SHARES: torch.stack([_share(network, train) for network in models]).numpy()}
 
-    if is_network and blocks:
-        shares = shares_of(run, prepared, system.before, estimate) if refit else estimate()
+    if run.config.model.name not in LINEAR and not is_own_ocean(run, prepared):
+        shares = estimate() if held_out else shares_of(run, prepared, system.before, estimate)
         for network, share in zip(models, torch.from_numpy(shares[CHANGE_SHARES]), strict=True):
             network.share = share
-    weights = Fits.of(prepared).adapt(systems[0], system, prepared, region, refit)
+    parts = [model if isinstance(model, LinearSystem) else model.linear for model in models]
+    systems = [part for part in parts if part is not None]
+    weights = Fits.of(prepared).weights(systems[0], system, region, held_out)
     for part in systems:
         part.load_state_dict(weights)
 
 
-def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
+def _share(network: ForecastModel, train: Windows) -> Tensor:
     """Estimate the share of a network's change, which fits its base again. A single year supports no change."""
     system, years = network.linear, len(np.unique(train.init_times.astype("datetime64[Y]")))
     assert system is not None
@@ -333,7 +303,7 @@ def _share(network: ForecastModel, train: Windows, blocks: int) -> Tensor:
         return torch.zeros(system.horizon)
 
     def leave_one_block_out() -> Iterator[tuple[ForecastModel, Windows]]:
-        for other_years, block in blocks_of_years(train, min(blocks, years)):
+        for other_years, block in blocks_of_years(train, min(BLOCKS, years)):
             fit(system, other_years, None)
             yield network, block
 
@@ -384,16 +354,27 @@ class Combination(ForecastSystem):
         return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
 
 
-def system_of(run: Run, prepared: Prepared | None = None) -> ForecastSystem:
-    """Load the system of a run or a combination, for the `prepared` stores of other data (see `TrainedRun`).
+def system_of(run: Run, prepared: Prepared | None = None, held_out: bool = False) -> ForecastSystem:
+    """Load the system of a run or a combination for its own data, or for the `prepared` stores of others.
+
+    On other data, linear systems and the linear bases of networks are fitted again (see `Fits`), which takes
+    seconds. On another ocean, the share of a network's change is also estimated again, from blocks of training
+    years (see `training.cross_fitting`).
+
+    With the validation days `held_out`, it is a system like the run that was not fitted to them. A network is
+    unchanged, because they only selected its weights. A linear system, or a base that is fitted to other data, is
+    fitted to the training days alone. So is the linear system that stands in for a network trained with
+    `include_validation` (see `held_out_fit`). A combination keeps its weights.
 
     Raises SSTCastError if a checkpoint is damaged, or a part of a combination has changed.
     """
     prepared, run = prepared or Prepared.of(run.config.data), run.trained
-    if run.config.model.name != COMBINATION:
-        return TrainedRun(run, prepared)
-    weights = load_combination(run)
-    return Combination([system_of(part, prepared) for part in run.open_parts()], weights)
+    if run.config.model.name == COMBINATION:
+        weights = load_combination(run)
+        return Combination([system_of(part, prepared, held_out) for part in run.open_parts()], weights)
+    if held_out and (system := held_out_fit(run, prepared.data)) is not None:
+        return Fits.of(prepared).system(system.name, held_out, system.predictors, **system.options)
+    return _trained(run, prepared, held_out)
 
 
 def remembers(run: Run) -> bool:

@@ -22,7 +22,7 @@ channels:
 | `predictors` besides SST, by name       | `[B, H*W or 1, values]`      | not there                         |
 
 One plane fits into a CPU's cache and eight do not. A compiler can fuse a sum over planes, but not a stack of them.
-`perf/planes.py` compares the two.
+`perf/log.md` has the times of both.
 
 Masked nodes of a grid (land) send no messages, and pooling and attention leave them out. Their values must be
 finite but never affect the ocean. The positional encodings `laplacian` and `random_walk` are computed on the whole

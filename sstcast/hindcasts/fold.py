@@ -19,8 +19,8 @@ from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
+from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import dask_progress
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis

@@ -33,7 +33,7 @@ from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.score_files import errors_of, part_of, skill_of
-from sstcast.scores.summary import assemble, best_linear, predictors_of
+from sstcast.scores.summary import assemble, lowest_error, predictors_of
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
 
@@ -138,7 +138,7 @@ def _score(plan: Plan) -> Scores:
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
     names = [str(name) for name in tables["system"].values]
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
-    reference = best_linear(tables, linear)
+    reference = lowest_error(tables, linear)
     first, last = (plan.protocol.folds[end] for end in (0, -1))
     tables, metrics = assemble(
         tables,

@@ -117,10 +117,13 @@ class DampedPersistence(LinearSystem):
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the coefficients to the training windows alone (see `LinearSystem.fit`)."""
-        sums = sums_of(train, self.STRIDE)
-        last = self.history - 1
-        coefficients = sums.cross[last] / sums.gram[last, last].clamp(min=1e-12)
-        self.damping.copy_(coefficients)
+        squares, products = torch.zeros((), dtype=torch.float64), torch.zeros(self.horizon, dtype=torch.float64)
+        for windows in train(self.STRIDE):
+            last = (windows.spans(self.history - 1, 1) * windows.ocean).flatten(2)
+            ahead = windows.spans(self.history, self.horizon).flatten(2)
+            squares += last.square().sum(dtype=torch.float64)
+            products += (ahead @ last.mT).squeeze(2).sum(0, dtype=torch.float64)
+        self.damping.copy_(products / squares.clamp(min=1e-12))
         return {}
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
@@ -253,26 +256,25 @@ class MultiscaleRidge(Ridge):
         if validation is None or not refit:
             # The same for all who ask, such as a correction before and after its penalty is chosen.
             key = ("cross-validated", self.STRIDE, self.inputs, self.BY_GROUP)
-            weight, best = once(train, key, lambda: cross_validate(self._by_year(train), penalties))
+            weight, best = once(train, key, lambda: self._cross_validated(penalties, train))
         else:
-            weight, best = cross_validate(self._by_year(train, validation), penalties)
-        self.weight.copy_(weight)
+            weight, best = self._cross_validated(penalties, train, validation)
+        self.weight.copy_(weight[:, 0])
         return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
 
-    def _by_year(self, *splits: Samples) -> list[Sums]:
-        """Return the sums of each year in the splits."""
+    def _cross_validated(self, penalties: list[Tensor], *splits: Samples) -> tuple[Tensor, Tensor]:
+        """Choose penalties by cross-validation over the years in the splits (see `cross_validate`)."""
         by_year: dict[int, Sums] = {}
         for split in splits:
             for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
                 by_year[year] = by_year[year] + sums if year in by_year else sums
-        return [*by_year.values()]
+        return cross_validate([*by_year.values()], Sums.solve, penalties, self.horizon)
 
 
-def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums:
+def sums_of(samples: Samples, stride: int, inputs: Inputs) -> Sums:
     """Return the sums for a ridge over all windows that start `stride` days apart (see `lagged_sums`)."""
-    groups = inputs or Inputs()
     return once(
-        samples, (stride, groups), lambda: reduce(add, (lagged_sums(part, groups) for part in samples(stride)))
+        samples, (stride, inputs), lambda: reduce(add, (lagged_sums(part, inputs) for part in samples(stride)))
     )
 
 

@@ -14,21 +14,17 @@ forecast as it is.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import SUMMARIES, LinearSystem, Samples
-from sstcast.models.eof_models import SEASON
 from sstcast.models.linear import Ridge, both
-from sstcast.models.ridge_inputs import Sums, lagged_means, lagged_means_of, means_count
-from sstcast.progress import tracked
+from sstcast.models.ridge_inputs import Sums, cross_validate, lagged_means, means_count
 
 BLOCKS = 5  # of consecutive years, each of which is forecast from the others
 MIN_PENALTY_SHARE = 1e-6  # of the rows: a penalty that keeps the map from SST to a field solvable
@@ -46,20 +42,20 @@ class Stage(ABC):
     penalties: tuple[float, ...]
 
     @abstractmethod
-    def change(self, weight: Tensor, history: Tensor, graph: GridGraph, known: Tensor) -> Tensor:
-        """Return the correction `[B, N, horizon]` of a batch from what is known of the predictor."""
-
-    @abstractmethod
-    def change_windows(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
+    def change(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
         """Return the correction of all windows, `[starts, horizon, tile, N]`."""
 
     @abstractmethod
     def add(self, sums: Sums, windows: Any, known: Tensor, errors: Tensor) -> None:
         """Add the windows of one tile to the sums of the regression. `errors` are `[starts, N, horizon]`."""
 
-    @abstractmethod
     def solve(self, sums: Sums, penalty: float) -> Tensor:
-        """Return the weights `[inputs, outputs]` with a penalty, which is not infinite."""
+        """Return the weights `[inputs, outputs]` with a penalty. They are 0 if it is infinite."""
+        return torch.zeros_like(sums.cross) if penalty == torch.inf else self._solve(sums, penalty)
+
+    @abstractmethod
+    def _solve(self, sums: Sums, penalty: float) -> Tensor:
+        """Return the weights with a penalty that is not infinite."""
 
 
 class IndexStage(Stage):
@@ -70,17 +66,13 @@ class IndexStage(Stage):
     def __init__(self, nodes: int, horizon: int) -> None:
         self.shape = 3 * SUMMARIES, nodes, horizon
 
-    def change(self, weight: Tensor, history: Tensor, graph: GridGraph, known: Tensor) -> Tensor:
-        assert graph.geography is not None
-        return torch.tensordot(index_inputs(known[:, 0], graph.geography[:, 0, SEASON]), weight, 1)
-
-    def change_windows(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
+    def change(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
         return torch.tensordot(self._inputs(windows, known), weight, 1).movedim(-1, 1).unsqueeze(2)
 
     def add(self, sums: Sums, windows: Any, known: Tensor, errors: Tensor) -> None:
         sums.add(self._inputs(windows, known), errors.flatten(1))
 
-    def solve(self, sums: Sums, penalty: float) -> Tensor:
+    def _solve(self, sums: Sums, penalty: float) -> Tensor:
         return torch.linalg.solve(sums.gram + penalty * torch.eye(len(sums.gram), dtype=torch.float64), sums.cross)
 
     def _inputs(self, windows: Any, known: Tensor) -> Tensor:
@@ -99,18 +91,9 @@ class GridStage(Stage):
     def __init__(self, system: Ridge) -> None:
         self.boxes, self.memory = system.BOXES, system.inputs.memory
         self.count = means_count(system.history, self.boxes, self.memory)
-        self.history = system.history
         self.shape = 2 * self.count + 1, 1, system.horizon
 
-    def change(self, weight: Tensor, history: Tensor, graph: GridGraph, known: Tensor) -> Tensor:
-        is_known = known.isfinite() & graph.mask.unsqueeze(-1)
-        means = [
-            lagged_means_of(past.nan_to_num(0) * is_known, graph, self.history, self.boxes, self.memory)
-            for past in (known, history)
-        ]
-        return torch.cat([*means, is_known[..., -1:].to(history.dtype)], -1) @ weight[:, 0]
-
-    def change_windows(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
+    def change(self, weight: Tensor, windows: Any, known: Tensor) -> Tensor:
         change = weight[:, 0].T @ self._inputs(windows, known)
         return change.unflatten(-1, windows.ocean.shape)
 
@@ -128,7 +111,7 @@ class GridStage(Stage):
         newest = is_known[windows.at + windows.history - 1] & windows.ocean
         return torch.cat([*means, newest.flatten(1).unsqueeze(1).to(means[0])], 1)
 
-    def solve(self, sums: Sums, penalty: float) -> Tensor:
+    def _solve(self, sums: Sums, penalty: float) -> Tensor:
         return self.solve_beside(sums, penalty, self.count)
 
     def solve_beside(self, sums: Sums, penalty: float, count: int) -> Tensor:
@@ -151,13 +134,6 @@ class ForecastStage(GridStage):
         self.memory, self.count = False, system.horizon
         self.shape = self.count + means_count(system.history, self.boxes, self.memory) + 1, 1, system.horizon
 
-    def change(self, weight: Tensor, history: Tensor, graph: GridGraph, known: Tensor) -> Tensor:
-        ocean = graph.mask.unsqueeze(-1)
-        is_known = known[..., :1].isfinite() & ocean
-        means = lagged_means_of(history * ocean, graph, self.history, self.boxes, self.memory) * is_known
-        ahead = known.nan_to_num(0) * ocean
-        return torch.cat([ahead, means, is_known.to(history.dtype)], -1) @ weight[:, 0]
-
     def _inputs(self, windows: Any, known: Tensor) -> Tensor:
         ahead = known[windows.at + windows.history - 1]
         is_known = (ahead[:, :1].isfinite() & windows.ocean).flatten(2)
@@ -165,7 +141,7 @@ class ForecastStage(GridStage):
         ahead = (ahead.nan_to_num(0) * windows.ocean).flatten(2)
         return torch.cat([ahead, means, is_known.to(means)], 1)
 
-    def solve(self, sums: Sums, penalty: float) -> Tensor:
+    def _solve(self, sums: Sums, penalty: float) -> Tensor:
         weight = torch.zeros_like(sums.cross)
         beside = torch.arange(self.count, len(sums.gram))
         for lead in range(weight.shape[1]):
@@ -203,19 +179,18 @@ class WithPredictors(LinearSystem):
         return self.system.before
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast the coming days. A predictor that is not known on the initial date changes nothing."""
-        assert isinstance(graph, GridGraph)
-        forecast = self.system(history, graph)
-        for name, stage in self.stages.items():
-            forecast = forecast + stage.change(self._weight(name), history, graph, graph.predictors[name])
-        return forecast
+        """Raise SSTCastError, because predictors are read from windows, not from batches."""
+        raise SSTCastError(
+            f"predictors {', '.join(self.stages)}: a linear system reads them from windows; call forecast_windows "
+            "instead of the model"
+        )
 
     def forecast_windows(self, windows: Any) -> Tensor:
         """Forecast all windows (see `LinearSystem.forecast_windows`)."""
         forecast = self.system.forecast_windows(windows)
         for name, stage in self.stages.items():
             if self._weight(name).any():
-                forecast = forecast + stage.change_windows(self._weight(name), windows, windows.predictors[name])
+                forecast = forecast + stage.change(self._weight(name), windows, windows.predictors[name])
         return forecast
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
@@ -243,8 +218,10 @@ class WithPredictors(LinearSystem):
         penalties = {}
         for name, stage in self.stages.items():
             if name != left_out:
-                weight, penalties[name] = cross_validate_by_lead(stage, self._blocks(name, days), self.horizon)
+                blocks = self._blocks(name, days)
+                weight, best = cross_validate(blocks, stage.solve, stage.penalties, self.horizon)
                 self._weight(name).copy_(weight)
+                penalties[name] = [stage.penalties[choice] for choice in best.tolist()]
         return penalties
 
     def _weight(self, name: str) -> Tensor:
@@ -279,31 +256,3 @@ def _years(windows: Any) -> np.ndarray:
     """Return the year of each initial date."""
     years: np.ndarray = windows.init_times.astype("datetime64[Y]")
     return years
-
-
-def cross_validate_by_lead(stage: Stage, blocks: list[Sums], horizon: int) -> tuple[Tensor, list[float]]:
-    """Choose the penalty of each lead over all cells by cross-validation, and fit to all blocks.
-
-    Args:
-        stage: the regression.
-        blocks: the sums of each block of years, with outputs `[cells, horizon]`. A single one supports nothing.
-        horizon: the number of leads.
-
-    Returns:
-        The weights `[inputs, cells, horizon]`, and the penalty of each lead.
-    """
-    total, penalties = reduce(add, blocks), stage.penalties
-
-    def solve(sums: Sums, penalty: float) -> Tensor:
-        return torch.zeros_like(sums.cross) if penalty == torch.inf else stage.solve(sums, penalty)
-
-    errors = torch.zeros(len(penalties), horizon, dtype=torch.float64)
-    for block in tracked(blocks if len(blocks) > 1 else [], "choosing penalties"):
-        for number, penalty in enumerate(penalties):
-            errors[number] += block.error(solve(total - block, penalty)).unflatten(0, (-1, horizon)).sum(0)
-    best = errors.argmin(0)
-    weight = torch.zeros_like(total.cross).unflatten(1, (-1, horizon))
-    for number in best.unique().tolist():
-        fitted = solve(total, penalties[number]).unflatten(1, (-1, horizon))
-        weight[..., best == number] = fitted[..., best == number]
-    return weight, [penalties[number] for number in best.tolist()]

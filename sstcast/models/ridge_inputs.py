@@ -1,15 +1,15 @@
-"""The inputs of a ridge and its normal equations, which are sums of products of days.
+"""The inputs of a ridge, and its normal equations.
 
-Windows that start a few days apart share most of their days. So each box mean is computed once for a day, and each
-product once for a pair of days, whatever the number of windows that contain them.
+Windows that start a few days apart share most of their days. So each box mean is computed once for a day, whatever
+the number of windows that contain it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,13 +20,13 @@ from sstcast.models.registry import MEMORY_DAYS
 from sstcast.progress import tracked
 
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
-DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
 DATES_AT_ONCE = 1024  # initial dates whose shares of all days in their memory are in one matrix
 PERIODS = ((42, 90), (90, 180), (180, MEMORY_DAYS))  # of the memory, [from, to) days before the initial date
 BOX_CELLS = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
 LAGS = (0, 3, 7, 14, 28)  # of the stencil, in days before the initial date
 OFFSETS = tuple((n * row, n * col) for n in (2, 4) for row, col in ((-1, 0), (1, 0), (0, 1), (0, -1)))
+Penalty = TypeVar("Penalty")
 
 
 class Sums:
@@ -78,25 +78,32 @@ class Sums:
         return self.squares - (weight * (2 * self.cross - self.gram @ weight)).sum(0)
 
 
-def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Choose penalties by cross-validation, for each output its own, and fit to all blocks.
+def cross_validate(
+    blocks: Sequence[Sums], solve: Callable[[Sums, Penalty], Tensor], penalties: Sequence[Penalty], leads: int
+) -> tuple[Tensor, Tensor]:
+    """Choose the penalty of each lead over all cells by cross-validation, and fit to all blocks.
 
     Args:
-        blocks: the sums of each block of rows. If there is only one, the first penalties are chosen.
-        penalties: the candidates, each as `Sums.solve` takes it.
+        blocks: the sums of each block of rows, with outputs `[cells, leads]`. If there is only one, the first
+            penalty is chosen.
+        solve: returns the weights `[inputs, outputs]` with a penalty.
+        penalties: the candidates.
+        leads: the number of leads.
 
     Returns:
-        The weights `[inputs, outputs]`, and the index of the chosen candidate for each output, `[outputs]`.
+        The weights `[inputs, cells, leads]`, and the index of the chosen candidate for each lead, `[leads]`.
     """
     total = reduce(add, blocks)
-    errors = torch.zeros(len(penalties), total.cross.shape[1], dtype=torch.float64)
+    errors = torch.zeros(len(penalties), leads, dtype=torch.float64)
     for block in tracked(blocks if len(blocks) > 1 else [], "choosing penalties"):
         train_sums = total - block
-        errors += torch.stack([block.error(train_sums.solve(penalty)) for penalty in penalties])
+        for error, penalty in zip(errors, penalties, strict=True):
+            error += block.error(solve(train_sums, penalty)).unflatten(0, (-1, leads)).sum(0)
     best = errors.argmin(0)
-    weight = torch.empty_like(total.cross)
+    weight = torch.zeros_like(total.cross).unflatten(1, (-1, leads))
     for choice in best.unique().tolist():
-        weight[:, best == choice] = total.solve(penalties[choice])[:, best == choice]
+        fitted = solve(total, penalties[choice]).unflatten(1, (-1, leads))
+        weight[..., best == choice] = fitted[..., best == choice]
     return weight, best
 
 
@@ -190,20 +197,6 @@ def lagged_means(windows: Any, values: Tensor, boxes: tuple[int, ...], memory: b
     return torch.cat(inputs, 1)
 
 
-def lagged_means_of(past: Tensor, graph: GridGraph, history: int, boxes: tuple[int, ...], memory: bool) -> Tensor:
-    """Return the means of `lagged_means` at the end of `past [B, N, days]`, 0 on land, `[B, N, inputs]`."""
-    count, lags = past.shape[-1], [lag for lag in LAGS if lag < history]
-    days = torch.stack([past[..., -1 - lag] for lag in lags], -1)
-    fields = torch.stack([days, *(box_means(days, graph, size) for size in boxes)], -1)
-    inputs = [fields.flatten(-2)]
-    if memory:
-        means = past.new_zeros(*past.shape[:-1], len(PERIODS))
-        if count >= MEMORY_DAYS:
-            means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
-        inputs += [means, *(box_means(means, graph, size) for size in boxes)]
-    return torch.cat(inputs, -1)
-
-
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:
     """Return, for each cell of `field [..., H, W]`, the value `rows` rows and `cols` columns further on, 0 outside
     the tile.
@@ -250,74 +243,16 @@ def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
 
 def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
     """Return the sums in the normal equations of windows, whose inputs are the groups of `inputs`, then 1."""
-    history, length, starts = windows.history, windows.history + windows.horizon, windows.starts
-    fields = daily(windows, inputs.boxes)
-    # products[i, d, f, g]: of field f on day i of a window and field g, d days later, over windows and cells
-    products = torch.stack(list(_over_windows(fields, length, windows.every, starts)))
-    size, count = fields.shape[1] * history, int(windows.ocean.sum())
-    day = torch.arange(history)
-    first, input_lags = torch.minimum(day[:, None], day), (day[:, None] - day).abs()
-    gram = products[first, input_lags]
-    gram = torch.where((day[:, None] <= day)[..., None, None], gram, gram.transpose(2, 3))
-    target_lags = torch.arange(history, length) - day[:, None]
-    # A single sum would copy all fields.
-    total = torch.stack([day_fields.sum(1, dtype=torch.float64) for day_fields in fields])
-    total = torch.stack([total[i :: windows.every][:starts].sum(0) for i in range(length)])  # [day, field]
-    sums = Sums(sum(inputs.groups(history).values()) + 1, windows.horizon)
-    sums.gram[:size, :size] = gram.permute(2, 0, 3, 1).reshape(size, size)
-    sums.gram[-1, :size] = sums.gram[:size, -1] = total[:history].T.flatten()
-    sums.gram[-1, -1] = starts * count
-    sums.cross[:size] = products[day[:, None], target_lags, :, 0].permute(2, 0, 1).reshape(size, -1)
-    sums.cross[-1] = total[history:, 0]
-    sums.squares += products[history:, 0, 0, 0]
-    if len(sums.gram) > size + 1:
-        _add_further(sums, inputs.further(windows, fields), fields, windows)
+    history, every, horizon = windows.history, windows.every, windows.horizon
+    fields, ones = daily(windows, inputs.boxes), windows.ocean.flatten()[None].to(windows.values)
+    further = fields.new_zeros(windows.starts, 0, ones.numel())
+    if inputs.memory or inputs.stencil:
+        further = inputs.further(windows, fields)
+    sums = Sums(sum(inputs.groups(history).values()) + 1, horizon)
+    for day, others in zip(range(0, windows.starts * every, every), further, strict=True):
+        past, ahead = fields[day : day + history], fields[day + history : day + history + horizon, 0]
+        sums.add(torch.cat([past.transpose(0, 1).flatten(0, 1), others, ones]).T, ahead.T)
     return sums
-
-
-def _add_further(sums: Sums, further: Tensor, fields: Tensor, windows: Any) -> None:
-    """Add the products of `further [starts, inputs, cells]` with each other and with all fields."""
-    history, count, size = windows.history, fields.shape[1], windows.history * fields.shape[1]
-    block = slice(size, -1)
-    for start, x in enumerate(further):
-        first = start * windows.every
-        window_fields = fields[first : first + history + windows.horizon].flatten(0, 1)
-        products = (x @ window_fields.T).unflatten(1, (-1, count))  # [input, day, field]
-        sums.gram[block, :size] += products[:, :history].transpose(1, 2).flatten(1)
-        sums.gram[block, block] += x @ x.T
-        sums.gram[block, -1] += x.sum(1)
-        sums.cross[block] += products[:, history:, 0]
-    sums.gram[:size, block] = sums.gram[block, :size].T
-    sums.gram[-1, block] = sums.gram[block, -1]
-
-
-def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Iterator[Tensor]:
-    """Yield for each day of a window its products with the days from it on, `[days later, field, field]`.
-
-    The products are summed over all windows and cells.
-    """
-    count = fields.shape[1]
-    chunk_days = every * max(1, DAYS_AT_ONCE // every)
-    reach = chunk_days + length - 1
-    days = -(-((starts - 1) * every + length) // chunk_days) * chunk_days
-    total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
-    for day in range(0, days, chunk_days):
-        chunk = fields[day : day + reach].flatten(0, 1)
-        product = fields.new_zeros(chunk_days * count, reach * count)  # 0 for days after the last one
-        product[: len(chunk), : len(chunk)] = chunk[: chunk_days * count] @ chunk.T
-        row_stride = count * reach * count
-        band = product.as_strided(
-            (chunk_days // every, every, length, count, count),
-            (every * (row_stride + count), row_stride + count, count, reach * count, 1),
-        )
-        band_sums: dict[tuple[int, int], Tensor] = {}
-        for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
-            ends = max(0, step - day // every), min(chunk_days // every, starts + step - day // every)
-            if ends[0] < ends[1]:
-                if ends not in band_sums:
-                    band_sums[ends] = band[slice(*ends)].sum(0, dtype=torch.float64)
-                total[step] += band_sums[ends]
-    yield from total.flatten(0, 1)[:length]
 
 
 def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:

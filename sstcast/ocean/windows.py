@@ -21,7 +21,6 @@ from sstcast.reading.days_of_year import YEAR_DAYS
 from sstcast.storage.scratch import parts, release, scratch_array
 
 MIN_MEMORY_DAYS = 2 * 365  # minimum number of days with a complete memory
-WEEK = 7  # days
 EVERY_DAY = np.empty(0, np.intp)  # stands for all starts of a split
 EARLIER = "earlier_"  # before the name of a predictor's variable: what the days before `past` know of it
 
@@ -227,16 +226,6 @@ class Windows:
             for name, known in self.predictors.items()
             if known.ndim > 2
         }
-
-
-def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the week of each lead. Weeks count from 0, leads from 1."""
-    return (leads - 1) // WEEK
-
-
-def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
-    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:

@@ -1,7 +1,7 @@
 """Table 5 of Cai et al. (2023, arXiv:2301.11956): five systems, 4, 2 and 1 weeks ahead in the tropical Pacific.
 
 The error is the mean squared error of standardised anomalies under the `paper` protocol.
-`docs/table5-differences.md` says how the experiment here differs from the published one.
+`docs/table5.md` says how the experiment here differs from the published one.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.forecasting.system import Fits, ForecastSystem, TrainedRun
+from sstcast.forecasting.system import Fits, ForecastSystem, system_of
 from sstcast.hindcasts.executors import run_tasks
 from sstcast.models.base import Base
 from sstcast.ocean.prepare import prepare
@@ -147,8 +147,8 @@ def table5(table: Table5, jobs: int = 1) -> tuple[ErrorsBySystem, bool]:
         return _collect(table, file), False
     for data in table.data:
         if file.find(*_of_baselines(data)) is None:
-            fitter = Fits(data, Prepared.of(data).open_anomalies())
-            systems = fitter.baselines() | {RECOMMENDED: fitter.fit("local-ridge", memory=True, stencil=True)}
+            fits = Fits.of(Prepared.of(data))
+            systems = fits.baselines() | {RECOMMENDED: fits.system("local-ridge", memory=True, stencil=True)}
             file.write(*_of_baselines(data), errors(data, {name: systems[name] for name in TABLE_BASELINES}))
     run_tasks([partial(_run, table.folder, config, config in finished_runs) for config in table.runs], jobs, None)
     return _collect(table, file), True
@@ -159,7 +159,7 @@ def _run(folder: Path, config: RunConfig, done: bool) -> str:
     if done:
         return f"{config.folder}: nothing to do"
     run, _ = train(config, training_windows(config))
-    errors_by_name = errors(config.data, {config.name: TrainedRun(run)})
+    errors_by_name = errors(config.data, {config.name: system_of(run)})
     ErrorFile(folder).write(*_of_run(config), errors_by_name[config.name])
     return f"{config.folder}: trained and forecast"
 

@@ -247,7 +247,7 @@ def _observations(
     field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored_field)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
-    title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
+    title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     return FieldInFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
 

@@ -4,20 +4,15 @@ import base64
 import datetime as dt
 import io
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from cartopy.mpl.gridliner import Gridliner
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from PIL import Image as Pillow
 
 from sstcast._version import __version__
@@ -33,7 +28,6 @@ FONTS = ["DejaVu Sans", "Verdana", "Arial"]  # few, because every text of an SVG
 REPORT_DPI = 120  # dots per inch of maps in pages
 MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
-INK, GROUND = "#e6e6e6", "#16181b"  # of dark pages, as in base.html
 FRAME_MS, LAST_FRAME_MS = 350, 1800  # duration of a frame, in milliseconds
 
 
@@ -46,43 +40,6 @@ class Image:
     caption: str
     narrow: str = ""
     still: str = ""
-    dark: str = ""
-    narrow_dark: str = ""
-
-
-def in_both_schemes(figure: Figure, encode: Callable[[Figure], str]) -> tuple[str, str]:
-    """Encode a figure for light and for dark pages. The figure stays dark."""
-    light = encode(figure)
-    figure.set_layout_engine("none")  # other colours need no other layout
-    darken(figure)
-    return light, encode(figure)
-
-
-def darken(figure: Figure) -> None:
-    """Recolour frame, text and grey lines of a figure for a dark page. The colours of the data stay."""
-    figure.patch.set_facecolor(GROUND)
-    for ax in figure.axes:
-        for spine in ax.spines.values():
-            spine.set_edgecolor(INK)
-        ax.tick_params(colors=INK, which="both")
-        plain = ax.patch.get_facecolor()[:3] == (1, 1, 1)
-        ax.patch.set_facecolor(GROUND if plain else ax.patch.get_facecolor())
-        for grid in ax.findobj(Gridliner):
-            for label in grid.label_artists:  # which findobj does not find
-                label.set_color(INK)
-    for text in figure.findobj(Text):
-        text.set_color(INK)
-    for line in figure.findobj(Line2D):
-        line.set(color=_on_dark(line.get_color()), markeredgecolor=INK)  # so that dark markers can be seen
-    for legend in figure.legends:
-        for patch in legend.get_patches():
-            patch.set(edgecolor=INK, **({"facecolor": "none"} if patch.get_hatch() else {"linewidth": 0.5}))
-
-
-def _on_dark(colour: Any) -> Any:
-    """Return a grey of the opposite lightness for a grey, and any other colour as it is."""
-    red, green, blue = to_rgb(colour)
-    return (max(1 - red, 0.25),) * 3 if red == green == blue else colour
 
 
 def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
@@ -103,8 +60,11 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
 
 
 def minus(text: str) -> str:
-    """Replace the hyphens before numbers by minus signs. Those in dates and between words stay."""
-    return re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text)
+    """Replace the hyphens before numbers by minus signs, and bind numbers to units with a no-break space.
+
+    Hyphens in dates and between words stay.
+    """
+    return re.sub(r"(?<=\d) (?=[%°])", "\u00a0", re.sub(r"(?<![\w)])-(?=\.?\d)", "−", text))
 
 
 def write_png(figure: Figure, path: Path, recipe: Any) -> None:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError, printable
+from sstcast.figures.answers import summary
 from sstcast.figures.printing import print_sheets
 from sstcast.figures.sheets.errors import errors
-from sstcast.figures.sheets.sheet import Sheet
-from sstcast.figures.tables import VARY, summary
+from sstcast.figures.sheets.sheet import ASTERISK, Sheet, ratio_text
+from sstcast.figures.tables import VARY
 from sstcast.log import LOG
-from sstcast.names import STANDARDISED
+from sstcast.names import DEFAULT_REFERENCE, STANDARDISED
 from sstcast.reports.images import write_page
-from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
+from sstcast.scores.leaderboard import Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import p_text
 from sstcast.storage.artefacts import atomic, check_own
 from sstcast.storage.paths import below
 
@@ -23,8 +23,7 @@ FIRST_COLUMNS = ("contest", "name", "runs", "members")
 REMEDY = "rename it"
 NOTE = (
     "Mean ± standard deviation over seeds. (std) in standardised units with equal weights, the others in °C "
-    "weighted by area. p: Diebold-Mariano test against the first row, adjusted for the number of rows. "
-    f"↓ significantly worse (p < {SIGNIFICANT})."
+    f"weighted by area. MSE ratio: to the {DEFAULT_REFERENCE} of the same training years, in °C². {ASTERISK}"
 )
 
 
@@ -49,7 +48,7 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
         metrics = [
             f"{units}_{metric}{part}" for _, units, metric in leaderboard_columns() for part in ("", "_spread")
         ]
-        rows.writerow([*FIRST_COLUMNS, *metrics, "p_value"])
+        rows.writerow([*FIRST_COLUMNS, *metrics, "mse_ratio", "mse_ratio_low", "mse_ratio_high"])
         for contest in contests:
             rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
     write_page(
@@ -81,7 +80,7 @@ def _repeated(contests: Sequence[Contest]) -> list[str]:
 
 
 def _sheet(contest: Contest) -> Sheet:
-    header = ["runs", *(heading for heading, *_ in leaderboard_columns()), "p"]
+    header = ["runs", *(heading for heading, *_ in leaderboard_columns()), "MSE ratio (95 %)"]
     return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 
@@ -90,9 +89,8 @@ def _name(entry: LeaderboardEntry) -> str:
 
 
 def _cells(entry: LeaderboardEntry) -> list[str]:
-    p = "" if entry.p_value != entry.p_value else p_text(entry.p_value)
     scores = [_text(score, 4 if units == STANDARDISED else 3) for (units, _), score in entry.scores.items()]
-    return [str(entry.runs or ""), *scores, f"{p} ↓" if entry.worse else p]
+    return [str(entry.runs or ""), *scores, ratio_text(entry.compared)]
 
 
 def _text(score: SeedMean, digits: int) -> str:
@@ -102,5 +100,5 @@ def _text(score: SeedMean, digits: int) -> str:
 
 def _record(entry: LeaderboardEntry) -> list[object]:
     numbers = [value for score in entry.scores.values() for value in (score.mean, score.spread)]
-    p = None if entry.p_value != entry.p_value else entry.p_value
-    return [entry.name, entry.runs, entry.members, *numbers, p]
+    compared = entry.compared
+    return [entry.name, entry.runs, entry.members, *numbers, compared["ratio"], *compared["interval"]]

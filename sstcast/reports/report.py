@@ -8,12 +8,12 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
+from sstcast.figures.answers import added, answers, gains, summary, told
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.sheets import sections_of
-from sstcast.figures.sheets.distributions import about_coverage
 from sstcast.figures.sheets.errors import about_small_scales
 from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
@@ -21,7 +21,7 @@ from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
-from sstcast.reports.images import Image, animate, in_both_schemes, png_uri, svg_uri, write_page, write_png
+from sstcast.reports.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
 from sstcast.scores.score_files import comparison, errors_of, skill_of
 from sstcast.storage.artefacts import is_up_to_date, locked
@@ -32,7 +32,7 @@ SECTIONS = {
     "added": "What the network added",
     "cases": "Cases",
     "errors": "Error by lead",
-    "maps": "Bias by lead week",
+    "maps": "Maps by lead week",
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
     "terciles": "Thirds of weekly means",
@@ -46,6 +46,8 @@ SECTIONS = {
     "provenance": "Provenance",
 }
 
+LOSSES = {"mse": "errors", "crps": "probabilities", "rps": "terciles"}  # sections; of all others the heatwaves'
+
 
 @dataclass
 class Section:
@@ -53,7 +55,7 @@ class Section:
 
     id: str
     title: str
-    text: str = ""
+    sentences: list[str] = field(default_factory=list)
     charts: list[Image] = field(default_factory=list)
     maps: list[Image] = field(default_factory=list)
     tables: list[Sheet] = field(default_factory=list)
@@ -77,8 +79,8 @@ def write_report(results: Results) -> tuple[Path, bool]:
             results.recipe,
             run=results.name,
             credit=results.credit,
-            summary=f"{tables.summary(results.metrics)}. Data: {results.metrics['source']}.",
-            findings=_findings(results),
+            summary=f"{summary(results.metrics)}. Data: {results.metrics['source']}.",
+            findings=answers(results.metrics),
             key=_key_figures(results),
             sections=[s for s in sections if s.tables or s.charts or s.maps or s.source],
         )
@@ -133,19 +135,18 @@ def _sections(results: Results) -> list[Section]:
                 drawings_of_map = [drawing.draw(**options), drawing.draw(area=PHONE)]
                 for figure in drawings_of_map:
                     draw_outlines(figure, results.metrics)
-                (wide, dark), (narrow, narrow_dark) = (
-                    in_both_schemes(shown, png_uri) for shown in drawings_of_map
-                )
-                image = Image(wide, drawing.alt, drawing.caption, narrow, dark=dark, narrow_dark=narrow_dark)
-                sections[name].maps.append(image)
+                wide, narrow = map(png_uri, drawings_of_map)
+                sections[name].maps.append(Image(wide, drawing.alt, drawing.caption, narrow))
             elif any(axes.has_data() for axes in drawing.figure.axes):  # a score may be undefined for all systems
                 note = f" The base period has only {short}." if name == "heatwaves" and short else ""
-                light, dark = in_both_schemes(drawing.figure, svg_uri)
-                sections[name].charts.append(Image(light, drawing.alt, drawing.caption + note, dark=dark))
+                chart = Image(svg_uri(drawing.figure), drawing.alt, drawing.caption + note)
+                sections[name].charts.append(chart)
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     if sections["added"].maps:
-        sections["added"].text = tables.added(results.metrics)
+        sections["added"].sentences = [added(results.metrics)]
+    for name, sentences in _sentences(results).items():
+        sections[name].sentences += sentences
     return list(sections.values())
 
 
@@ -225,9 +226,10 @@ def _facts(title: str, facts: dict[str, Any]) -> Sheet:
     return Sheet(title, [], [(name, [str(value)]) for name, value in facts.items()])
 
 
-def _findings(results: Results) -> list[str]:
-    """Describe how models compare with reference and climatology, and where the first system is weak."""
-    metrics, system, findings = results.metrics, results.system, tables.gains(results.metrics)
+def _sentences(results: Results) -> dict[str, list[str]]:
+    """Compare models with reference and climatology by section, and tell what predictors are worth."""
+    metrics, system, first = results.metrics, results.system, answers(results.metrics)
+    found = {"errors": [*gains(metrics), *filter(None, [about_small_scales(metrics)])]}
     for loss in metrics["ratios"]:
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
         climate = SCORED_YEARS if loss == "rps" else climate
@@ -235,9 +237,11 @@ def _findings(results: Results) -> list[str]:
         pairs = [(results.corrected(model), results.corrected(base)) for model, base in pairs]
         if loss != "mse_standardised":
             comparisons = (comparison(metrics, loss, *pair) for pair in pairs if pair[0] != pair[1])
-            findings += [compared["sentence"] for compared in comparisons if compared]
-    findings = [f"The {text}" if text.startswith((f"{MODEL} ", f"{MODEL},")) else text for text in findings]
-    return [*findings, *filter(None, [about_small_scales(metrics), about_coverage(metrics)])]
+            sentences = (told(compared) for compared in comparisons if compared)
+            found.setdefault(LOSSES.get(loss, "heatwaves"), []).extend(
+                text for text in sentences if text not in first
+            )
+    return found
 
 
 def _key_figures(results: Results) -> list[tuple[str, str, str]]:

@@ -9,11 +9,10 @@ import torch
 
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.spread import SpreadCalibrator, held_out
-from sstcast.forecasting.system import ForecastSystem, Weights, load_combination
+from sstcast.forecasting.system import ForecastSystem, Weights, load_combination, system_of
 from sstcast.names import DEGREES
+from sstcast.ocean.lead_weeks import WEEK, lead_weeks
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.runs import Parts, Run, provenance
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import OCEAN_KEYS, check_same
@@ -113,8 +112,7 @@ def _fit(runs: list[Run]) -> Weights:
     for run in runs:
         _check_unseen(run)
     data = Analysis.of(runs[0], "validation")
-    days = SpreadCalibrator(data.prepared)
-    systems = [held_out(run, days) for run in runs]
+    systems = [system_of(run, data.prepared, held_out=True) for run in runs]
     products = error_products(systems, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():

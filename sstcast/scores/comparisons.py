@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.names import DAY, INIT_TIME, SEASONS, THIRDS
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.scores.significance import (
     CONFIDENCE,
     FDR,
@@ -23,6 +23,7 @@ from sstcast.scores.significance import (
 )
 from sstcast.types import Array
 
+MEAN_SQUARED_ERROR = "mean squared error"
 Scores = dict[str, Any]
 
 
@@ -40,6 +41,13 @@ def known_systems(field: xr.DataArray | None) -> list[str]:
     if field is None:
         return []
     return [str(name) for name in field["system"].values[field.notnull().any((INIT_TIME, "lead")).values]]
+
+
+def on_common_dates(field: xr.DataArray) -> xr.DataArray:
+    """Return a loss on the dates that all systems have which are compared, on the leads that any has."""
+    field = field.sel(system=known_systems(field)).transpose("system", INIT_TIME, "lead")
+    scored = field.notnull().any(("system", INIT_TIME))
+    return field[:, field[:, :, scored.values].notnull().all(("system", "lead")).values]
 
 
 class Loss(NamedTuple):
@@ -92,13 +100,16 @@ class LossComparison:
             if part != "by_fold":
                 columns[part] = np.stack([np.where(mask & scored, values, 0).sum(1) for mask in masks.values()], 1)
         of_folds = zip(self.parts["by_fold"].values(), self.segments_of_folds, strict=True)
+        everything = np.concatenate([*columns.values()], axis=1)
         sums = [
-            Bootstrap.of(np.concatenate([*columns.values()], axis=1), self.block, self.segments),
+            Bootstrap.of(everything, self.block, self.segments),
             *(Bootstrap.of(columns["all"][mask[:, 0], 0], self.block, of_fold) for mask, of_fold in of_folds),
         ]
+        by_fold = np.stack([everything[mask[:, 0]].sum(0) for mask in self.parts["by_fold"].values()])
         if fair:  # no ratio of a score that is not positive, as by chance of few members
             sums = [of._replace(total=np.where(of.total > 0, of.total, np.nan)) for of in sums]
-        return PreparedLoss(columns, sums[0], sums[1:])
+            by_fold = np.where(by_fold > 0, by_fold, np.nan)
+        return PreparedLoss(columns, sums[0], sums[1:], by_fold)
 
     def compare(self, loss: "PreparedLoss", reference: "PreparedLoss", names: tuple[str, str, str]) -> Scores:
         """Compare two losses.
@@ -111,8 +122,9 @@ class LossComparison:
         Returns:
             The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
             `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
-            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
-            dates than two bootstrap blocks, and the ratio if one of the losses is fair and its mean not positive.
+            `over_folds`, with several folds also of the parts that each fold has, and the comparison as a
+            `sentence`. Intervals and p-values are None if there are fewer dates than two bootstrap blocks, and the
+            ratio if one of the losses is fair and its mean not positive.
         """
         ends = np.cumsum([values.shape[1] for values in loss.columns.values()])[:-1]
         difference = np.concatenate(
@@ -121,21 +133,24 @@ class LossComparison:
         p_values = diebold_mariano(difference, self.lags, self.segments)
         if loss.bootstrap.blocks < 2:
             p_values = np.full_like(p_values, np.nan)
+        ratios_of_folds = loss.by_fold / np.where(reference.by_fold > 0, reference.by_fold, np.nan)
+        folds = np.split(np.round(ratios_of_folds, 6), ends, axis=1)
         compared = (np.split(values, ends) for values in (*loss.bootstrap.ratio(reference.bootstrap), p_values))
         estimates: Scores = {}
-        for part, ratios, intervals, p_value in zip(loss.columns, *compared, strict=True):
+        for part, ratios, intervals, p_value, of_folds in zip(loss.columns, *compared, folds, strict=True):
             scores = {"ratio": json_numbers(ratios), "interval": json_numbers(intervals)}
+            if part == "all" or len(of_folds) > 1:
+                scores["over_folds"] = [_over_folds_or_none(column) for column in of_folds.T]
             if part in self.parts:
                 estimates[part] = {key: dict(zip(self.parts[part], of, strict=True)) for key, of in scores.items()}
                 continue
             scores["p_value"] = json_numbers(p_value)
             estimates |= {key: of[0] for key, of in scores.items()} if part == "all" else {part: scores}
-        of_folds = [fold.ratio(base) for fold, base in zip(loss.of_folds, reference.of_folds, strict=True)]
+        by_fold = [fold.ratio(base) for fold, base in zip(loss.of_folds, reference.of_folds, strict=True)]
         estimates["by_fold"] = {
             key: dict(zip(self.parts["by_fold"], json_numbers(values), strict=True))
-            for key, values in zip(("ratio", "interval"), zip(*of_folds, strict=True), strict=True)
+            for key, values in zip(("ratio", "interval"), zip(*by_fold, strict=True), strict=True)
         }
-        estimates["over_folds"] = over_folds(list(estimates["by_fold"]["ratio"].values()))
         reasons = [
             f"the score of {name} is not positive"
             for name, of in zip(names, (loss, reference), strict=False)
@@ -151,11 +166,13 @@ class PreparedLoss(NamedTuple):
         columns: `[dates, column]` over all leads, by lead, by lead week, and in parts of `groups` but the folds.
         bootstrap: that of all columns.
         of_folds: the bootstrap of each fold over all leads.
+        by_fold: the sums of each fold, `[fold, column]`.
     """
 
     columns: dict[str, Array]
     bootstrap: Bootstrap
     of_folds: list[Bootstrap]
+    by_fold: Array
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, NDArray[np.bool_]]]:
@@ -174,20 +191,27 @@ def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, NDArray[np.
     return masks
 
 
-def over_folds(ratios: Sequence[float | None]) -> Scores | None:
-    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
+def over_folds(ratios: Array) -> dict[str, Array]:
+    """Return the 95 % `interval [..., 2]` of the mean of ratios `[folds, ...]`, and the `p_value` of a mean of 1.
 
-    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
-    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
+    Both are by Student's t. Each fold is trained separately, so this interval includes the randomness of training,
+    which the bootstrap over dates ignores. NaN where there is only one fold, or a ratio is undefined.
     """
     count = len(ratios)
-    if count < 2 or None in ratios:
+    freedom, mean = max(1, count - 1), ratios.mean(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        standard_error = (((ratios - mean) ** 2).sum(0) / np.where(count > 1, freedom * count, np.nan)) ** 0.5
+        p_value = 2 * stdtr(freedom, -np.abs(mean - 1) / np.where(standard_error > 0, standard_error, np.nan))
+    half_width = stdtrit(freedom, (1 + CONFIDENCE) / 2) * standard_error
+    return {"interval": np.stack([mean - half_width, mean + half_width], axis=-1), "p_value": p_value}
+
+
+def _over_folds_or_none(ratios: Array) -> Scores | None:
+    """Return `over_folds` of ratios `[folds]` for JSON, or None if the interval is undefined."""
+    if len(ratios) < 2:
         return None
-    values = np.array(ratios, float)
-    mean, standard_error = values.mean(), values.std(ddof=1) / np.sqrt(count)
-    half_width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * standard_error
-    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / standard_error) if standard_error > 0 else np.nan
-    return {"interval": json_numbers([mean - half_width, mean + half_width]), "p_value": json_numbers(p_value)}
+    found = {key: json_numbers(values) for key, values in over_folds(ratios).items()}
+    return None if None in found["interval"] else found
 
 
 def segments(tables: xr.Dataset | xr.DataArray, block: int | None = None) -> tuple[int, ...]:

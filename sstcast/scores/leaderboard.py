@@ -9,7 +9,7 @@ import datetime as dt
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,13 @@ from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import LINEAR
-from sstcast.names import BASELINES, DEGREES, INIT_TIME, MODEL, STANDARDISED
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED, UNITS
 from sstcast.runs import Run
+from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
+from sstcast.scores.parts import in_degrees
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import Lengths, adjust, diebold_mariano
 from sstcast.storage.paths import below
-
-SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,8 @@ class LeaderboardEntry:
     runs: int  # 0 for a baseline
     members: int  # per run
     scores: dict[tuple[str, str], SeedMean]  # by units and metric
-    losses: xr.DataArray  # mean squared error by date, in the contest's units
-    p_value: float = np.nan  # of equal accuracy with the best entry; NaN for the best entry itself
-
-    @property
-    def worse(self) -> bool:
-        """Whether this entry is significantly worse than the best."""
-        return self.p_value < SIGNIFICANT
+    mse: dict[str, float]  # by units, by which entries are ranked
+    compared: dict[str, Any]  # with the multiscale ridge of the same years (see `LossComparison.compare`)
 
 
 @dataclass(frozen=True)
@@ -67,13 +61,13 @@ class Contest:
 
 @dataclass(frozen=True)
 class EvaluatedRun:
-    """An evaluated run: name, configuration, seeds, scores, and mean squared errors `(system, init_time)`."""
+    """An evaluated run: name, configuration, seeds, scores, and `errors(system, init_time, lead)` in degC²."""
 
     name: str
     config: RunConfig
     seeds: list[int]  # of its members; none of a linear system
     metrics: dict[str, Any]
-    losses: xr.DataArray
+    errors: xr.DataArray
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "EvaluatedRun":
@@ -82,10 +76,9 @@ class EvaluatedRun:
         config = run.config
         is_linear = config.model.name in LINEAR
         seeds = [] if is_linear else [member.config.training.seed for member in run.members]
-        units = STANDARDISED if config.data.protocol == "paper" else DEGREES
         with ScoreFiles(folder).open() as tables:
-            losses = tables["mse_by_date"].sel(units=units).mean("lead").load()
-        return cls(name, config, seeds, metrics, losses)
+            errors = on_common_dates(in_degrees(tables, "mse").load())
+        return cls(name, config, seeds, metrics, errors)
 
     @property
     def contest(self) -> tuple[str, str]:
@@ -199,8 +192,8 @@ def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
     for years, (first, *_) in by_years.items():
         names = [name for name in BASELINES if name in first.metrics["scores"]]
         entries += [_entry(f"{name} ({years})" if len(by_years) > 1 else name, [first], name) for name in names]
-    entries.sort(key=lambda entry: float(entry.losses.mean()))
-    return [entries[0], *_tested(entries[0], entries[1:], Lengths.of(runs[0].config.data.horizon, 1))]
+    units = STANDARDISED if runs[0].config.data.protocol == "paper" else DEGREES
+    return sorted(entries, key=lambda entry: entry.mse[units])
 
 
 def _span(days: tuple[dt.date, dt.date]) -> str:
@@ -219,25 +212,18 @@ def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry
         return SeedMean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
     scores = {(units, metric): score(units, metric) for _, units, metric in leaderboard_columns()}
-    losses = xr.concat([run.losses.sel(system=method) for run in runs], "run", join="inner").mean("run")
+    mse = {units: float(np.mean([run.metrics["scores"][method][units]["mse"] for run in runs])) for units in UNITS}
+    own, base = (
+        xr.concat([run.errors.sel(system=of) for run in runs], "run", join="inner").mean("run")
+        for of in (method, DEFAULT_REFERENCE)
+    )
+    dates = LossComparison(own)
+    compared = dates.compare(
+        dates.loss(own.values), dates.loss(base.values), (name, DEFAULT_REFERENCE, MEAN_SQUARED_ERROR)
+    )
     is_model = method == MODEL
-    return LeaderboardEntry(name, len(runs) if is_model else 0, runs[0].members if is_model else 1, scores, losses)
-
-
-def _tested(best: LeaderboardEntry, entries: list[LeaderboardEntry], lengths: Lengths) -> list[LeaderboardEntry]:
-    """Test each entry against the best by Diebold-Mariano, with p-values adjusted for multiple testing.
-
-    With fewer common dates than two blocks, nothing is tested.
-    """
-
-    def p_value(entry: LeaderboardEntry) -> float:
-        losses, best_losses = xr.align(entry.losses, best.losses, join="inner")
-        difference = (losses - best_losses).transpose(INIT_TIME).values.astype(float)
-        enough = len(difference) >= 2 * lengths.block
-        return float(diebold_mariano(difference, lengths.lags)) if enough else np.nan
-
-    adjusted = adjust(np.array([p_value(entry) for entry in entries]))
-    return [replace(entry, p_value=float(p)) for entry, p in zip(entries, adjusted, strict=True)]
+    members = runs[0].members if is_model else 1
+    return LeaderboardEntry(name, len(runs) if is_model else 0, members, scores, mse, compared)
 
 
 def _common_name(runs: list[EvaluatedRun]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.names import DEGREES, INIT_TIME
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.scores.comparisons import groups, json_numbers
 from sstcast.scores.metrics import Metric
 from sstcast.types import Array

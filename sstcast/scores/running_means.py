@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 

@@ -30,7 +30,7 @@ from sstcast.storage.dataset_files import write
 from sstcast.storage.paths import read_regular
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 13  # version of the layout of metrics.json and scores.nc
+LAYOUT = 14  # version of the layout of metrics.json and scores.nc
 SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
@@ -169,6 +169,12 @@ def climatologies(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     models = {name: system["model"] or BASELINES.get(name.partition(" (")[0]) for name, system in systems.items()}
     return [name for name, model in models.items() if model in CLIMATOLOGIES and name != MODEL]
+
+
+def best_climatology(metrics: Mapping[str, Any]) -> str:
+    """Return the climatology with the lowest mean squared error, or the reference if none was scored."""
+    names = [name for name in climatologies(metrics["systems"]) if name in metrics["scores"]]
+    return min(names, key=lambda name: errors_of(metrics, name)["mse"], default=str(metrics["reference"]))
 
 
 def skill_of(compared: Mapping[str, Any]) -> float | None:

@@ -23,6 +23,7 @@ from sstcast.types import Array
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 if neighbouring cells are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
+BETTER, WORSE, EQUAL, TOO_FEW = ("better", "worse", "not distinguishable", "too few dates")  # verdicts
 DATES_AT_ONCE = 64  # dates of errors on the map that are read at a time
 
 
@@ -199,27 +200,41 @@ def decimals(ratio: float) -> int:
     return next((count for count in range(3, 6) if round(ratio, count) != 1), 6)
 
 
-def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str, reason: str = "") -> str:
-    """Describe a comparison in a sentence, or why there is none, for a known `reason`.
+def verdict(compared: Mapping[str, Any]) -> str:
+    """Return how a system compares with a reference: one of `BETTER`, `WORSE`, `EQUAL` and `TOO_FEW`.
 
-    A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
-    over folds must exclude 1 as well. Numbers have as many digits as tell them from 1.
+    `compared` is a comparison of `LossComparison.compare`, or a part of one (see `score_files.part_of`). A system
+    is better or worse only if the interval over dates excludes 1 and, with several folds, the one over folds too.
+    """
+    if None in compared["interval"]:
+        return TOO_FEW
+    ends = _intervals(compared)
+    return BETTER if all(high < 1 for _, high in ends) else WORSE if all(low > 1 for low, _ in ends) else EQUAL
+
+
+def _intervals(compared: Mapping[str, Any]) -> list[Sequence[float]]:
+    """Return the intervals that decide a comparison: over dates and, if there is one, over folds."""
+    folds = compared.get("over_folds")
+    return [compared["interval"], *([folds["interval"]] if folds and None not in folds["interval"] else [])]
+
+
+def sentence(compared: Mapping[str, Any], name: str, reference: str, loss: str, reason: str = "") -> str:
+    """Describe a comparison and its `verdict` in a sentence, or why there is none, for a known `reason`.
+
+    Numbers have as many digits as tell them from 1.
     """
     if compared["ratio"] is None:
         return f"{name} and {reference} cannot be compared by {loss}{reason and f', because {reason}'}."
-    low, high = compared["interval"]
-    if low is None:
+    found = verdict(compared)
+    if found == TOO_FEW:
         return (
             f"{name} has {compared['ratio']:.3f} times the {loss} of {reference}; there are too few dates for an "
             "interval."
         )
-    folds = compared["over_folds"]
-    ends = [(low, high)] if folds is None else [(low, high), tuple(folds["interval"])]
-    better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
-    digits = max(decimals(end[better]) for end in ends) if better or worse else 3
+    ends = _intervals(compared)
+    digits = 3 if found == EQUAL else max(decimals(end[found == BETTER]) for end in ends)
     ranges = [f"{first:.{digits}f} to {last:.{digits}f} over" for first, last in ends]
     text = f"{compared['ratio']:.{digits}f} times the {loss} (95 % interval {ranges[0]} dates"
-    if folds is not None:
-        text += f", {ranges[1]} folds, p = {p_text(folds['p_value'])}"
-    verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
-    return f"{name} {verdict} {reference}: {text})."
+    if len(ranges) > 1:
+        text += f", {ranges[1]} folds, p = {p_text(compared['over_folds']['p_value'])}"
+    return f"{name} is {found} {'from' if found == EQUAL else 'than'} {reference}: {text})."

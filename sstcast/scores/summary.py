@@ -15,10 +15,18 @@ from sstcast.names import BASE_RATE, BIAS_REMOVED, DEGREES, HEATWAVE_KINDS, INIT
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
-from sstcast.scores.comparisons import LossComparison, json_numbers, known_systems, lengths, shares, tests_by_cell
+from sstcast.scores.comparisons import (
+    MEAN_SQUARED_ERROR,
+    LossComparison,
+    json_numbers,
+    known_systems,
+    lengths,
+    on_common_dates,
+    shares,
+    tests_by_cell,
+)
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
-from sstcast.scores.kinds.errors import MEAN_SQUARED_ERROR
 from sstcast.scores.parts import Scores, in_degrees
 from sstcast.scores.score_files import ScoreFiles, climatologies
 from sstcast.scores.significance import spacing
@@ -81,10 +89,10 @@ def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
     return {"predictors": described} if described else {}
 
 
-def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
-    """Return the system with the lowest mean squared error among `linear`."""
-    mean = in_degrees(tables, "mse").sel(system=list(linear)).mean((INIT_TIME, "lead"))
-    return linear[int(np.argmin(mean.values))]
+def lowest_error(tables: xr.Dataset, names: Sequence[str]) -> str:
+    """Return the system with the lowest mean squared error among `names`."""
+    mean = in_degrees(tables, "mse").sel(system=list(names)).mean((INIT_TIME, "lead"))
+    return names[int(np.argmin(mean.values))]
 
 
 def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
@@ -120,7 +128,7 @@ def summarise(tables: xr.Dataset, reference: str, systems: Mapping[str, Scores])
     scores: Scores = {"reference": reference, "climate": climate}
     for kind in KINDS:
         scores |= kind.section(tables, reference)
-    return scores | {"ratios": _ratios(tables, reference, climate)}
+    return scores | {"ratios": _ratios(tables, reference, climate, lowest_error(tables, climates))}
 
 
 def summarise_again(
@@ -152,8 +160,10 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     return dates.compare(*losses, (*names, MEAN_SQUARED_ERROR)) | shares(difference.copy(data=p_fdr), difference)
 
 
-def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
+def _ratios(tables: xr.Dataset, reference: str, climate: str, climate_of_errors: str) -> Scores:
     """Compare each system with the reference and a climatology, and the errors of the model with those of all.
+
+    Squared errors are also compared with those of the climatology that has the lowest ones.
 
     Probabilities that are shares of members are compared by their fair scores, on dates that all systems have.
     """
@@ -161,11 +171,12 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, (field, _, fair) in tracked(losses.items(), "comparisons of systems"):
-        names, field = known_systems(field), _on_common_dates(field)
+        names, field = known_systems(field), on_common_dates(field)
         loss_comparison = LossComparison(field)
         values = {name: loss_comparison.loss(field.sel(system=name).values, name in fair) for name in names}
         own = CLIMATOLOGY_OF.get(loss, climate)
-        bases = {f"{base}{suffix}" for base in (reference, own) for suffix in ("", BIAS_REMOVED)}
+        known = (reference, own, climate_of_errors) if loss == "mse" else (reference, own)
+        bases = {f"{base}{suffix}" for base in known for suffix in ("", BIAS_REMOVED)}
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in names:
@@ -174,7 +185,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
                 words = (name, base, losses[loss].words_of(name))
                 by_reference[base] = found = loss_comparison.compare(values[name], values[base], words)
                 shown = _shown_by_lead(loss, name, base, (reference, own), is_hindcast=MODEL not in names)
-                found["by_lead"] = {key: found["by_lead"][key] for key in shown}
+                found["by_lead"] = {key: of for key, of in found["by_lead"].items() if key in shown}
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
                     by_reference[base] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=base))
@@ -189,7 +200,7 @@ def _shown_by_lead(loss: str, name: str, base: str, bases: tuple[str, str], is_h
     """
     reference, climate = bases
     if loss == "mse" and (name == MODEL or (is_hindcast and base == reference)):
-        return "ratio", "interval", "p_value"
+        return "ratio", "interval", "over_folds", "p_value"
     if loss == "mse":
         corrected = tuple(f"{of}{BIAS_REMOVED}" for of in (MODEL, reference))
         return ("ratio", "interval") if (name, base) == corrected else ()
@@ -198,13 +209,6 @@ def _shown_by_lead(loss: str, name: str, base: str, bases: tuple[str, str], is_h
     if is_hindcast and base == reference:
         return ("ratio", "interval") if loss == "crps" else ("ratio",) if loss in HEATWAVE_KINDS else ()
     return ("ratio",) if base == climate and loss not in ("mse_standardised", "rps") else ()
-
-
-def _on_common_dates(field: xr.DataArray) -> xr.DataArray:
-    """Return a loss on the dates that all systems have which are compared, on the leads that any has."""
-    field = field.sel(system=known_systems(field)).transpose("system", INIT_TIME, "lead")
-    scored = field.notnull().any(("system", INIT_TIME))
-    return field[:, field[:, :, scored.values].notnull().all(("system", "lead")).values]
 
 
 def _over_seeds(tables: xr.Dataset, name: str, reference_error: xr.DataArray) -> list[float] | None:

@@ -13,9 +13,9 @@ import xarray as xr
 from sstcast.extremes.heatwaves import FREEZING
 from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing, trained_elsewhere
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
-from sstcast.forecasting.system import ForecastSystem, Models, system_of
+from sstcast.forecasting.system import Fits, ForecastSystem, Models, system_of
 from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
-from sstcast.ocean.windows import week_starts
+from sstcast.ocean.lead_weeks import week_starts
 from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
@@ -47,7 +47,8 @@ def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
 
     They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
     """
-    fitted, held_out = days.training.baselines(), days.training.baselines(refit=False)
+    fits = Fits.of(days.prepared)
+    fitted, held_out = fits.baselines(), fits.baselines(held_out=True)
     others = [name for name in fitted if name != "climatology"]
     spreads = {name: days.spread(held_out[name]) for name in tracked(others, "spread of the baselines")}
     spreads["climatology"] = days.climatological
@@ -66,7 +67,7 @@ def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
         if (base := system.linear_base()) is not None:
             references[LINEAR_BASE] = ScoredSystem(base, model.spread)
         for name in run.config.data.predictors:
-            if (without := system.without(name, days.training)) is not None:
+            if (without := system.without(name, Fits.of(days.prepared))) is not None:
                 references[f"{WITHOUT_PREDICTOR}{name}"] = ScoredSystem(without, model.spread)
     return {MODEL: model} | references
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.fields import axes
 from sstcast.log import silent
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.scene import Block, Scene, ensemble_mean

@@ -16,7 +16,8 @@ from torch import Tensor
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models.base import ForecastModel
-from sstcast.ocean.windows import Windows, lead_weeks
+from sstcast.ocean.lead_weeks import lead_weeks
+from sstcast.ocean.windows import Windows
 
 EVERY = 3  # days from one window of a block to the next
 NODES_AT_ONCE = 2**15

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from documentation import EXTENDING, blocks
 from small_raw import graphs, packed
 
 import sstcast
@@ -92,11 +93,10 @@ def test_balanced_classes_weigh_the_same_in_training(build: Callable[..., Any]) 
 
 
 def test_a_task_of_one_s_own_trains_and_checks_its_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page docs/own-task.md defines it."""
-    page = (Path(__file__).parents[2] / "docs/own-task.md").read_text()
+    """The page docs/extending.md defines it."""
     monkeypatch.setitem(objectives.TASKS, "counts", None)  # removed again after the test
     defined: dict[str, Any] = {}
-    exec(page.split("```python")[1].split("```")[0], defined)
+    exec(blocks(EXTENDING, "A task on graphs")[0], defined)
     methods = {name for name, value in vars(defined["Counts"]).items() if callable(value) and name != "__init__"}
     assert methods <= set(dir(objectives.Objective))  # it overrides what the base class calls
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]

@@ -122,7 +122,7 @@ def test_published_numbers_have_models_and_none_is_better_than_the_best(dataset:
 )
 def test_results_stand_beside_the_paper_s_number_and_the_best(dataset: str, model: str, end: str) -> None:
     result = {"dataset": dataset, "model": model, "seed": 0, "metric": "ap", "test": 0.5, "validation": 0.5}
-    result |= {"best_epoch": 0, "epochs": 1, "seconds": 1, "parameters": 1}
+    result |= {"epoch": 1, "epochs": 1, "seconds": 1, "parameters": 1}
     *_, line = result_lines(preset(dataset, model), [result])
     assert line.endswith(end)
     *_, line = result_lines(load_benchmark(dataset, model, overrides=["training.epochs=3"]), [result])

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import heatwave3
 import numpy as np
@@ -16,6 +17,7 @@ import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.extremes import heatwave_record
 from sstcast.extremes.baselines import Baseline
+from sstcast.extremes.events_told import lines_of_events
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, MEASURES, find_events
 from sstcast.extremes.heatwave_record import events_of_cells, series_of_places
 from sstcast.extremes.heatwaves import events, limits
@@ -314,6 +316,49 @@ def test_events_of_places_are_those_of_their_series(grid: Path, sst: xr.DataArra
     box = table[table["place"] == "box"]
     assert abs(len(box) - len(expected["start"])) <= 1  # rounding of the mean may move a day across the threshold
     assert box["duration"].sum() == pytest.approx(expected["duration"].sum(), rel=0.02)
+
+
+def test_what_events_say(grid: Path, sst: xr.DataArray, tmp_path: Path, command: Any) -> None:
+    """Against the table of all events, with days as hot as never before at the end of some cells."""
+    hot = sst.copy(deep=True)
+    hot[-9:, 1, 2:4] = float(sst.max()) + 2
+    hot[-30:, 2, 2] = float(sst.max()) + 2
+    (tmp_path / "sites.csv").write_text(
+        "name,lat,lon\n"
+        + "".join(
+            f"site-{row}{col},{float(sst.lat[row])},{float(sst.lon[col])}\n" for row, col in ((1, 3), (0, 4))
+        )
+    )
+    hot.to_netcdf(tmp_path / "hot.nc", engine="netcdf4")
+    code, said, _ = command("heatwaves", tmp_path / "hot.nc", "--out", tmp_path / "cells.nc")
+    assert code == 0
+    with xr.open_dataset(tmp_path / "cells.nc", engine="netcdf4") as cells:
+        last = hot["time"].values[-1]
+        lat = np.repeat(cells["cell_lat"].values, cells["cell_events"].values)
+        running = cells["event_end"].values == last
+        share = np.cos(np.deg2rad(lat[running])).sum() / np.cos(np.deg2rad(cells["cell_lat"].values)).sum()
+        longest = int(cells["event_duration"].values[running].max())
+    assert said.startswith(f"on {str(last)[:10]}, {share:.1%} of the ocean is in a heatwave, the longest at ")
+    assert f"({longest} days)" in said
+    assert longest >= 30
+    code, said, _ = command(
+        "heatwaves", tmp_path / "hot.nc", "--places", tmp_path / "sites.csv", "--out", tmp_path / "out.csv"
+    )
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert code == 0
+    for line, name in zip(said.splitlines(), ("site-13", "site-04"), strict=False):
+        own = table[table["place"] == name]
+        worst = own.loc[own["duration"].idxmax()]
+        words = (
+            f"{name}: {len(own)} heatwaves, the longest of {worst['duration']} days from {worst['start'][:10]}; "
+        )
+        assert line.startswith(words)
+        assert ("one goes on, since" in line) is bool((pd.to_datetime(own["end"]) == last).any())
+    assert "site-13" in said
+    assert "one goes on" in said
+    many = pd.concat([table.assign(place=f"p{number}") for number in range(12)])
+    many[["start", "end"]] = many[["start", "end"]].apply(pd.to_datetime)
+    assert lines_of_events(many)[10:] == ["and 2 more"]
 
 
 def test_places_without_a_cell_leave_the_names_of_the_others(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sstcast.config import FieldSource, Splits
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.stores import stores_for
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import BLOCKS, system_of
 from sstcast.forecasting.transfer import data_of, splits_to_score
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import MultiscaleRidge
@@ -127,7 +127,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
     fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"))
-    there, here = (TrainedRun(run, each).models[0] for each in (Prepared.of(data), None))
+    there, here = (system_of(run, each).models[0] for each in (Prepared.of(data), None))
     assert isinstance(there.linear, MultiscaleRidge)
     assert isinstance(here.linear, MultiscaleRidge)
     for name, weights in base.state_dict().items():
@@ -136,8 +136,8 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
 
     def parts() -> Iterator[tuple[ForecastModel, Windows]]:
         """Yield the network with its base fitted to all but a block of years, and that block."""
-        for others, block in blocks_of_years(windows, TrainedRun.BLOCKS):
-            without = TrainedRun(run).models[0]
+        for others, block in blocks_of_years(windows, BLOCKS):
+            without = system_of(run).models[0]
             fit(without.linear, others, None)
             yield without, block
 
@@ -154,7 +154,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
         spans = few | {"train": ("2009-01-01", last), "test": ("2013-01-01", "2013-12-31")}
         short = data.model_copy(update={"splits": Splits.model_validate(spans)})
         prepare(short)
-        (network,) = TrainedRun(run, Prepared.of(short)).models
+        (network,) = system_of(run, Prepared.of(short)).models
         assert bool(network.share.any()) is supported  # from two blocks of years, or none
 
 

@@ -20,9 +20,8 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig
 from sstcast.forecasting import fitted
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.spread import SpreadCalibrator, held_out
 from sstcast.forecasting.stores import splits_to_forecast
-from sstcast.forecasting.system import Fits, TrainedRun
+from sstcast.forecasting.system import Fits, system_of
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -59,12 +58,12 @@ def newest(run: Run, year: int = 2000 + YEARS) -> DataConfig:
 
 
 def weight(run: Run, data: DataConfig) -> torch.Tensor:
-    return TrainedRun(run, Prepared.of(data)).models[0].weight
+    return system_of(run, Prepared.of(data)).models[0].weight
 
 
 def fit(data: DataConfig) -> torch.Tensor:
     """Fit the system without any file."""
-    return Fits(data, Prepared.of(data).open_anomalies()).system(**MODEL).weight
+    return Fits.of(Prepared.of(data)).model(**MODEL).weight
 
 
 def is_read(run: Run, data: DataConfig) -> bool:
@@ -208,17 +207,17 @@ def test_runs_of_one_system_share_a_fit_and_networks_on_it(run: Run) -> None:
     data = newest(linear)
     expected = weight(linear, data)
     with patch("sstcast.models.linear.MultiscaleRidge.fit", side_effect=AssertionError("fitted")):
-        assert torch.equal(TrainedRun(network, Prepared.of(data)).models[0].linear.weight, expected)
+        assert torch.equal(system_of(network, Prepared.of(data)).models[0].linear.weight, expected)
     assert len(kept_fits(linear)) == 1
 
 
 def test_the_forecast_s_fit_is_kept_and_the_held_out_one_is_not(run: Run) -> None:
     data = newest(run)
     prepared = Prepared.of(data)
-    both = {refit: Fits.of(prepared).system(refit=refit, **MODEL).weight for refit in (True, False)}
+    ours, theirs = (Fits.of(prepared).model(held_out=each, **MODEL).weight for each in (False, True))
     assert not kept_fits(run)
-    assert torch.equal(weight(run, data), both[True])
-    assert torch.equal(held_out(run, SpreadCalibrator(Prepared.of(data))).models[0].weight, both[False])
+    assert torch.equal(weight(run, data), ours)
+    assert torch.equal(system_of(run, Prepared.of(data), held_out=True).models[0].weight, theirs)
     assert len(kept_fits(run)) == 1
 
 

@@ -22,7 +22,7 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
 from sstcast.forecasting.spread import spread_file
 from sstcast.forecasting.stores import splits_to_forecast
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import data_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -247,7 +247,7 @@ def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) ->
     )
     there = Prepared.of(first.config.data)
     with patch("sstcast.forecasting.system.fitted", side_effect=AssertionError("fitted")):
-        own, part = (TrainedRun(second, stores).models[0].state_dict() for stores in (None, there))
+        own, part = (system_of(second, stores).models[0].state_dict() for stores in (None, there))
     assert all(torch.equal(weights, part[name]) for name, weights in own.items())
     assert spread_file(second, there)[0] == second.folder / "spread.nc"
     changed = there.data.model_copy(

@@ -13,9 +13,10 @@ from small_ocean import make_sst
 from untrained import replace_weights
 
 from sstcast.config import ModelConfig
+from sstcast.forecasting.fitted import held_out_fit
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.spread import SpreadCalibrator, calibrated, held_out, pooled
-from sstcast.forecasting.system import Fits, TrainedRun
+from sstcast.forecasting.spread import SpreadCalibrator, calibrated, pooled
+from sstcast.forecasting.system import Fits, system_of
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -86,19 +87,17 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
 
 def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:
     config, data = run.config, run.config.data
-    days = SpreadCalibrator(Prepared.of(data))
-    assert isinstance(held_out(run, days), TrainedRun)
+    assert held_out_fit(run, data) is None
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
     made, _ = forecast(learnt.folder, "2004-05-05")
     assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
-    (stand_in,) = held_out(learnt, days).models
-    (refitted,) = days.training.fit("multiscale-ridge").models
+    (stand_in,) = system_of(learnt, held_out=True).models
+    (refitted,) = Fits.of(Prepared.of(data)).system("multiscale-ridge").models
     assert isinstance(stand_in, MultiscaleRidge)
     assert not torch.equal(stand_in.weight, refitted.weight)
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
-    days.data = data.model_copy(update={"region": west})
-    assert isinstance(held_out(learnt, days), TrainedRun)
+    assert held_out_fit(learnt, data.model_copy(update={"region": west})) is None
 
 
 def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +108,11 @@ def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pyt
         return make_run(config.model_copy(update=changes))
 
     fits: list[str] = []
-    fit = Fits.fit
+    system = Fits.system
     monkeypatch.setattr(
         Fits,
-        "fit",
-        lambda days, name, *rest, **options: (fits.append(name), fit(days, name, *rest, **options))[1],
+        "system",
+        lambda days, name, *rest, **options: (fits.append(name), system(days, name, *rest, **options))[1],
     )
     first, stencil = linear("first"), linear("stencil", stencil=True)
     found, other = calibrated(first), calibrated(stencil)

@@ -160,6 +160,18 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
     test = ttest_1samp(folds, 1)
     assert of["over_folds"]["p_value"] == pytest.approx(test.pvalue, abs=1e-4)
     assert of["over_folds"]["interval"] == pytest.approx(list(test.confidence_interval()), abs=1e-4)
+    ratios = np.stack(
+        [ours[dates].mean(0) / theirs[dates].mean(0) for dates in (slice(parts[0]), slice(parts[0], None))]
+    )
+    by_lead = [of_lead["interval"] for of_lead in of["by_lead"]["over_folds"]]
+    np.testing.assert_allclose(by_lead, np.transpose([*ttest_1samp(ratios, 1).confidence_interval()]), atol=1e-4)
+    season = losses["season"].values == "JJA"
+    ratios = [
+        ours[dates][season[dates]].sum() / theirs[dates][season[dates]].sum()
+        for dates in (slice(parts[0]), slice(parts[0], None))
+    ]
+    of_season = of["by_season"]["over_folds"]["JJA"]["interval"]
+    np.testing.assert_allclose(of_season, [*ttest_1samp(ratios, 1).confidence_interval()], atol=1e-4)
     itself = found["ratios"]["mse"][found["reference"]][found["reference"]]
     assert (itself["ratio"], itself["interval"], itself["p_value"]) == (1, [1, 1], None)
 

@@ -14,7 +14,7 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.fields import in_degrees
-from sstcast.forecasting.system import ForecastSystem, Models, TrainedRun, load_combination
+from sstcast.forecasting.system import ForecastSystem, Models, load_combination, system_of
 from sstcast.geo import area_weights
 from sstcast.hindcasts.fold import combine_runs, select_run
 from sstcast.hindcasts.hindcast import hindcast
@@ -84,7 +84,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
     forecasts = xr.open_zarr(combined.hindcast.forecasts("small"))
     run = combined.run(combined.systems[1], combined.protocol.folds[1])
     data, members = Analysis.open(Prepared.of(run.data), every=EVERY), Run(run.folder).members
-    mean = sum(TrainedRun(member).predict(*data.histories())[0] for member in members) / 2
+    mean = sum(system_of(member).predict(*data.histories())[0] for member in members) / 2
     sst = in_degrees(mean.expand_dims("member"), data.statistics)["sst"]
     np.testing.assert_allclose(forecasts["sst"].sel(init_time=slice("2007", None)), sst, atol=0.011)
     with xr.open_dataset("small.nc") as ocean:
@@ -103,7 +103,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
     data = Analysis.of(run, "validation")
     climatology, scale = (data.ahead(data.statistics[name]) for name in ("climatology", "scale"))
     truth = data.ahead(data.sst) - climatology
-    network = TrainedRun(Run(combined.hindcast.folder / "small" / fold.name))
+    network = system_of(Run(combined.hindcast.folder / "small" / fold.name))
     area = np.nan_to_num(data.area)
     errors = []
     for predictor in (unseen(run.config.data), network):

@@ -15,9 +15,8 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.history import days_read
-from sstcast.forecasting.spread import SpreadCalibrator, held_out
+from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 
@@ -61,7 +60,7 @@ def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_p
     np.testing.assert_array_equal(ours[:, early], theirs[:, early])
     assert float(abs(ours[:, ~early] - theirs[:, ~early]).max()) > 0.1
     with contextlib.chdir(folder):  # its spread is that of the same system, fitted to earlier days
-        (model,) = held_out(run := Run(folder / FOLD), SpreadCalibrator(Prepared.of(run.config.data))).models
+        (model,) = system_of(Run(folder / FOLD), held_out=True).models
     assert model.inputs.memory
     assert model.inputs.stencil
     one, other = (load_checkpoint(Run(place / FOLD).best) for place in (folder, tmp_path))

@@ -11,7 +11,7 @@ from scored_runs import configure
 
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import system_of
 from sstcast.models import LINEAR_BASES, build_forecaster, eof_models, transfer_of
 from sstcast.models.base import LinearSystem
 from sstcast.models.linear import Ridge
@@ -87,7 +87,7 @@ def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) ->
     config = changed(config, epochs=1, compile=False, windows_per_epoch=20)
     windows = training_windows(config)
     run, _ = train(config, windows)
-    (loaded,) = TrainedRun(run).models
+    (loaded,) = system_of(run).models
     assert isinstance(loaded.linear, Ridge)
     assert torch.equal(loaded.linear.weight, fitted("multiscale-ridge", windows["train"]).weight)
     assert train(config, windows) == (run, False)
@@ -123,7 +123,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
-    found = TrainedRun(run).predict(*data.histories(slice(5, 6)))[0, 0].values
+    found = system_of(run).predict(*data.histories(slice(5, 6)))[0, 0].values
     ocean = batch.ocean[0].reshape(test.shape).numpy()
     np.testing.assert_allclose(found[:, ocean], expected.numpy()[:, ocean], atol=1e-5)
 

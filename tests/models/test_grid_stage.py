@@ -1,4 +1,4 @@
-"""A field in linear systems: an ocean with known forcing, noise, a day too late, and one forecast by two paths."""
+"""A field in linear systems: an ocean with known forcing, noise, a day too late, and corrections in NumPy."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from linear_reference import LAGS, PERIODS, box_mean
 from scipy.ndimage import gaussian_filter
 
 from sstcast.models import MODELS, build_forecaster
@@ -142,14 +143,11 @@ def test_a_forecast_with_a_known_error_is_used_as_well_as_theory_can(name: str) 
         days, test = seen[0], seen[1].thinned(3)
         fit(model, days.part(0, days.starts - 750), days.part(days.starts - 700, days.starts))
         errors[label] = mse(model, test)
-    batch = test.part(0, 20)
-    some = batch.batch(torch.arange(20))
-    torch.testing.assert_close(
-        model(some.history, some.graph),
-        model.forecast_windows(batch)[:, :, 0].transpose(1, 2),
-        rtol=1e-4,
-        atol=1e-5,
-    )
+    some = test.part(0, 20)
+    ahead = some.predictors["wind"].numpy()[some.at + HISTORY - 1][:, :, 0]
+    known = np.isfinite(ahead[:, :1])
+    told = np.concatenate([np.nan_to_num(ahead), known * means(model, some, some.values, memory=False), known], 1)
+    assert_corrected(model, some, told)
     # Known: SST, and the wind of lead k with the share 1 / (1 + variance) of its own variance.
     unknown_wind = np.concatenate([[1.0], variance[:-1] / (1 + variance[:-1])])  # of the wind that acts on lead h
     noise = 1 + FORCING**2 * unknown_wind
@@ -199,16 +197,41 @@ def test_a_day_too_late_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", RIDGES)
-def test_a_batch_forecasts_like_all_windows_at_once(name: str) -> None:
+def test_a_correction_is_means_of_field_and_sst_times_the_weights(name: str) -> None:
     sst, wind = ocean(3, 6)
     wind[1500:1510] = np.nan
     wind[:, 7] = np.nan
     model, seen = system(name), windows(sst, wind, before(name))
     fit(model, seen, None)
     some = seen.part(1100, 1180)
-    batch = some.batch(torch.arange(len(some)))
-    together = model.forecast_windows(some)[:, :, 0].transpose(1, 2)
-    torch.testing.assert_close(model(batch.history, batch.graph), together, rtol=1e-4, atol=1e-5)
+    known = some.predictors["wind"].isfinite()
+    fields = [values.nan_to_num(0) * known for values in (some.predictors["wind"], some.values)]
+    newest = known.numpy()[some.at + HISTORY - 1]
+    told = [means(model, some, values, memory=bool(RIDGES[name])) for values in fields]
+    assert_corrected(model, some, np.concatenate([*told, newest], 1))
+
+
+def means(model: Any, seen: Windows, values: torch.Tensor, memory: bool) -> np.ndarray:
+    """Return the means of a field that a correction reads, `[starts, inputs, N]`."""
+    everywhere, days = np.ones((ROWS, COLS), bool), seen.at + HISTORY - 1
+    field = values.numpy().astype(float).reshape(-1, ROWS, COLS)
+    boxes = [box_mean(field, everywhere, size).reshape(len(field), -1) for size in (1, *model.system.BOXES)]
+    told = [box[days - lag] for lag in LAGS for box in boxes]
+    if memory:
+        told += [
+            np.stack([box[day + 1 - last : day + 1 - first].mean(0) for day in days])
+            for box in boxes
+            for first, last in PERIODS
+        ]
+    return np.stack(told, 1)
+
+
+def assert_corrected(model: Any, seen: Windows, told: np.ndarray) -> None:
+    """Compare a forecast with that of SST alone and the correction by inputs `told [starts, inputs, N]`."""
+    change = np.einsum("sin,il->sln", told, model.of_wind[:, 0].numpy().astype(float))
+    expected = model.system.forecast_windows(seen)[:, :, 0].numpy() + change
+    np.testing.assert_allclose(model.forecast_windows(seen)[:, :, 0], expected, rtol=1e-4, atol=1e-5)
+    assert abs(change).max() > 0.05
 
 
 def test_where_a_field_is_unknown_nothing_changes() -> None:

@@ -1,16 +1,17 @@
-"""Corrections by predictors: the fit against NumPy, one forecast by two paths, and who reads them."""
+"""Corrections by predictors: fit and forecast against NumPy, and who reads them."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from refusals import refused
 
 from sstcast.models import LINEAR, MODELS, build_forecaster
-from sstcast.models.predictor_stages import BLOCKS, IndexStage, WithPredictors, cross_validate_by_lead
-from sstcast.models.ridge_inputs import Sums
+from sstcast.models.predictor_stages import BLOCKS, IndexStage, WithPredictors
+from sstcast.models.ridge_inputs import Sums, cross_validate
 from sstcast.ocean.windows import Windows
 from sstcast.training.forecast_task import fit
 
@@ -71,7 +72,7 @@ def test_penalties_and_weights_are_those_of_plain_ridges() -> None:
         sums.add(torch.from_numpy(x), torch.from_numpy(y.reshape(count, -1)))
         blocks.append(sums)
         plain.append((x, y))
-    weight, penalties = cross_validate_by_lead(IndexStage(cells, horizon), blocks, horizon)
+    weight, choices = cross_validate(blocks, IndexStage(cells, horizon).solve, PENALTIES, horizon)
 
     def ridge(parts: list[Any], lead: int, penalty: float) -> np.ndarray:
         x, y = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
@@ -88,7 +89,7 @@ def test_penalties_and_weights_are_those_of_plain_ridges() -> None:
             for penalty in PENALTIES
         ]
         best = PENALTIES[int(np.argmin(errors))]
-        assert penalties[lead] == best
+        assert PENALTIES[choices[lead]] == best
         np.testing.assert_allclose(weight[..., lead].numpy(), ridge(plain, lead, best), rtol=1e-6, atol=1e-9)
 
 
@@ -125,13 +126,21 @@ def test_an_index_of_noise_is_turned_off_or_costs_little() -> None:
 
 
 @pytest.mark.parametrize("name", RIDGES)
-def test_a_batch_forecasts_like_all_windows_at_once(name: str) -> None:
+def test_a_correction_is_the_index_and_its_season_times_the_weights_of_a_cell(name: str) -> None:
     model, seen = system(name), windows(0.7)
     fit(model, seen, None)
-    some = seen.part(0, 40)
-    batch = some.batch(torch.arange(len(some)))
-    together = model.forecast_windows(some)[:, :, 0].transpose(1, 2)
-    torch.testing.assert_close(model(batch.history, batch.graph), together, rtol=1e-4, atol=1e-5)
+    some = seen.part(0, 400)
+    last = some.at + HISTORY - 1
+    told = some.predictors["soi"].numpy()[last].astype(float)
+    angle = 2 * np.pi / 365.2425 * (pd.DatetimeIndex(some.days[last]).day_of_year.values - 1)
+    inputs = np.concatenate([told, told * np.sin(angle)[:, None], told * np.cos(angle)[:, None]], 1)
+    change = np.einsum("si,icl->slc", inputs, model.of_soi.numpy().astype(float))
+    expected = model.system.forecast_windows(some)[:, :, 0].numpy() + change
+    np.testing.assert_allclose(model.forecast_windows(some)[:, :, 0], expected, atol=1e-5)
+    assert abs(change).max() > 0.1
+    batch = some.batch(torch.arange(2))
+    with refused("soi", "forecast_windows"):
+        model(batch.history, batch.graph)
 
 
 def test_without_a_predictor_the_system_is_the_one_that_reads_sst_alone() -> None:

@@ -17,7 +17,7 @@ import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.cli import app
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import system_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.papers import table5 as verb
@@ -94,7 +94,7 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
     windows = cut_windows(Prepared.of(config.data).open()[1], config.data, "test")
     assert len(windows) == 11 * (40 - 4 - 3)  # Table 9: tiles x (days - history - horizon)
     batch = windows.batch(torch.arange(len(windows)))
-    model = TrainedRun(Run(config.folder)).models[0]
+    model = system_of(Run(config.folder)).models[0]
     with torch.no_grad():
         forecasts = {"mpnn-vn": model(batch.history, batch.graph), "persistence": batch.history[..., -1:]}
     by_name = kept(made)

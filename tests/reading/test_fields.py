@@ -180,7 +180,7 @@ def test_a_spread_is_a_difference_of_temperatures(tmp_path: Path, units: str, fa
     [
         ({"title": "A cruise", "institution": "us"}, "A cruise"),
         ({"institution": "our institute"}, "sea surface temperature of our institute (a.nc)"),
-        ({}, "sea surface temperature of unknown origin (a.nc)"),
+        ({}, "a.nc"),
     ],
 )
 def test_the_data_have_a_title(tmp_path: Path, attributes: dict[str, str], title: str) -> None:

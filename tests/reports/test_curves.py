@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from sstcast.figures import catalogue
-from sstcast.figures.curves import draw_curves
+from sstcast.figures.curves import STYLES, draw_curves
 from sstcast.figures.results import Results
-from sstcast.reports.images import INK, darken, svg_uri
+from sstcast.reports.images import svg_uri
 from sstcast.runs import Run
 
 
@@ -126,13 +125,6 @@ def test_short_coordinates_leave_the_digits_of_texts() -> None:
     assert len(x) <= len("48.00")
 
 
-def test_a_dark_legend_keeps_the_colours_of_the_data() -> None:
-    figure = Figure()
-    figure.legend(handles=[Patch(color="#9e0000", label="severe"), Patch(hatch="////", label="not significant")])
-    (dots,) = figure.add_subplot().plot([1], "o", color="#2d0000")
-    darken(figure)
-    assert (dots.get_markerfacecolor(), dots.get_markeredgecolor()) == ("#2d0000", INK)
-    coloured, hatched = figure.legends[0].get_patches()
-    assert to_hex(coloured.get_facecolor()) == "#9e0000"
-    assert hatched.get_facecolor()[3] == 0
-    assert {to_hex(patch.get_edgecolor()) for patch in (coloured, hatched)} == {INK}
+def test_no_two_named_curves_look_alike() -> None:
+    looks = [(to_hex(style["color"]), str(style.get("linestyle", "-"))) for style in STYLES.values()]
+    assert len(set(looks)) == len(looks)

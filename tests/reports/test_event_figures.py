@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 
 from sstcast.extremes.heatwaves import events, limits_of
+from sstcast.figures import heatwave_case as heatwave_case_module
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.events import days_by_week, draw_days_by_week, draw_event, draw_events_by_year
 from sstcast.figures.heatwave_case import _most_severe, heatwave_case
+from sstcast.figures.maps import ticks_of
 from sstcast.figures.results import Results
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
@@ -70,32 +73,55 @@ def test_days_in_a_category_are_counted_by_week() -> None:
     assert found[:, :, 0, 0].values.tolist() == [[3, 0], [1, 0], [0, 3], [0, 0]]
     assert found[:, :, 1, 1].isnull().all()
     assert found[0, :, 2, 2].isnull().values.tolist() == [True, False]
-    titles = {ax.get_title() for ax in draw_days_by_week(field).axes} - {""}
+    figure = draw_days_by_week(field)
+    (mesh, *_) = figure.axes[0].findobj(QuadMesh)
+    colours = {tuple(mesh.cmap(mesh.norm(count))) for count in range(8)}
+    assert len(colours) == 8  # one for each number of days in a week
+    np.testing.assert_array_equal(ticks_of(mesh.norm), np.arange(8))
+    titles = {ax.get_title() for ax in figure.axes} - {""}
     assert titles == {"Week 1\nmoderate", "Week 1\nstrong", "Week 2\nsevere"}
 
 
-def test_the_most_severe_heatwave_is_that_of_all_of_which_a_day_is_forecast(scored: Run) -> None:
-    """By runs of days of each cell in turn, with initial dates a month apart, few of which follow an onset."""
+@pytest.mark.parametrize("month", [31, 200])
+def test_the_heatwave_shown_is_the_most_severe_that_is_forecast_soon_after_its_onset(
+    scored: Run, month: int
+) -> None:
+    """By runs of days of each cell in turn, with initial dates so far apart that few or none follow an onset."""
     results = Results(scored.folder)
-    results.tables = results.tables.isel(init_time=slice(5, None, 31))
+    results.tables = results.tables.isel(init_time=slice(5, None, month))
     starts, valid = (results.tables[name].values for name in ("init_time", "valid_time"))
     sst = Prepared.of(results.data).open_cube()["sst"].load()
     limits = limits_of(results.prepared)
     normal, threshold = (
         on_days(limits[name], sst["time"]).values for name in ("climatology", "heatwave_threshold")
     )
-    time, worst = sst["time"].values, (0.0, 0, 0, 0)
+    time, found = sst["time"].values, []
     for row, column in np.ndindex(sst.shape[1:]):
         inside = events((sst.values > threshold)[:, row, column, None])[:, 0]
         edges = np.flatnonzero(np.diff(np.r_[0, inside, 0]))
         for first, stop in zip(edges[::2], edges[1::2], strict=True):
             total = (sst.values - normal)[first:stop, row, column].sum()
-            if np.isin(time[first:stop], valid).any():
-                worst = max(worst, (float(total), row, column, first))
+            dates = [date for date in range(len(starts)) if np.isin(time[first:stop], valid[date]).any()]
+            after = [int((starts[date] - time[first]) / np.timedelta64(1, "D")) for date in dates]
+            if dates:
+                found.append((any(0 <= of <= 7 for of in after), float(total), row, column, first))
+    worst = max(found)
     date, row, column, after = _most_severe.__wrapped__(results)
-    assert (row, column) == worst[1:3]
-    assert starts[date] == time[worst[3]] + np.timedelta64(after, "D")
-    assert np.isin(valid[date], time[worst[3] :]).any()
-    caption = next(heatwave_case(Results(scored.folder))).caption
-    assert "The most severe heatwave of which a day is forecast" in caption
-    assert re.search(r"forecast (\d+ days? (after|before) its onset|at its onset), from 200[34]", caption)
+    assert (row, column) == worst[2:4]
+    assert starts[date] == time[worst[4]] + np.timedelta64(after, "D")
+    assert (0 <= after <= 7) is worst[0]
+    assert np.isin(valid[date], time[worst[4] :]).any()
+
+
+def test_days_since_the_onset_are_in_the_title_if_they_are_many(
+    scored: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = next(heatwave_case(Results(scored.folder)))
+    assert "The most severe heatwave" in chart.caption
+    assert re.search(r"forecast ([1-7] days? after its onset|at its onset), from 200[34]", chart.caption)
+    assert chart.figure.axes[0].get_title() == ""
+    results = Results(scored.folder)
+    date, row, column, _ = _most_severe(results)
+    monkeypatch.setattr(heatwave_case_module, "_most_severe", lambda _: (date, row, column, 40))
+    chart = next(heatwave_case(results))
+    assert chart.figure.axes[0].get_title() == "Forecast 40 days after its onset"

@@ -12,7 +12,6 @@ import xarray as xr
 from cartopy.crs import PlateCarree
 from cartopy.mpl.feature_artist import FeatureArtist
 from cartopy.mpl.geoaxes import GeoAxes
-from cartopy.mpl.gridliner import Gridliner
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from refusals import refused
@@ -21,7 +20,7 @@ from sstcast.errors import SSTCastError
 from sstcast.figures.maps import PHONE, colour_norm, draw_forecast, draw_weeks
 from sstcast.figures.projection import View, projections
 from sstcast.geo import Box
-from sstcast.reports.images import INK, darken, write_png
+from sstcast.reports.images import write_png
 from sstcast.storage.artefacts import read_recipe
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
@@ -263,24 +262,6 @@ def test_fields_without_values_are_refused():
     empty = field("tasman", "week", [1]) * np.nan
     with pytest.raises(SSTCastError, match="nothing to draw"):
         draw_weeks(empty, title="T", label="°C", kind="error")
-
-
-def test_a_dark_figure_has_light_text_and_the_same_data() -> None:
-    field = xr.DataArray(
-        np.linspace(0, 1, 36).reshape(1, 6, 6),
-        {"week": [1], "lat": np.arange(6) - 44.0, "lon": np.arange(6) + 148.0},
-        ("week", "lat", "lon"),
-    )
-    figure = draw_weeks(field, label="RMSE (°C)", kind="error")
-    figure.draw_without_rendering()
-    (mesh,) = figure.axes[0].findobj(QuadMesh)
-    before = mesh.get_facecolors().copy()
-    darken(figure)
-    figure.draw_without_rendering()
-    np.testing.assert_array_equal(mesh.get_facecolors(), before)
-    (grid,) = figure.axes[0].findobj(Gridliner)
-    texts = [*grid.label_artists, figure.axes[0].title, *figure.axes[1].get_xticklabels()]
-    assert {text.get_color() for text in texts} == {INK}
 
 
 def test_titles_of_narrow_columns_do_not_overlap() -> None:

@@ -28,7 +28,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def score(config: Any, run: Any, task: Any, model: Any, data: Any, train: bool) -> run_module.SplitScore:
         known = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed, "data": data}
-        sizes = {"best_epoch": 0, "epochs": 1, "parameters": 1, "seconds": 0.0, "device": "cpu"}
+        sizes = {"epoch": 1, "epochs": 1, "parameters": 1, "seconds": 0.0, "device": "cpu"}
         return run_module.SplitScore(**known, **sizes, metric=task.dataset.metric, test=0.5, validation=0.5)
 
     monkeypatch.setattr(run_module, "_fit_and_score", score)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from documentation import ROOT, blocks
+from documentation import EXTENDING, ROOT, blocks
 from scipy.stats import norm
 from scored_runs import configure, make_run
 from sklearn.metrics import brier_score_loss, roc_auc_score
@@ -121,6 +121,6 @@ def test_a_frozen_sea_is_above_what_lies_below_its_freezing_point() -> None:
 
 def test_the_page_shows_the_code_of_the_kind() -> None:
     kind = (ROOT / "sstcast/scores/kinds/above.py").read_text()
-    shown = blocks("docs/own-score.md")[3:]
+    shown = blocks(EXTENDING, "A probability")
     assert len(shown) == 2
     assert all(block.rstrip() in kind for block in shown)

@@ -15,6 +15,7 @@ from scored_runs import configure
 import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits_of
+from sstcast.figures.sheets.areas import _skill
 from sstcast.figures.sheets.areas import areas as areas_sheet
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import ErrorPaths
@@ -142,6 +143,19 @@ def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(ma
     np.testing.assert_allclose(found["area_mse_by_date"], 0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("came", "failed", "expected"),
+    [
+        (4, 20, "- (came on 4 of 20 dates)"),
+        (20, 0, "- (failed on 0 of 20 dates)"),
+        (5, 5, "-1054.0% (-1200.0% to -900.0%)"),
+    ],
+)
+def test_rare_events_have_no_skill_in_tables(came: int, failed: int, expected: str) -> None:
+    compared = {"ratio": 11.54, "interval": [10, 13]}
+    assert _skill({"came": came, "failed": failed, "dates": 20, SCORED_YEARS: compared}) == expected
+
+
 def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:
     data = Analysis.open(Prepared.of(made.config.data), every=5)
     tables = Areas(scene(data, some=np.eye(data.windows.horizon)))
@@ -156,6 +170,10 @@ def share_scores(tables: xr.Dataset, scores: dict, area: str, system: str, least
     came, brier = (chosen[f"area_{name}_by_date"].astype(float) for name in ("came", "brier"))
     chance = came + np.where(came, -1, 1) * brier**0.5
     share, rate = scores[system]["share"][str(least)], float(came.mean())
+    days = came.transpose("init_time", "lead").values
+    days = days[~np.isnan(days).all(1)]
+    counted = {"dates": len(days), "came": (days == 1).any(1).sum(), "failed": (days == 0).any(1).sum()}
+    assert {name: share[name] for name in counted} == counted
     base = scores[SCORED_YEARS]["share"][str(least)]["brier"]
     assert base == pytest.approx(rate * (1 - rate), abs=1e-5)
     of_reference = float(brier.sel(forecaster=DEFAULT_REFERENCE).mean())

@@ -20,7 +20,7 @@ from sstcast.names import BIAS_REMOVED, DEFAULT_REFERENCE
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
-from sstcast.reports.report import _findings
+from sstcast.reports.report import _sentences
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.bias import BiasRemoved, shares_of_errors
 
@@ -154,5 +154,6 @@ def test_rows_before_and_after(
     names = [f"{name}{BIAS_REMOVED}" for name in ("model", DEFAULT_REFERENCE)]
     assert f"Skill of the {names[0]} by lead, over {names[1]}. " in next(skill_by_lead(results)).caption
     assert f"Skill of the {names[0]} over {names[1]} by lead week" in next(skill_maps(results)).caption
-    assert any(text.startswith(f"The {names[0]} is better than {names[1]}: 0.") for text in _findings(results))
+    texts = [text for of_section in _sentences(results).values() for text in of_section]
+    assert any(text.startswith(f"The {names[0]} is better than {names[1]}: 0.") for text in texts)
     assert metrics["climate"] in bases

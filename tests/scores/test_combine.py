@@ -18,7 +18,7 @@ from sstcast.errors import SSTCastError
 from sstcast.figures import catalogue
 from sstcast.figures.weights import weights
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.system import TrainedRun, load_combination, system_of
+from sstcast.forecasting.system import load_combination, system_of
 from sstcast.geo import area_weights
 from sstcast.runs import Run
 from sstcast.scores import analysis
@@ -48,7 +48,7 @@ def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], bot
     assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
     truth = truth_of(data)["sst"].astype(float)
     share = np.sqrt(area_weights(truth["lat"]))
-    errors = [(forecast_of(TrainedRun(run), data)["sst"] - truth) * share for run in runs]
+    errors = [(forecast_of(system_of(run), data)["sst"] - truth) * share for run in runs]
     found = load_combination(both)
     assert found.shape == (2, 3)
     for week, leads in enumerate((slice(1, 7), slice(8, 8))):
@@ -84,7 +84,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     assert (metrics["systems"]["model"]["model"], metrics["ensemble"]) == ("combination", {})
     data = Analysis.of(both)
     expected = sum(
-        forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
+        forecast_of(system_of(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
         for run, weight in zip(runs, load_combination(both).T, strict=True)
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
@@ -109,7 +109,7 @@ def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
     of_both, of_b = load_combination(top)[0]
     data = Analysis.of(top)
     dates = slice(0, 5)
-    parts = [TrainedRun(run).predict(*data.histories(dates)).mean("member") for run in runs]
+    parts = [system_of(run).predict(*data.histories(dates)).mean("member") for run in runs]
     flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])
     expected = sum(weight * part for weight, part in zip(flat, parts, strict=True))
     found = system_of(top).predict(*data.histories(dates))[0]

@@ -18,7 +18,7 @@ from sstcast.figures import catalogue
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.system import TrainedRun
+from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import transferred_run
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
@@ -80,7 +80,7 @@ def test_another_ocean_by_hand(run: Run, there: Run, other_ocean: Path) -> None:
     past = xr.Dataset(
         {"anomaly": test.copy(data=anomaly.astype(np.float32)), "ocean_mask": (("lat", "lon"), ocean)}
     ).isel(time=slice(0, -horizon - 1))
-    found = TrainedRun(run).predict(past)[0].values
+    found = system_of(run).predict(past)[0].values
     came = np.stack([anomaly[history + n : history + n + horizon] for n in range(len(found))])
     squares = ((found - came) * scale) ** 2
     weights = np.broadcast_to(area_weights(sst["lat"]).values[:, None], ocean.shape)[ocean]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from documentation import blocks
+from documentation import EXTENDING, blocks
 from quick_drawing import draw_quickly
 
 from sstcast.figures import catalogue
@@ -45,7 +45,7 @@ def registered() -> Iterator[None]:
     """The metric of the documentation and a baseline, each with its one registration."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(METRICS, "misses", None)  # removed again after the tests
-        exec(blocks("docs/own-metric.md")[0], {})
+        exec(blocks(EXTENDING, "A metric")[0], {})
         patch.setattr(linear, "Yesterday", Yesterday, raising=False)
         patch.setitem(LINEAR, "yesterday", Entry("linear.Yesterday", {}, "the day before the last"))
         patch.setitem(BASELINES, "day before", "yesterday")

@@ -20,7 +20,7 @@ from sstcast.reports.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.score_files import ScoreFiles
-from sstcast.scores.significance import Lengths
+from sstcast.scores.significance import Lengths, verdict
 from sstcast.storage.artefacts import noted, write_json
 
 
@@ -34,6 +34,7 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
+    metrics["scores"]["model"]["degC"]["mse"] *= error**2
     with ScoreFiles(run.folder).open() as tables:
         altered = tables.load()
     altered["mse_by_date"].loc[{"system": "model"}] *= error**2
@@ -69,9 +70,9 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, sc
     assert score.mean == pytest.approx(0.11 * rmse)
     assert score.spread == pytest.approx(np.std([0.1 * rmse, 0.12 * rmse], ddof=1))
     assert entries[-1].scores["degC", "rmse"].spread is None
-    assert [entry.worse for entry in entries][:: len(entries) - 1] == [False, True]
-    losses = [float(entry.losses.mean()) for entry in entries]
-    assert losses == sorted(losses)
+    assert [verdict(entry.compared) for entry in entries][:: len(entries) - 1] == ["better", "worse"]
+    errors = [entry.mse["degC"] for entry in entries]
+    assert errors == sorted(errors)
 
 
 def test_equal_runs_are_not_seeds(scored: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,22 +154,29 @@ def test_below_two_blocks_of_dates_nothing_is_tested(scored: Run, tmp_path: Path
     run = copy(scored, tmp_path / "bad", 10)
     copy(scored, tmp_path / "good", 0.1, model__width=16)
     metrics = json.loads(run.metrics.read_text())
-    assert all(np.isfinite(entry.p_value) for entry in leaderboard(tmp_path)[0].entries[1:])
+    assert all(verdict(entry.compared) != "too few dates" for entry in leaderboard(tmp_path)[0].entries)
     with ScoreFiles(run.folder).open() as opened:
         tables = opened.isel(init_time=slice(2 * Lengths.of(8, 1).block - 1)).load()
     with noted(ScoreFiles(run.folder).tables, metrics["recipe"]) as temporary:
         tables.to_netcdf(temporary, engine="netcdf4")
-    p_values = {entry.name: entry.p_value for entry in leaderboard(tmp_path)[0].entries}
-    assert np.isnan(p_values["bad"])
+    verdicts = {entry.name: verdict(entry.compared) for entry in leaderboard(tmp_path)[0].entries}
+    assert (verdicts["bad"], verdicts["good"]) == ("too few dates", "better")
 
 
-def test_an_equal_entry_is_not_marked(scored: Run, tmp_path: Path) -> None:
-    copy(scored, tmp_path / "one", 0.1)
-    copy(scored, tmp_path / "same", 0.1, model__width=16)
-    first, second, *_ = leaderboard(tmp_path)[0].entries
-    assert {first.name, second.name} == {"one", "same"}
-    assert not first.worse
-    assert not second.worse
+def test_the_ratio_of_one_run_is_that_of_evaluate_and_of_seeds_that_of_their_means(
+    scored: Run, tmp_path: Path
+) -> None:
+    copy(scored, tmp_path / "one")
+    of_evaluate = json.loads(scored.metrics.read_text())["ratios"]["mse"]
+    for entry in leaderboard(tmp_path)[0].entries:
+        name = "model" if entry.name == "one" else entry.name
+        expected = of_evaluate[name]["multiscale ridge"]
+        for key in ("ratio", "interval", "p_value", "over_folds"):
+            assert entry.compared[key] == expected[key]
+    copy(scored, tmp_path / "two", 2, training__seed=5)
+    (both,) = (entry for entry in leaderboard(tmp_path)[0].entries if entry.runs == 2)
+    ratio = of_evaluate["model"]["multiscale ridge"]["ratio"]
+    assert both.compared["ratio"] == pytest.approx(ratio * (1 + 4) / 2, rel=1e-5)
 
 
 def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +193,10 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     best = contests[0].entries[0]
-    assert (rows[0]["name"], rows[0]["runs"], rows[0]["p_value"]) == ("good", "2", "")
+    assert (rows[0]["name"], rows[0]["runs"], "p_value" in rows[0]) == ("good", "2", False)
+    ends = [float(rows[0][f"mse_ratio{end}"]) for end in ("", "_low", "_high")]
+    assert ends == [best.compared["ratio"], *best.compared["interval"]]
+    assert f"{best.compared['ratio']:.3f}* ({ends[1]:.3f}..{ends[2]:.3f})" in shown
     assert float(rows[0]["degC_rmse"]) == best.scores["degC", "rmse"].mean
     assert len(rows) == 3 + 2 * len(BASELINES)
     text = f"{best.scores['degC', 'rmse'].mean:.3f} ± {best.scores['degC', 'rmse'].spread:.3f}"
@@ -204,7 +215,8 @@ def test_the_verb(scored: Run, tmp_path: Path, command: Callable[..., tuple[int,
     assert command("leaderboard", tmp_path) == (2, "", nothing)
     copy(scored, tmp_path / "one")
     assert str(tmp_path / "leaderboard.html") in command("leaderboard", tmp_path)[1]
-    assert "/ MSE of damped persistence" in command("evaluate", scored.folder, "--against", "damped")[1]
+    said = command("evaluate", scored.folder, "--against", "damped")[1]
+    assert "than damped persistence: " in " ".join(said.split())
     assert "did you mean 'damped'?" in command("evaluate", scored.folder, "--against", "dampd")[2]
 
 

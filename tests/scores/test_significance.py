@@ -6,6 +6,7 @@ import xarray as xr
 from scipy import stats
 from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mariano
 
+from sstcast.figures.sheets.sheet import marked
 from sstcast.names import DAY
 from sstcast.scores.comparisons import segments
 from sstcast.scores.significance import (
@@ -16,6 +17,7 @@ from sstcast.scores.significance import (
     diebold_mariano,
     ratio,
     sentence,
+    verdict,
 )
 
 
@@ -151,6 +153,36 @@ def test_seasons_are_segments_and_one_shorter_than_a_block_is_drawn_whole() -> N
     assert (counts[:, 39] <= counts[:, 40] + 1).all()  # drawn together, unless the last block is truncated
     assert (counts[:, 40] <= counts[:, 39]).all()
     assert counts.mean(0).min() > 0.2
+
+
+@pytest.mark.parametrize(
+    ("over_dates", "of_folds", "expected"),
+    [
+        ([0.8, 0.9], None, "better"),
+        ([1.1, 1.2], None, "worse"),
+        ([0.9, 1.0], None, "not distinguishable"),
+        ([0.8, 0.9], [0.7, 0.99], "better"),
+        ([0.8, 0.9], [0.7, 1.01], "not distinguishable"),
+        ([0.9, 1.1], [0.8, 0.9], "not distinguishable"),
+        ([1.1, 1.2], [0.99, 1.3], "not distinguishable"),
+        ([0.8, 0.9], [1.1, 1.2], "not distinguishable"),
+        ([0.8, 0.9], [None, None], "better"),
+        ([None, None], [0.8, 0.9], "too few dates"),
+    ],
+)
+def test_one_verdict_decides_asterisks_and_sentences(
+    over_dates: list[float | None], of_folds: list[float | None] | None, expected: str
+) -> None:
+    folds = of_folds and {"interval": of_folds, "p_value": 0.2}
+    compared = {"ratio": 0.9, "interval": over_dates, "over_folds": folds}
+    assert verdict(compared) == expected
+    assert marked(compared).endswith("*") is (expected in ("better", "worse"))
+    text = sentence(compared, "a", "b", "error")
+    assert (f"a is {expected} " in text) is (expected != "too few dates")
+    assert ("too few dates" in text) is (expected == "too few dates")
+    if of_folds is None:  # as a part of a run's comparison, which has no folds
+        del compared["over_folds"]
+        assert verdict(compared) == expected
 
 
 def test_a_verdict_has_digits_that_tell() -> None:

@@ -10,7 +10,7 @@ from small_hindcast import system, write_ocean
 
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.system import Models, TrainedRun
+from sstcast.forecasting.system import Models, system_of
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.prepare import prepare
@@ -114,7 +114,7 @@ def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
     assert ((ours["share"] >= 0) & (ours["share"] <= 1)).all()
-    predictor = TrainedRun(run)
+    predictor = system_of(run)
     (model,) = predictor.models
     assert isinstance(model.linear, ForecastModel)
     anomalies = Prepared.of(config.data).open()[1]

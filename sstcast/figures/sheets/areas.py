@@ -17,6 +17,8 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import REGION, SCORED_YEARS
 
+FEWEST_DATES = 5
+
 
 def sheets(metrics: Scores, label: str) -> Sheets:
     """Return the tables of areas. A terminal shows those of places besides the region."""
@@ -93,7 +95,13 @@ def _share(metrics: Scores, of_region: Scores, share: str, label: str) -> Sheet:
 
 
 def _skill(score: Scores) -> str:
-    """Return the skill of a Brier score over the frequency in the scored years, with its interval."""
+    """Return the skill of a Brier score over the frequency in the scored years, with its interval.
+
+    There is none if the event came, or did not come, on fewer dates than `FEWEST_DATES`.
+    """
+    for word in ("came", "failed"):
+        if score[word] < FEWEST_DATES:
+            return f"- ({word} on {score[word]} of {score['dates']} dates)"
     compared = score.get(SCORED_YEARS)
     if compared is None or compared["ratio"] is None:
         return "-"

@@ -4,7 +4,6 @@ from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
     Sheets,
-    first_system,
     number,
     parts_of,
     percent,
@@ -49,19 +48,6 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
         sheet_of_systems(title, header, metrics, scores, label, cells),
         sheet_of_systems(f"Coverage of 80 % intervals by {by}", headings, metrics, scores, label, covered),
     ]
-
-
-def about_coverage(metrics: Scores) -> str:
-    """Describe in a sentence in which seasons most and fewest values are in the first system's intervals."""
-    covered = metrics["probabilities"].get(first_system(metrics), {}).get("by_season", {}).get("covered_80", {})
-    known_shares = {season: share for season, share in covered.items() if share is not None}
-    if not known_shares:
-        return ""
-    lowest, highest = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
-    return (
-        f"The 80 % intervals contain {known_shares[lowest]:.0%} of the observed values in {lowest} and "
-        f"{known_shares[highest]:.0%} in {highest}."
-    )
 
 
 def ensembles(metrics: Scores, label: str) -> list[Sheet]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sstcast.names import MODEL, SEASONS
 from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
-from sstcast.scores.significance import decimals, p_text
+from sstcast.scores.significance import BETTER, WORSE, decimals, p_text, verdict
 
 Scores = dict[str, Any]
 Sheets = dict[str, list["Sheet"]]  # by the section of a report in which they stand
@@ -18,7 +18,9 @@ PARTS = {  # the ways in which scores are split, with their names in titles and 
     "by_fold": "fold",
 }
 COST_LOSS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)  # ratios of cost to loss that tables show
-ASTERISK = "* the 95 % interval of the ratio excludes 1."
+ASTERISK = (
+    "* better or worse: the 95 % intervals of the ratio over dates and, with several folds, over folds exclude 1."
+)
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,17 @@ def ratio_cells(metrics: Scores, loss: str, name: str) -> list[str]:
 
 
 def marked(compared: Scores) -> str:
-    """Return the ratio of a comparison, with an asterisk if its interval excludes 1."""
+    """Return the ratio of a comparison, with an asterisk if its verdict is better or worse."""
     if compared["ratio"] is None:
         return "-"
-    low, high = compared["interval"]
-    significant = low is not None and (low > 1 or high < 1)
+    significant = verdict(compared) in (BETTER, WORSE)
     digits = decimals(compared["ratio"]) if significant else 3
     return f"{compared['ratio']:.{digits}f}{'*' if significant else ' '}"
+
+
+def ratio_text(compared: Scores) -> str:
+    """Return the ratio of a comparison as `marked`, and its interval over dates."""
+    return f"{marked(compared).strip()} ({interval_text(compared['interval'])})"
 
 
 def interval_text(ends: Sequence[float | None]) -> str:

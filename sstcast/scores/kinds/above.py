@@ -1,4 +1,4 @@
-"""Scores of the probability of a day above a temperature. docs/own-score.md builds it."""
+"""Scores of the probability of a day above a temperature. docs/extending.md builds it."""
 
 from typing import Self
 

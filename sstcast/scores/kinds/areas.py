@@ -19,7 +19,7 @@ from sstcast.log import LOG, silent
 from sstcast.names import DEGREES, EVENT, INIT_TIME, INIT_YEAR, LEVELS, REGION, SCORED_YEARS
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.cases import diagram
-from sstcast.scores.comparisons import lengths, segments
+from sstcast.scores.comparisons import groups, lengths, over_folds, segments
 from sstcast.scores.distributions import Mean, Quotient, SpreadSkill, crps
 from sstcast.scores.kinds.kind import Kind
 from sstcast.scores.metrics import Metric, Statistic
@@ -203,6 +203,7 @@ class Areas(Kind):
         """Return `areas`: scores of the mean, and of the share in a heatwave, by area and system.
 
         The Brier scores of shares are compared with the `reference` and with the frequency in the scored years.
+        Initial `dates` are counted, and those after which the event came, and did not come, on any day forecast.
         """
         if "area" not in tables.dims:
             return {}
@@ -211,6 +212,7 @@ class Areas(Kind):
         names = [str(name) for name in tables["system"].values]
         brier, came = (tables[f"area_{name}_by_date"].astype(float) for name in ("brier", "came"))
         known = xr.ones_like(came).where(came.notnull())
+        dates = _dates(came)
         brier = with_scored_years({"brier": brier}, came, known, [INIT_TIME, "lead"])["brier"]
         brier = brier.transpose("forecaster", "area", "share", INIT_TIME, "lead")
         is_scored = brier.notnull().any(brier.dims[1:]).values
@@ -227,6 +229,7 @@ class Areas(Kind):
             for area_index, (area, by_system) in enumerate(scores_by_area.items()):
                 by_share = {
                     share: numbers(brier_parts, index, area_index, number)
+                    | {key: int(of[area_index, number]) for key, of in dates.items()}
                     | {base: numbers(of, index, area_index, number) for base, of in compared.items()}
                     for number, share in enumerate(of_region)
                 }
@@ -238,16 +241,33 @@ class Areas(Kind):
         return {"areas": scores_by_area}
 
 
-def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Array]]:
-    """Return `ratio` and `interval` of the Brier scores `(forecaster, area, share, ...)` to those of each base."""
+def _dates(came: xr.DataArray) -> dict[str, Array]:
+    """Return the numbers of `dates` scored, of which the event `came` and `failed` on any day, `[area, share]`."""
+    days = came.transpose("area", "share", INIT_TIME, "lead").values
+    of_days = {"dates": ~np.isnan(days), "came": days > 0, "failed": days == 0}
+    return {name: of.any(-1).sum(-1) for name, of in of_days.items()}
+
+
+def _compared(brier: xr.DataArray, bases: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Compare the Brier scores `(forecaster, area, share, ...)` with those of each base.
+
+    Returns the `ratio`, its `interval`, and with several folds those `over_folds`.
+    """
     scored = brier.dropna(INIT_TIME, how="all")
     mean = scored.mean("lead").transpose(INIT_TIME, "forecaster", "area", "share")
     block, parts = lengths(scored).block, segments(scored)
-    found = {}
+    folds = [mask[:, 0] for mask in groups(scored)["by_fold"].values()]
+    found: dict[str, dict[str, Any]] = {}
     for base in bases:
         of_base = np.broadcast_to(mean.sel(forecaster=[base]).values, mean.shape)
         value, ends = ratio(mean.values, of_base, block, parts)
         found[base] = {"ratio": value, "interval": ends}
+        if len(folds) > 1:
+            by_fold, base_by_fold = (
+                np.stack([values[fold].sum(0) for fold in folds]) for values in (mean.values, of_base)
+            )
+            ratios = by_fold / np.where(base_by_fold > 0, base_by_fold, np.nan)
+            found[base]["over_folds"] = over_folds(np.round(ratios, 6))
     return found
 
 

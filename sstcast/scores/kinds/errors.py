@@ -9,9 +9,9 @@ import xarray as xr
 
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
-from sstcast.ocean.windows import lead_weeks
+from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
-from sstcast.scores.comparisons import Loss, tests_by_cell
+from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, Loss, tests_by_cell
 from sstcast.scores.indices import covers
 from sstcast.scores.kinds.kind import CELL, DATE, Kind
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics_of
@@ -21,7 +21,6 @@ from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.types import Array
 
 LAZY = "squared_error_by_week"  # may be larger than memory
-MEAN_SQUARED_ERROR = "mean squared error"
 
 
 class Errors(Kind):

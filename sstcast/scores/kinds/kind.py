@@ -1,4 +1,4 @@
-"""The interface of a kind of score. docs/own-score.md builds one."""
+"""The interface of a kind of score. docs/extending.md builds one."""
 
 from collections.abc import Sequence
 from typing import Self

@@ -1,0 +1,63 @@
+"""What the events of a record or a forecast say in a few lines: how many, the longest, and those that go on."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import counted
+
+EVENTS_AT_ONCE = 10_000_000
+MOST_PLACES = 10  # that have a line
+
+
+def lines_of_events(found: xr.Dataset | pd.DataFrame, event: str = "heatwave") -> list[str]:
+    """Describe the events of cells or of places, or nothing if there are none, as of degree heating weeks.
+
+    An event goes on if it has no rate of decline, because it ends on the last day. `event` is the word for one.
+    """
+    if isinstance(found, pd.DataFrame):
+        return _of_places(found, event) if "decline_rate" in found else []
+    return _of_cells(found, event) if "event_decline_rate" in found else []
+
+
+def _of_places(table: pd.DataFrame, event: str) -> list[str]:
+    groups = [(name, of) for name, of in table.groupby("place", sort=False) if of["duration"].notna().any()]
+    lines = [f"{name}: {_of_place(of, event)}" for name, of in groups[:MOST_PLACES]]
+    return [*lines, f"and {len(groups) - MOST_PLACES} more"] if len(groups) > MOST_PLACES else lines
+
+
+def _of_place(table: pd.DataFrame, event: str) -> str:
+    longest = table.loc[table["duration"].idxmax()]
+    running = table[table["decline_rate"].isna()]
+    going_on = "".join(
+        f"; one goes on, since {of['start']:%Y-%m-%d} ({counted(int(of['duration']), 'day')})"
+        for _, of in running.iterrows()
+    )
+    return (
+        f"{counted(len(table), event)}, the longest of {counted(int(longest['duration']), 'day')} from "
+        f"{longest['start']:%Y-%m-%d}{going_on or '; none goes on'}"
+    )
+
+
+def _of_cells(found: xr.Dataset, event: str) -> list[str]:
+    stops = np.cumsum(found["cell_events"].values, dtype=np.int64)
+    events = np.concatenate(
+        [
+            start + np.flatnonzero(np.isnan(found["event_decline_rate"][start : start + EVENTS_AT_ONCE].values))
+            for start in range(0, found.sizes["event"], EVENTS_AT_ONCE)
+        ]
+        or [np.zeros(0, np.int64)]
+    )
+    if not len(events):
+        return [f"on the last day, no cell is in a {event}"]
+    cells: NDArray[np.intp] = np.searchsorted(stops, events, side="right")
+    areas = np.cos(np.deg2rad(found["cell_lat"].values))
+    own = found[["event_start", "event_end", "event_duration"]].isel(event=events).load()
+    longest = int(np.argmax(own["event_duration"].values))
+    lat, lon = (float(found[f"cell_{axis}"][cells[longest]]) for axis in ("lat", "lon"))
+    last, start = (own[f"event_{end}"].values[longest].astype("datetime64[D]") for end in ("end", "start"))
+    return [
+        f"on {last}, {areas[cells].sum() / areas.sum():.1%} of the ocean is in a {event}, the longest at "
+        f"{lat:g}, {lon:g} since {start} ({counted(int(own['event_duration'][longest]), 'day')})"
+    ]

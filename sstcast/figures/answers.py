@@ -1,0 +1,169 @@
+"""What people ask of scores, answered in sentences and lines, which `printing` and the reports show."""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from sstcast.errors import counted, printable
+from sstcast.figures.sheets.sheet import (
+    Scores,
+    Sheet,
+    first_system,
+    folds_of,
+    interval_text,
+    marked,
+    number,
+    percent,
+    sheet_of_systems,
+    week_ends,
+)
+from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT, WITHOUT_PREDICTOR
+from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
+from sstcast.scores.significance import BETTER, verdict
+
+DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the last one
+MOST_SYSTEMS = 8  # of a hindcast that have a line
+YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
+
+
+def summary(metrics: Scores) -> str:
+    """Describe the system, the forecasts and the test period in a line, and tell if there are few test years."""
+    (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
+    days = dt.date.fromisoformat(last) - dt.date.fromisoformat(first)
+    evidence = YEARS.get(max(1, round(days.days / 365.25)), "")
+    weak = evidence and f" ({evidence}: weak evidence)"
+    if protocol := metrics.get("protocol_of_hindcast"):
+        return (
+            f"{metrics['forecasts']} {scored}, {protocol['first']} to {protocol['last']}{weak}, "
+            f"{counted(metrics['horizon'], 'day')} ahead, trained on earlier years only "
+            f"({counted(len(folds_of(metrics)), 'fold')})"
+        )
+    system = metrics["systems"][MODEL]
+    members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
+    origin = f", trained on {printable(system['trained_on'])}" if system.get("trained_on") else ""
+    return (
+        f"{system['model']}{members}{origin}, {metrics['protocol']} protocol, {metrics['forecasts']} {scored}, "
+        f"{first} to {last}{weak}"
+    )
+
+
+def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
+    """Answer in sentences how good the first system is.
+
+    They tell its errors, compare it with the systems `against`, by default the reference, and with the climatology
+    that has the lowest squared error, and tell what its intervals hold and how well it forecasts heatwaves.
+    """
+    system, climate = first_system(metrics), best_climatology(metrics)
+    own, base = (errors_of(metrics, name)["by_lead"]["rmse"] for name in (system, climate))
+    days = [day for day in _days(metrics) if own[day - 1] is not None]
+    errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in days]
+    names = dict.fromkeys([*(against or [metrics["reference"]]), climate])
+    compared = [comparison(metrics, "mse", system, name) for name in names if name != system]
+    return [
+        f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.",
+        *(told(of) for of in compared if of),
+        *about_the_distribution(metrics),
+    ]
+
+
+def about_the_distribution(metrics: Scores) -> list[str]:
+    """Tell what the 80 % intervals of the first system hold, and its skill for days in a heatwave by week."""
+    return [text for text in (_coverage(metrics), _heatwaves(metrics)) if text]
+
+
+def _coverage(metrics: Scores) -> str:
+    scores = metrics["probabilities"].get(first_system(metrics), {})
+    if scores.get("covered_80") is None:
+        return ""
+    seasons = {name: of for name, of in scores["by_season"]["covered_80"].items() if of is not None}
+    lowest, highest = (choose(seasons, key=seasons.__getitem__) for choose in (min, max))
+    by_season = f": {seasons[lowest]:.0%} in {lowest}, {seasons[highest]:.0%} in {highest}" * (len(seasons) > 1)
+    return f"The 80 % intervals hold {scores['covered_80']:.0%} of the observed values{by_season}."
+
+
+def _heatwaves(metrics: Scores) -> str:
+    """Tell the Brier skill from the first week on, up to the last before one that is not better."""
+    compared = comparison(metrics, EVENT, first_system(metrics), BASE_RATE)
+    if skill_of(compared) is None:
+        return ""
+    weeks = [part_of(compared, "by_week", week) for week in range(len(compared["by_week"]["ratio"]))]
+    weeks = [week for week in weeks if week["ratio"] is not None]
+    better = len(list(takewhile(lambda week: verdict(week) == BETTER, weeks)))
+    texts = [f"{percent(skill_of(week))} in week {number}" for number, week in enumerate(weeks[:better], 1)]
+    if better < len(weeks):
+        after = weeks[better]
+        texts.append(f"{verdict(after)} in week {better + 1} ({percent(skill_of(after))})")
+    return f"Days in a marine heatwave, Brier skill over the {BASE_RATE}: {', '.join(texts)}."
+
+
+def lines_of_systems(metrics: Scores, label: str) -> Sheet:
+    """Return a table with a line for each of the best systems, the reference and the best climatology.
+
+    It has the RMSE by lead, and ratio, interval and verdict to the reference.
+    """
+    base, days = metrics["reference"], _days(metrics)
+    needed = [base, best_climatology(metrics)]
+    names = list(metrics["systems"])
+    others = [name for name in names if name not in needed][: MOST_SYSTEMS - len(set(needed))]
+    shown = {name: errors_of(metrics, name) for name in names if name in (*needed, *others)}
+
+    def cells(name: str, score: Scores) -> list[str]:
+        compared = comparison(metrics, "mse", name, base)
+        rmse = [number(score["by_lead"]["rmse"][day - 1]) for day in days]
+        if name == base or not compared:
+            return [*rmse, "1.000 ", "", "the reference" if name == base else ""]
+        return [*rmse, marked(compared), interval_text(compared["interval"]), verdict(compared)]
+
+    title = f"RMSE, °C, and MSE / MSE of {base}"
+    if len(names) > len(shown):
+        title += f" ({len(shown)} of {len(names)} systems; --tables prints all)"
+    header = [*(f"day {day}" for day in days), "ratio", "95 %", "verdict"]
+    return sheet_of_systems(title, header, metrics, shown, label, cells)
+
+
+def _days(metrics: Scores) -> list[int]:
+    return sorted({metrics["horizon"], *(day for day in DAYS if day <= metrics["horizon"])})
+
+
+def told(compared: Scores) -> str:
+    """Return the sentence of a comparison, in which the system `model` has an article."""
+    return re.sub(f"^{MODEL}(?=[ ,])", f"The {MODEL}", compared["sentence"])
+
+
+def added(metrics: Scores) -> str:
+    """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
+    compared = comparison(metrics, "mse", MODEL, LINEAR_BASE)
+    if skill_of(compared) is None:
+        return ""
+    by_lead = compared["by_lead"]["ratio"]
+    days = ", ".join(
+        f"{lead}: {by_lead[lead - 1]:.3f}" for lead in week_ends(len(by_lead)) if by_lead[lead - 1] is not None
+    )
+    share = metrics["systems"][MODEL].get("share")
+    share_text = (
+        "All of its change is added"
+        if share is None
+        else "Only the share of the change that held in years left out of training is added: "
+        + ", ".join(f"{week_share:.2f} in week {week}" for week, week_share in enumerate(share, 1))
+    )
+    return (
+        f"The network changes the forecast of its own {LINEAR_BASE}, a linear map fitted to the same days. "
+        f"{told(compared)} By lead in days: {days}. {share_text}."
+    )
+
+
+def gains(metrics: Scores) -> list[str]:
+    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
+    read = metrics.get("predictors", {})
+    lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
+    for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
+        if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
+            with_it, without = (errors_of(metrics, of)["mse"] for of in (MODEL, name))
+            low, high = compared["interval"]
+            ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
+            lines.append(
+                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {with_it:.4f} °C² with it, {without:.4f} "
+                f"without, ratio {compared['ratio']:.4f} ({ends})."
+            )
+    return lines
