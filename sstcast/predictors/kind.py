@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 AHEAD = "ahead"  # dimension of what is known of a forecast: the days after the initial date
-VALUES_AT_ONCE = 2**22  # read in a block
+VALUES_AT_ONCE = 2**21  # read in a block
 
 Days = NDArray[np.datetime64]
 Places = tuple[NDArray[np.intp], ...]

@@ -305,23 +305,25 @@ class Predictor:
         if self.kind.reads == "ahead":
             entry = "issue with days" if self.kind.entry == "issue" else "day"
             return f"has no {entry} after {np.datetime_as_string(day, unit='D')}"
-        counts, newest = self._counts(given), day - self.config.delay * DAY
-        ends = counts[counts.dims[0]].values
+        values, counts, newest = self._values(given), self._counts(given), day - self.config.delay * DAY
+        ends, last = counts[counts.dims[0]].values, np.datetime_as_string(newest, unit="D")
+        if values.ndim == 1 and self.kind.places(self, values, np.array([day]))[0][0, 0] >= 0:
+            return f"has too few values up to {last}"
         stop = int(newest_known(ends, np.array([day]), self.config.delay)[0]) + 1
         begin = max(0, stop - LOOKED_BACK)
         known = np.flatnonzero(counts[begin:stop].values) + begin
-        first = min(ends[known[-1]] + DAY, newest) if known.size else newest
-        first, last = (np.datetime_as_string(each, unit="D") for each in (first, newest))
-        return f"has too few values for {first}{'' if first == last else f'..{last}'}"
+        first = np.datetime_as_string(min(ends[known[-1]] + DAY, newest) if known.size else newest, unit="D")
+        return f"has no values for {first}{'' if first == last else f'..{last}'}"
 
     def given(self, values: Any) -> xr.DataArray:
         """Convert values that Python gives, and add those of the store on other days.
 
-        Raises SSTCastError if they are of another type.
+        Raises SSTCastError if they are of another type, or in other units than the store, if both are known.
         """
         store, where = self.open(), f"predictors: {self.name}"
         with self.reading(store, values) as (field, source):
-            self.check_units(str(field.attrs["units"]))
+            if (units := str(field.attrs["units"])) and self.units and units != self.units:
+                raise SSTCastError(f"{where} is in {units!r}, but the run reads {self.units!r}; convert it")
             found = extremes(source.load().values)
             self.check(source, found, self._plausible(store), where, store[EXTREMES].values)
             field = field.load().assign_coords(
@@ -371,13 +373,6 @@ class Predictor:
             write_zarr(dataset, temporary, chunks)
             check(temporary)
         vars(self).pop("_opened", None)
-
-    def check_units(self, units: str) -> None:
-        """Raise SSTCastError unless given values have the units of the store. No units are taken for the same."""
-        if units and self.units and units != self.units:
-            raise SSTCastError(
-                f"predictors: {self.name} is in {units!r}, but the run reads {self.units!r}; convert it"
-            )
 
 
 def _stored(values: xr.DataArray) -> xr.Dataset:

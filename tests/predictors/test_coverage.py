@@ -99,7 +99,7 @@ def test_given_days_are_added_to_those_of_the_store(read: Read) -> None:  # noqa
     data, days = wind(), np.array([DAY])
     until = read(data.sel(time=slice(None, "2004-07-04")), "grid")
     whole = read(data, "grid")
-    with refused("has too few values for 2004-07-05..2004-07-08"):
+    with refused("has no values for 2004-07-05..2004-07-08"):
         known(until)
     given = until.given(data.sel(time=slice("2004-07-03", None)))
     assert known(until, wind=given) == known(whole)
@@ -134,6 +134,9 @@ def test_a_given_index_is_standardised_as_the_stored_one(read: Read, tmp_path: P
     raised = long.known(days, long.given(values + 1)) - long.known(days)
     assert float(raised.min()) == pytest.approx(float(raised.max()), rel=1e-5)
     assert float(raised.min()) > 0.5  # in the statistics of the store, not in its own
+    assert short.missing(DAYS[-1].to_datetime64()) == "has no values for 2004-05-01..2004-12-31"
+    holes = read(str(paths[1]), "index").open()["value"].load().drop_isel(time=[-2])
+    assert long.missing(DAYS[-1].to_datetime64(), holes) == "has too few values up to 2004-12-31"
 
 
 def test_a_record_that_begins_too_late_tells_when_it_would_serve(read: Read) -> None:  # noqa: F811
