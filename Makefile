@@ -53,19 +53,19 @@ bench-data: .venv/installed
 	$(BIN)/python perf/prepare.py
 
 bench-train: .venv/installed
-	$(BIN)/python perf/train.py
+	$(BIN)/python perf/training_step.py
 
 bench-vn: .venv/installed
 	$(BIN)/python perf/virtual_node.py
 
 bench-zoo: .venv/installed
-	$(BIN)/python perf/zoo.py
+	$(BIN)/python perf/small_presets.py
 
 bench-models: .venv/installed
-	$(BIN)/python perf/models.py
+	$(BIN)/python perf/attention.py
 
 bench-parity: .venv/installed
-	$(BIN)/python perf/parity.py
+	$(BIN)/python perf/beside_pyg.py
 
 clean:
 	rm -rf .venv data/prepared runs

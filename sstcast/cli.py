@@ -366,7 +366,8 @@ def _stores(stores: list[RawContents], arguments: Arguments) -> None:
 def _events(result: Result[Any], arguments: Arguments) -> None:
     from sstcast.extremes.events_told import lines_of_events
 
-    print(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"), sep="\n")
+    for line in lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"):
+        print(line)
     _file(result)
 
 

@@ -1,5 +1,6 @@
 """The exception for errors that users can fix, and helpers for its one-line message."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,15 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:  # parsers of outside files can raise anything
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
+
+
+@contextmanager
+def reworded(pattern: str, words: str) -> Iterator[None]:
+    """Replace what matches a `pattern` in messages of errors by `words`, such as keys by options."""
+    try:
+        yield
+    except SSTCastError as error:
+        raise type(error)(re.sub(pattern, words, str(error))) from error
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -37,7 +37,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     insert(kinds, r"^(?=KINDS)", "from sstcast.scores.kinds.patterns import Patterns\n\n")
     insert(kinds, r"^KINDS.*Events(?=\))", ", Patterns")
     insert(sheets, r"^from sstcast.figures.sheets import above", ", patterns")
-    insert(sheets, r"^SHEETS.*events(?=\))", ", patterns")
+    insert(sheets, r'^    "scores": .*by_index(?=\])', ", patterns.patterns")
     return folder
 
 

@@ -1,4 +1,4 @@
-"""sstcast against the plain PyTorch Geometric implementation that perf/train.py times it beside."""
+"""sstcast against the plain PyTorch Geometric implementation that perf/training_step.py times it beside."""
 
 from importlib import import_module
 from pathlib import Path

@@ -14,7 +14,8 @@ MOST_PLACES = 10  # that have a line
 def lines_of_events(found: xr.Dataset | pd.DataFrame, event: str = "heatwave") -> list[str]:
     """Describe the events of cells or of places, or nothing if there are none, as of degree heating weeks.
 
-    An event goes on if it has no rate of decline, because it ends on the last day. `event` is the word for one.
+    An event goes on if it has no rate of decline, because it ends on the last day. Events in a forecast have a
+    probability. `event` is the word for one.
     """
     if isinstance(found, pd.DataFrame):
         return _of_places(found, event) if "decline_rate" in found else []
@@ -30,8 +31,9 @@ def _of_places(table: pd.DataFrame, event: str) -> list[str]:
 def _of_place(table: pd.DataFrame, event: str) -> str:
     longest = table.loc[table["duration"].idxmax()]
     running = table[table["decline_rate"].isna()]
+    until = " at the end of the forecast" * ("probability" in table)
     going_on = "".join(
-        f"; one goes on, since {of['start']:%Y-%m-%d} ({counted(int(of['duration']), 'day')})"
+        f"; one goes on{until}, since {of['start']:%Y-%m-%d} ({counted(int(of['duration']), 'day')})"
         for _, of in running.iterrows()
     )
     return (
@@ -57,7 +59,9 @@ def _of_cells(found: xr.Dataset, event: str) -> list[str]:
     longest = int(np.argmax(own["event_duration"].values))
     lat, lon = (float(found[f"cell_{axis}"][cells[longest]]) for axis in ("lat", "lon"))
     last, start = (own[f"event_{end}"].values[longest].astype("datetime64[D]") for end in ("end", "start"))
+    share = areas[cells].sum() / areas.sum()
+    told = f"on {last}" + ", as forecast" * ("event_probability" in found)
     return [
-        f"on {last}, {areas[cells].sum() / areas.sum():.1%} of the ocean is in a {event}, the longest at "
-        f"{lat:g}, {lon:g} since {start} ({counted(int(own['event_duration'][longest]), 'day')})"
+        f"{told}, {share:.1%} of the ocean is in a {event}, the longest at {lat:g}, {lon:g} since {start} "
+        f"({counted(int(own['event_duration'][longest]), 'day')})"
     ]

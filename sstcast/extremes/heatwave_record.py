@@ -14,12 +14,10 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
 from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
-from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import options_for_keys
-from sstcast.reading.fill_values import mask_constant_cells
-from sstcast.reading.grid import check_places, crop, sorted_eastward
+from sstcast.reading.grid import check_places
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import fill_gaps, open_sst
+from sstcast.reading.reading import fill_gaps, open_cells
 from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_array
@@ -49,19 +47,14 @@ def open_record(days: FieldSource) -> xr.DataArray:
 
     Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
     """
-    path = days.path
+    path, region = days.path, None
     with options_for_keys():
-        opened = sst = open_sst(days)
         if "region" in days.given:
             box = parse_box(str(days.region))
-            sst = crop(sst, Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1)), path)
-        else:
-            sst = check_places(sorted_eastward(sst), str(path)).chunk(lat=-1, lon=-1)
-        if not source_of(days.source).checked:
-            sst = mask_constant_cells(sst, path)
-        sst = fill_gaps(sst, days.gaps, path).drop_vars("filled", errors="ignore")
+            region = Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1))
+        opened = open_cells(days, region)
+        sst = fill_gaps(check_places(opened, str(path)), days.gaps, path).drop_vars("filled", errors="ignore")
         sst, _ = checked(sst, path, days.gaps)
-    sst = sst.assign_attrs(title=opened.attrs["title"])
     sst.set_close(opened.close)
     return sst
 

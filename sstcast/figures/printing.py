@@ -25,7 +25,7 @@ ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
     "places": ("places", areas.areas),
     "observations": ("points", points.points),
     "events": ("events", events.events),
-    "above": ("above", lambda metrics, label: above.sheets(metrics, label)["heatwaves"]),
+    "above": ("above", above.above),
 }
 
 

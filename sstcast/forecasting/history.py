@@ -162,10 +162,11 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
-    field = find_field(history.to_dataset(name="sst"), Path("history"))
-    times = dates(field["time"], Path("history"))
+    found = find_field(history.to_dataset(name="sst"), Path("history"))
+    field, time = found.field, found.axis("time")
+    times = dates(time, Path("history"))
     days = times.normalize()
-    if "bounds" in field["time"].attrs and days.equals(times):
+    if "bounds" in time.attrs and days.equals(times):
         LOG.warning(
             "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
             " are the ends of the days, subtract a day from them"

@@ -62,7 +62,7 @@ from sstcast.progress import waiting
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
-from sstcast.reading.xarray_objects import check_by_name
+from sstcast.reading.xarray_objects import check_by_name, held
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, digest
 from sstcast.storage.cf import CONVENTIONS
@@ -122,6 +122,7 @@ class LoadedRun:
         self.config = self.run.config
         self.days = continued(self.run, days)
         self.data = data_of(self.run, self.days)
+        self._object = held(self.data.source)  # so that it is held as long as the run
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
 

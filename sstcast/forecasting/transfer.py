@@ -23,7 +23,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
 from sstcast.reading.regridding import proposed
-from sstcast.reading.xarray_objects import hold, open_object, release
+from sstcast.reading.xarray_objects import given, hold, release
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config
@@ -116,15 +116,15 @@ def _replace_object(data: DataConfig, days: FieldSource) -> None:
     """Let the object in `days` stand for the run's own, if it holds the same days in the splits of the data."""
     if days.source == data.source:
         return
-    previous_object = release(data.source)
-    hold(open_object(days.path), data.source)
+    new_object, previous = given(days.source), release(data.source)
+    hold(new_object, data.source)
     try:
         if (prepared := Prepared.of(data)).exist:
             check_source(prepared, OTHER_DAYS)
     except SSTCastError:
         release(data.source)
-        if previous_object is not None:
-            hold(previous_object, data.source)
+        if previous is not None:
+            hold(previous, data.source)
         raise
 
 

@@ -15,9 +15,9 @@ from sstcast.geo import Box
 from sstcast.ocean.splits import for_training
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
-from sstcast.reading.fill_values import LOOKED_AT, mask_constant_cells
-from sstcast.reading.grid import box_of, check_places, crop, sorted_eastward, true_rows
-from sstcast.reading.reading import longest_gap, open_sst, source_grid
+from sstcast.reading.fill_values import LOOKED_AT
+from sstcast.reading.grid import box_of, check_places, crop, true_rows
+from sstcast.reading.reading import longest_gap, open_cells, source_grid
 from sstcast.reading.regridding import proposed
 from sstcast.storage.artefacts import atomic, followed
 
@@ -128,9 +128,7 @@ def examine(days: FieldSource) -> Examined:
             f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():
-        sst = sorted_eastward(open_sst(days)).chunk(lat=-1, lon=-1)
-    if not source_of(days.source).checked:
-        sst = mask_constant_cells(sst, path)
+        sst = open_cells(days)
     usable_rows = true_rows(sst)
     if excluded_rows := sst.sizes["lat"] - (usable_rows.stop - usable_rows.start):
         if usable_rows.stop - usable_rows.start < 2:

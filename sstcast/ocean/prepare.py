@@ -46,11 +46,10 @@ from sstcast.storage.artefacts import (
     is_up_to_date,
     locked,
     note_source,
-    noted,
     read_recipe,
 )
 from sstcast.storage.cf import describe, references
-from sstcast.storage.dataset_files import write, write_zarr
+from sstcast.storage.dataset_files import write
 from sstcast.storage.memory import trim
 
 DAYS_PER_CHUNK = 128
@@ -201,16 +200,15 @@ class _Preparation:
         """Write a store."""
         with dask_progress(f"preparing {path.name}"):
             dataset, source = make(), str(self.source.attrs["title"])
-            dataset = describe(
-                dataset,
-                summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
-                source=source,
-                history=f"sstcast {__version__} prepare",
-                recipe=as_text(recipe),
-                **references(source, recipe.get("protocol", "")),
-            )
-            with noted(path, recipe) as temporary:
-                write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
+        dataset = describe(
+            dataset,
+            summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
+            source=source,
+            history=f"sstcast {__version__} prepare",
+            recipe=as_text(recipe),
+            **references(source, recipe.get("protocol", "")),
+        )
+        write(dataset, path, chunks={"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")
         content = f"{counted(days, 'day')} written" if days else f"statistics of {recipe['train']}"

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from sstcast._version import __version__
 from sstcast.config import COAST_DISTANCE, DataConfig
-from sstcast.errors import SSTCastError, counted
+from sstcast.errors import SSTCastError, counted, reworded
 from sstcast.log import LOG, warn_once
 from sstcast.names import DAY
 from sstcast.predictors.kind import Days, Kind, known, newest_known
 from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
-from sstcast.progress import dask_progress
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.remote_stores import Unreachable, fingerprint
@@ -37,12 +36,11 @@ from sstcast.storage.artefacts import (
     clear_leftovers,
     is_up_to_date,
     note_source,
-    noted,
     noted_source,
     read_recipe,
 )
 from sstcast.storage.cf import describe, rounded
-from sstcast.storage.dataset_files import write_zarr
+from sstcast.storage.dataset_files import write
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
 from sstcast.storage.stores import open_intact, open_written
@@ -119,14 +117,9 @@ class Predictor:
 
         Messages name the keys of the predictor instead of those of SST.
         """
-        try:
-            with self.kind.read(self, cells, given) as opened:
-                yield opened
-        except SSTCastError as error:
-            text = str(error)
-            for key in ("variable", "units", "source"):
-                text = text.replace(f"data.{key}", f"{self.key}.{key}").replace(f"--{key}", f"{self.key}.{key}")
-            raise type(error)(text) from error
+        in_its_keys = reworded(r"(\bdata\.|--)(variable|units|source)\b", rf"{self.key}.\2")
+        with in_its_keys, self.kind.read(self, cells, given) as opened:
+            yield opened
 
     def prepare(self, cube: xr.Dataset) -> bool:
         """Bring the stores up to date with the source, for the cells and days of a cube. Returns whether any was
@@ -173,8 +166,7 @@ class Predictor:
                 store = open_written(written, REMEDY)
                 self.check(source, store[EXTREMES].values, self._plausible(store), self.config.path)
 
-            with dask_progress(f"preparing {self.name}"):
-                self.save(dataset, self.path, recipe, {str(values.dims[0]): self.kind.chunk}, check)
+            self.save(dataset, self.path, recipe, {str(values.dims[0]): self.kind.chunk}, check)
             trim(0)
             count, method = counted(len(values), self.kind.entry), values.attrs.get("method", "")
             LOG.info(f"{self.path}: {count} of {self.name} written{f'; {method}' if method else ''}")
@@ -359,7 +351,7 @@ class Predictor:
         path: Path,
         recipe: dict[str, Any],
         chunks: dict[str, int],
-        check: Callable[[Path], None] = lambda _: None,
+        check: Callable[[Path], None] | None = None,
     ) -> None:
         """Write a store of the predictor, unless `check` raises an error for what was written."""
         dataset = describe(
@@ -369,9 +361,7 @@ class Predictor:
             recipe=as_text(recipe),
             **{name: str(text) for name, text in dataset.attrs.items()},
         )
-        with noted(path, recipe) as temporary:
-            write_zarr(dataset, temporary, chunks)
-            check(temporary)
+        write(dataset, path, chunks=chunks, check=check)
         vars(self).pop("_opened", None)
 
 

@@ -22,7 +22,7 @@ from sstcast.predictors import grid
 from sstcast.predictors.kind import Days, Kind, Places, scale_of
 from sstcast.predictors.predictor import Predictor
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.fields import CELLS, find_field
+from sstcast.reading.fields import CELLS, Found, find_field
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.reading import placed
 from sstcast.reading.regridding import LEAST_KNOWN
@@ -53,13 +53,13 @@ def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[
         return
     options = {"variable": days.variable, "units": days.units, "any_grid": True}
     first, *others = read_parts(path, partial(_static_field, options=options))
-    if others or first.sizes["time"] > 1:
+    if others or first.field.sizes["time"] > 1:
         raise SSTCastError(f"{path}: holds several days; give one field, or use kind: grid")
-    field, valid = placed(first, first.attrs.get(CELLS)), first.attrs.pop("valid")
+    field = placed(first.field, first.field.attrs.get(CELLS)).assign_attrs(units=first.units)
     weights = grid.weights_to(predictor, field, cells)
     source = grid.read_by(field, weights, cells).load()
-    tell_invalid(path, [valid])
-    if weights.parts is not None and (side := sea_side(first.attrs["is_height"], source.values)):
+    tell_invalid(path, [first.valid])
+    if weights.parts is not None and (side := sea_side(_height_names(first.stored), source.values)):
         # Between coarser cells too, a value of the sea needs half of its weights, as on any grid.
         weights = replace(weights, least=np.minimum(weights.least, LEAST_KNOWN))
         field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
@@ -104,18 +104,20 @@ def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
     return ocean.copy(data=distance).assign_attrs(attributes)
 
 
-def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> xr.DataArray:
+def _static_field(path: Path, dataset: xr.Dataset, options: dict[str, Any]) -> Found:
     """Return a field without time as `(time, lat, lon)`, with any day, found with `options` of `find_field`."""
     if "time" not in dataset.dims:
         dataset = dataset.drop_vars("time", errors="ignore").expand_dims(time=[ANY_DAY])
-    field = find_field(dataset, path, is_sst=False, **options)
-    attributes = dataset[field.name].attrs
-    names = [name for name in (attributes.get("standard_name", ""), str(field.name)) if HEIGHT.fullmatch(name)]
-    if "standard_name" not in attributes and str(field.name).lower() in UNNAMED_HEIGHTS:
-        names = [str(field.name)]
-    return field.assign_attrs(
-        is_height=" ".join([*names, attributes.get("positive", "")]).lower() if names else ""
-    )
+    return find_field(dataset, path, is_sst=False, **options)
+
+
+def _height_names(stored: xr.DataArray) -> str:
+    """Return the names of a field that is a height or depth, and where it is positive, or "" if it is neither."""
+    attributes = stored.attrs
+    names = [name for name in (attributes.get("standard_name", ""), str(stored.name)) if HEIGHT.fullmatch(name)]
+    if "standard_name" not in attributes and str(stored.name).lower() in UNNAMED_HEIGHTS:
+        names = [str(stored.name)]
+    return " ".join([*names, attributes.get("positive", "")]).lower() if names else ""
 
 
 def sea_side(names: str, values: np.ndarray) -> int:

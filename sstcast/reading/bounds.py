@@ -52,12 +52,13 @@ def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.Dat
     return days, [] if days.equals(labels) else [MOVED]
 
 
-def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset, name: str) -> str:
+def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset) -> str:
     """Return what tells that forecasts are means over more than a day, as text, or "" if nothing does.
 
-    These are the bounds, attributes or units of the `lead`, which the file calls `name`, the `attributes` of the
-    field, a frequency of the file, or steps of GRIB averages that are days apart.
+    These are the bounds, attributes or units of the `lead`, the `attributes` of the field, a frequency of the
+    file, or steps of GRIB averages that are days apart.
     """
+    name = lead.name
     texts = [f"{key} {str(text)!r} of {name}" for key, text in lead.attrs.items()]
     texts += [f"{key} {str(attributes.get(key, ''))!r}" for key in ("cell_methods", "long_name")]
     found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]

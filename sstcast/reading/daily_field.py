@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import xarray as xr
-from dask.base import tokenize
 
 from sstcast.config import SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
@@ -19,7 +18,7 @@ from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
 from sstcast.reading.remote_stores import day_states, metadata_digest, open_url
-from sstcast.reading.xarray_objects import held, is_object, open_object
+from sstcast.reading.xarray_objects import held, is_object, open_object, token
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -208,7 +207,7 @@ class HeldObject(DailyField):
         return held(self.text) is not None
 
     def state(self) -> str:
-        return tokenize(held(self.text)) if self.exists() else ""
+        return "" if (data := held(self.text)) is None else token(data)
 
     def changes(self) -> str:
         return ""

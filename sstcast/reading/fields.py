@@ -4,45 +4,68 @@ The same rules apply to observations, forecasts and downloaded files.
 """
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reworded
 from sstcast.geo import NORTH, SOUTH, bounds, step
 from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
 from sstcast.reading.levels import surface
-from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, SPACE, is_apart
+from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, SPACE
 from sstcast.reading.source_grid import cells_of
 from sstcast.reading.units import celsius
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
 VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
-CONFIG_KEY = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 DATENUMS = (6e5, 8e5)  # of the years 1643 to 2190
 ABSOLUTE = re.compile(r"day as %Y%m%d(\.%f)?")  # units of times that CDO writes, such as 20010131.5
 STANDARD_CALENDARS = ("", "standard", "gregorian", "proleptic_gregorian")
 CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
+# Makes error messages name options, such as `--units`, instead of keys, such as `data.units`.
+options_for_keys = partial(reworded, r"\bdata\.(variable|units|gaps)(:(?= ))?", r"--\1")
 MISPLACED = "misplaced"  # the coordinate that marks cells that are not where the axes have them
 
 
-@contextmanager
-def options_for_keys() -> Iterator[None]:
-    """Make error messages name options, such as `--units`, instead of keys, such as `data.units`."""
-    try:
-        yield
-    except SSTCastError as error:
-        raise type(error)(CONFIG_KEY.sub(r"--\1", str(error))) from error
+class Found(NamedTuple):
+    """A field of a dataset, as `find_field` returns it.
+
+    Attributes:
+        field: its values, lazily, with dimensions and units of sstcast.
+        dataset: the dataset, in which its axes have the same names.
+        axes: the name in the file of each axis.
+        units: the units of the file.
+        notes: the choices that were made, each the end of a sentence.
+        valid: its range of valid values, if it has one.
+        flags: the names of the flags and masks that are applied.
+    """
+
+    field: xr.DataArray
+    dataset: xr.Dataset
+    axes: dict[str, str]
+    units: str
+    notes: list[str]
+    valid: ValidRange | None
+    flags: list[str]
+
+    @property
+    def stored(self) -> xr.DataArray:
+        """The field as the file holds it."""
+        return self.dataset[self.field.name]
+
+    def axis(self, name: str) -> xr.DataArray:
+        """Return an axis under its name in the file, for messages."""
+        return self.field[name].rename(self.axes.get(name, name))
 
 
 def find_field(
@@ -55,7 +78,7 @@ def find_field(
     is_sst: bool = True,
     any_grid: bool = False,
     true_positions: bool = False,
-) -> xr.DataArray:
+) -> Found:
     """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
     Args:
@@ -72,76 +95,56 @@ def find_field(
         true_positions: whether positions that share their dimensions go before nominal axes.
 
     Returns:
-        The field, with the choices listed in the attribute `notes`, the names of the axes in the file in `axes`,
-        and its range of valid values, if it has one, in `valid`. On no axes of latitude and longitude, it has the
-        dimensions `row` and `column` instead, and the attribute `cells` its `source_grid.Cells`, which files with
-        the same `layouts` share. If the file has true positions beside axes, as an ocean model with nominal axes
-        does, the mask `misplaced(lat, lon)` marks the cells that are not there.
+        The field, and what was found. On no axes of latitude and longitude, it has the dimensions `row` and
+        `column` instead, and the attribute `cells` its `source_grid.Cells`, which files with the same `layouts`
+        share. If the file has true positions beside axes, as an ocean model with nominal axes does, the mask
+        `misplaced(lat, lon)` marks the cells that are not there.
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
             and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     layouts = {} if layouts is None else layouts
-    dataset, (name, axes) = identified(
-        dataset, path, dims, variable, layouts, is_sst, not any_grid, true_positions
-    )
-    field = dataset[name]
+    options = variable, layouts, is_sst, any_grid, true_positions
+    dataset, name, axes, dims = identified(dataset, path, dims, *options)
+    field, at_surface = dataset[name], dataset
     notes: list[str] = []
+    attributes: dict[str, Any] = {}
+    valid: ValidRange | None = None
+    flags: list[str] = []
     if (depth := axes.get("depth")) in field.coords and field[depth].size > 1:
         level = surface(field[depth])
         notes.append(f"at the level {depth} {float(field[depth][level]):g}")
-        dataset = dataset.isel({field[depth].dims[0]: level})
-        field = dataset[name]
-    field, valid = field, None
+        at_surface = dataset.isel({field[depth].dims[0]: level})
+        field = at_surface[name]
     if is_sst or not is_flag(field):
-        field, valid = _judged(dataset, name, axes, dims, path, notes, layouts)
-    apart, cells = is_apart(dataset, axes), None
-    if apart:
-        found = cells_of(dataset, field, axes, path)
-        first = layouts.setdefault(CELLS, found)
-        cells = first if first.agrees(found) else found
-        field, axes = _by_row(field, dataset[axes["lat"]].dims, axes)
-        dims = (*dims[:-2], *SPACE)
-    field, axes = _with_leads(field, axes, path) if "lead" in dims and "lead" not in axes else (field, axes)
+        field, valid, flags = _judged(at_surface, name, dims, path, notes, layouts)
+    if dims[-1] == SPACE[1]:
+        cells = cells_of(at_surface, field, axes, path)
+        first = layouts.setdefault(CELLS, cells)
+        attributes = {CELLS: first if first.agrees(cells) else cells}
+        field = field if SPACE[1] in field.dims else field.expand_dims(SPACE[1], axis=-1)
+    if "lead" in dims and "lead" not in axes:
+        field = _with_leads(field, axes["time"], path)
     field = _on_axes(field, axes, dims, path, notes)
-    if not apart:
-        field = _northward(field, dataset, axes, dims, notes)
+    if not attributes:
+        field = _northward(field, dataset, dims, notes)
     units = units or str(field.attrs.get("units", "")).strip()
     if is_sst and not units:
         units = _guessed_units(field, path)
         notes.append(f"in {units}, because the file states no units and its values fit {units}")
     factor, offset = celsius(units, path, name) if is_sst else (1, 0)
-    along = "time" if "time" in dims else "init_time"
-    field = _blocks(field, along, axes[along], dataset[name]).astype("float32")
+    field = _blocks(field, dims, dataset[name]).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
-    told: dict[str, Any] = {"units": units, "notes": notes, "axes": axes, "valid": valid}
-    if cells is not None:
-        told[CELLS] = cells
-    return field.drop_attrs(deep=False).assign_attrs(told)
+    field = field.drop_attrs(deep=False).assign_attrs(attributes)
+    return Found(field, dataset, axes, units, notes, valid, flags)
 
 
-def _by_row(
-    field: xr.DataArray, space: tuple[Hashable, ...], axes: dict[str, str]
-) -> tuple[xr.DataArray, dict[str, str]]:
-    """Return a field whose positions share the dimensions `space` by row and column, and its axes.
-
-    Cells without rows are one column.
-    """
-    field = field.drop_vars([name for name in field.coords if {*field[name].dims} & {*space}])
-    field = field.rename(dict(zip(space, SPACE, strict=False)))
-    if len(space) == 1:
-        field = field.expand_dims(SPACE[1], axis=-1)
-    return field, axes | {dim: dim for dim in SPACE}
-
-
-def _northward(
-    field: xr.DataArray, dataset: xr.Dataset, axes: Mapping[str, str], dims: tuple[str, ...], notes: list[str]
-) -> xr.DataArray:
+def _northward(field: xr.DataArray, dataset: xr.Dataset, dims: tuple[str, ...], notes: list[str]) -> xr.DataArray:
     """Return a field with ascending latitude, and the bounds of its rows, if a file states others than usual."""
-    if (ends := _other_bounds(dataset, axes["lat"])) is not None:
+    if (ends := _other_bounds(dataset["lat"], dataset)) is not None:
         low, high = np.sort(ends, axis=0).T
         if dims == OBSERVED and np.allclose(low[1:], high[:-1]):
             field = field.assign_coords({SOUTH: ("lat", ends[:, 0]), NORTH: ("lat", ends[:, 1])})
@@ -153,19 +156,19 @@ def _northward(
 def _judged(
     dataset: xr.Dataset,
     name: str,
-    axes: Mapping[str, str],
     dims: tuple[str, ...],
     path: Path,
     notes: list[str],
     layouts: dict[Any, Any],
-) -> tuple[xr.DataArray, ValidRange | None]:
-    """Return a field on its own cells, NaN where the file calls it no data, and the range of its valid values.
+) -> tuple[xr.DataArray, ValidRange | None, list[str]]:
+    """Return a field on its own cells, NaN where the file calls it no data.
 
-    Raises SSTCastError if a range, or flags that do not vary by day, leave no value of the first day.
+    Also returns the range of its valid values, and the names of the flags that are applied. Raises SSTCastError if
+    a range, or flags that do not vary by day, leave no value of the first day.
     """
     field = dataset[name]
     valid = valid_range(field)
-    space = {dim for axis in ("lat", "lon") for dim in dataset[axes[axis]].dims}
+    space = {dim for dim in field.dims if dim in dims[-2:]}
     rules = [Rule(f"in its {valid.text}", valid)] if valid else []
     rules += [*own_flags(field, notes), *flags_beside(dataset, name, space, notes)]
     for rule in rules:
@@ -173,59 +176,53 @@ def _judged(
         if is_constant and layouts.setdefault(rule.described, rule) is rule:  # of the first of many similar files
             check_some_left(rule, field, dataset, space, path)
     if rules and not field.chunks:
-        days = axes["time" if dims == OBSERVED else "init_time"]
-        along = next(iter(dataset[days].dims if days in dataset.coords else ()), days)
-        field = _blocks(field, along, along, field)
+        field = _blocks(field, dims, field)
     for rule in rules:
         field = rule(field, dataset)
-    return field, valid
+    return field, valid, [rule.name for rule in rules if rule.name]
 
 
-def _with_leads(field: xr.DataArray, axes: dict[str, str], path: Path) -> tuple[xr.DataArray, dict[str, str]]:
-    """Return a forecast whose file has only valid days with its leads, and the axes with their name."""
-    time = field[axes["time"]]
+def _with_leads(field: xr.DataArray, days_name: str, path: Path) -> xr.DataArray:
+    """Return a forecast of which the file has only valid days, with its leads on their dimension."""
+    time, init = field[days_name], field["init_time"]
     ends = {key: text for key, text in time.attrs.items() if key == "bounds"}
-    days, first = time.values, field[axes["init_time"]].values
+    days, first = time.values, init.values
     if days.dtype != first.dtype:  # of different calendars
-        days, first = dates(time, path).values, dates(field[axes["init_time"]], path).values
-    field = field.assign_coords(lead=(axes["time"], np.asarray(days - first, "timedelta64[ns]"), ends))
-    return field, axes | {"lead": "lead"}
+        days, first = dates(time, path).values, dates(init, path).values
+    return field.assign_coords(lead=(time.dims, np.asarray(days - first, "timedelta64[ns]"), ends))
 
 
 def _on_axes(
     field: xr.DataArray, axes: Mapping[str, str], dims: tuple[str, ...], path: Path, notes: list[str]
 ) -> xr.DataArray:
     """Return a field on `dims` alone, each longitude once, and with `misplaced` if cells are. Adds to `notes`."""
-    regular, misplaced = "lat" in dims, np.zeros((1, 1), bool)
-    if regular:
-        misplaced, lon = _misplaced(field, axes), field[axes["lon"]]
+    is_regular, misplaced = "lat" in dims, np.zeros((1, 1), bool)
+    if is_regular:
+        misplaced, lon = _misplaced(field), field["lon"]
         if (
             lon.ndim == 1
             and lon.size > 2
             and abs(abs(float(lon[-1] - lon[0])) - 360) < REPEATED * step(lon.values)
         ):
             notes.append("without its last column, which repeats the first one")
-            field, misplaced = field.isel({lon.dims[0]: slice(0, -1)}), misplaced[:, :-1]
-    names = {axes[dim]: dim for dim in dims if dim in axes}
-    field = field.expand_dims([axis for axis in names if not field[axis].ndim])
-    field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
-    field = field.squeeze([dim for dim in field.dims if dim not in names])
-    field = field.drop_vars(set(field.coords) - set(names)).rename(names)
-    if "member" in dims and "member" not in field.dims:
-        field = field.expand_dims("member")
-    field = field.transpose(*dims)
-    if not regular:
-        return field.drop_vars(SPACE, errors="ignore")
-    field = field.assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+            field, misplaced = field.isel(lon=slice(0, -1)), misplaced[:, :-1]
+    field = field.expand_dims([axis for axis in dims if axis in field.coords and not field[axis].ndim])
+    field = field.swap_dims({field["lead"].dims[0]: "lead"} if "lead" in dims else {})
+    field = field.squeeze([dim for dim in field.dims if dim not in dims])
+    field = field.drop_vars(set(field.coords) - {*dims} | {*SPACE}, errors="ignore")
+    field = field.expand_dims([dim for dim in dims if dim == "member" and dim not in field.dims]).transpose(*dims)
+    if not is_regular:
+        return field
+    field = field.assign_coords({axis: degrees(field[axis], path, axes[axis]) for axis in ("lat", "lon")})
     return field.assign_coords({MISPLACED: (("lat", "lon"), misplaced)}) if misplaced.any() else field
 
 
-def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_]:
+def _misplaced(field: xr.DataArray) -> NDArray[np.bool_]:
     """Return which cells `[lat, lon]` lie over a tenth of a cell from where the nominal axes have them.
 
     Their true positions are the coordinates with two dimensions. A cell without true position is not misplaced.
     """
-    lat, lon = field[axes["lat"]], field[axes["lon"]]
+    lat, lon = field["lat"], field["lon"]
     misplaced = np.zeros((lat.size, lon.size), bool)
     for axis, other_axis in ((lat, lon), (lon, lat)):
         kind = "latitude" if axis is lat else "longitude"
@@ -243,9 +240,9 @@ def _misplaced(field: xr.DataArray, axes: Mapping[str, str]) -> NDArray[np.bool_
     return misplaced
 
 
-def _other_bounds(dataset: xr.Dataset, name: str) -> NDArray[np.float64] | None:
+def _other_bounds(lat: xr.DataArray, dataset: xr.Dataset) -> NDArray[np.float64] | None:
     """Return the bounds `[row, 2]` of the rows, south first, if they do not lie halfway between the centres."""
-    centres, stated = dataset[name].values, dataset.get(str(dataset[name].attrs.get("bounds")))
+    centres, stated = lat.values, dataset.get(str(lat.attrs.get("bounds")))
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
         return None
     halfway, edges = (
@@ -319,24 +316,27 @@ def is_leapless(time: xr.DataArray) -> bool:
     return getattr(first, "calendar", "") in ("noleap", "365_day")
 
 
-def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
-    """Return the values of `lat` or `lon`. Raises SSTCastError unless they are evenly spaced degrees."""
+def degrees(axis: xr.DataArray, path: Path, name: str) -> NDArray[np.float64]:
+    """Return the values of `lat` or `lon`, which a file calls `name`.
+
+    Raises SSTCastError unless they are evenly spaced degrees.
+    """
     units, kind = str(axis.attrs.get("units", "")), str(axis.attrs.get("standard_name", ""))
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
-        raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
+        raise SSTCastError(f"{path}: its {name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
     values = axis.values.astype(float)
     limit = 90.01 if axis.name == "lat" else LARGEST_DEGREES
     if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
-        raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
+        raise SSTCastError(f"{path}: its {name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
     if values.size < 2:
         raise SSTCastError(
-            f"{path}: its {axis.name} has one value; sstcast needs at least 2 rows and 2 columns of cells: add "
+            f"{path}: its {name} has one value; sstcast needs at least 2 rows and 2 columns of cells: add "
             "neighbouring cells"
         )
     steps = np.diff(values)
     if (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
-            f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
+            f"{path}: its {name} is not an axis ({values.size} values, which must all differ); correct it"
         )
     longitudes = np.sort(values % 360)
     gaps = np.abs(steps) if axis.name == "lat" else np.diff(longitudes, append=longitudes[0] + 360)
@@ -348,23 +348,23 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     if (wide_gaps := np.flatnonzero(gaps > 1.5 * usual_gap)).size > (axis.name == "lon"):
         location = f" after {(values if axis.name == 'lat' else longitudes)[wide_gaps[0]]:g}"
         raise SSTCastError(
-            f"{path}: its {axis.name} lacks values{location} at a spacing of {np.median(usual_gap):g}; "
-            "correct the file"
+            f"{path}: its {name} lacks values{location} at a spacing of {np.median(usual_gap):g}; correct the file"
         )
     return values
 
 
-def _blocks(field: xr.DataArray, along: Hashable, name: Hashable, stored: xr.DataArray) -> xr.DataArray:
-    """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file.
+def _blocks(field: xr.DataArray, dims: tuple[str, ...], stored: xr.DataArray) -> xr.DataArray:
+    """Chunk a field on `dims` for dask in blocks of whole days that consist of whole chunks of the file.
 
-    The days lie on the dimension `along`, which is called `name` in the file that has the field `stored`.
+    `stored` is the field as the file holds it.
     """
     if field.chunks:
         return (
-            field.chunk(dict.fromkeys(field.dims[-2:], -1)) if "init_time" in field.dims else field
+            field.chunk(dict.fromkeys(field.dims[-2:], -1)) if "init_time" in dims else field
         )  # a crop reads few of its chunks
+    along = "time" if "time" in dims else "init_time"
     count = max(1, VALUES_AT_ONCE * field.sizes.get(along, 1) // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
-    if step := sizes.get(name):
+    if step := sizes.get(along):
         count = max(1, count // step) * step
     return field.chunk({dim: count if dim == along else -1 for dim in field.dims})

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.reading.bounds import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.fields import CELLS, dates, find_field, options_for_keys
+from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
 from sstcast.reading.flags import ValidRange
 from sstcast.reading.layouts import FORECAST, REFORECAST
 from sstcast.reading.reading import FieldInFile, merge
@@ -126,15 +126,15 @@ def _forecasts(
 ) -> Forecasts:
     """Return the forecasts in one dataset. `cells` keeps those of the first of several files without axes."""
     layouts = dict(cells)
-    field = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
+    found = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
     cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
-    init, lead, attributes = field["init_time"], field["lead"], dataset[field.name].attrs
+    field, init, lead, attributes = found.field, found.axis("init_time"), found.axis("lead"), found.stored.attrs
     dataset = _with_bounds_as_times(dataset, lead, path)
     mean_of = (days_of_means(lead, attributes, dataset) or 1) if means else 1
-    if mean_of == 1 and (found := longer_means(lead, attributes, dataset, field.attrs["axes"]["lead"])):
+    if mean_of == 1 and (told := longer_means(lead, attributes, dataset)):
         remedy = ", or give the lead bounds that tell the whole days of each mean" if means else ""
         raise SSTCastError(
-            f"{path}: holds means over more than a day ({found}); give daily means or values{remedy}"
+            f"{path}: holds means over more than a day ({told}); give daily means or values{remedy}"
         )
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
     hours = ((times - times.normalize()) / DAY).values[:, None]
@@ -145,7 +145,7 @@ def _forecasts(
                 "day, add one day to each end"
             )
         first_days = hours + _starts(init, lead, dataset, path)
-        valid = _valid_times(dataset, field, hours, first_days)
+        valid = _valid_times(found, hours, first_days)
         if ((valid < first_days - ROUNDING_DAYS) | (valid > first_days + mean_of + ROUNDING_DAYS)).any():
             raise SSTCastError(f"{path}: its valid times lie outside the bounds of its leads; correct either")
         if (abs(first_days - np.round(first_days)) > HALF_HOUR).any():
@@ -157,7 +157,7 @@ def _forecasts(
     else:
         from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
         label, middle = hours + lead_days, hours + from_init
-        valid = _valid_times(dataset, field, hours, label)
+        valid = _valid_times(found, hours, label)
         if (_whole(valid) != _whole(label)).any():
             period_notes = ["its leads contradict its valid times, which decide"]
             label = middle = valid
@@ -173,9 +173,9 @@ def _forecasts(
             "or the standard calendar lacks are incomplete"
         )
     notes = [
-        f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
-        *field.attrs["notes"],
-        *([f"without values outside its {valid.text}"] if (valid := field.attrs["valid"]) else []),
+        f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {found.units}",
+        *found.notes,
+        *([f"without values outside its {found.valid.text}"] if found.valid else []),
         *period_notes,
         *day_notes,
     ]
@@ -185,15 +185,13 @@ def _forecasts(
         values = (values if takes is None else _taken(values, takes)).sortby("lead")
         return values.assign_attrs(cells)
 
-    spread_name, spread, ranges = f"{field.name}_spread", None, [field.attrs["valid"]]
+    spread_name, spread, ranges = f"{field.name}_spread", None, [found.valid]
     if is_sst and spread_name in dataset.data_vars:
-        factor, _ = celsius(
-            str(dataset[spread_name].attrs.get("units", field.attrs["units"])), path, spread_name, ""
-        )
+        factor, _ = celsius(str(dataset[spread_name].attrs.get("units", found.units)), path, spread_name, "")
         of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
-        spread = ordered(of_sst[0] * np.float32(factor))
-        ranges.append(of_sst.attrs["valid"])
-    units_kept = {} if is_sst else {"units": field.attrs["units"]}
+        spread = ordered(of_sst.field[0] * np.float32(factor))
+        ranges.append(of_sst.valid)
+    units_kept = {} if is_sst else {"units": found.units}
     sst, lacking = ordered(field).assign_attrs(units_kept), ""
     if takes is not None:
         lacking = _lacking_day(init, leads, days)
@@ -258,15 +256,13 @@ def _middles(
     return lead_days, [f"its lead {note}" for note in notes]
 
 
-def _valid_times(
-    dataset: xr.Dataset, field: xr.DataArray, hours: NDArray[np.float64], label: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _valid_times(found: Found, hours: NDArray[np.float64], label: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the days from the initial day to the valid time in the file, `[init_time, lead]`, else `label`."""
-    axes, init = field.attrs["axes"], field["init_time"].values
-    if axes["lead"] not in dataset.variables or axes["init_time"].lower() == REFORECAST:
+    dataset, init = found.dataset, found.field["init_time"].values
+    if "lead" not in dataset.variables or found.axes["init_time"].lower() == REFORECAST:
         return label  # the valid times of a reforecast may be of the forecast of this year
-    dims = [dim for axis in ("init_time", "lead") for dim in dataset[axes[axis]].dims]
-    for name in dataset.variables.keys() - {axes["init_time"], axes["lead"]}:
+    dims = [dim for axis in ("init_time", "lead") for dim in dataset[axis].dims]
+    for name in dataset.variables.keys() - {"init_time", "lead"}:
         times = dataset[name].variable
         is_valid = str(name).lower() == "valid_time" or times.attrs.get("standard_name") == "time"
         if is_valid and times.ndim and set(times.dims) == set(dims) and times.dtype.kind == init.dtype.kind:

@@ -4,17 +4,18 @@ cf_xarray recognises time, latitude and longitude. `AXIS_NAMES` lists names for 
 cfgrib and OceanBench.
 """
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
 import xarray as xr
 
 from sstcast.errors import SSTCastError
 from sstcast.reading.levels import SURFACE, VERTICAL, is_vertical, surface
-from sstcast.reading.positions import located, straightened
+from sstcast.reading.positions import SPACE, located, straightened
 
 OBSERVED = ("time", "lat", "lon")
 FORECAST = ("member", "init_time", "lead", "lat", "lon")
@@ -64,6 +65,23 @@ OBSERVATIONS = (
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
 
 
+class Named(NamedTuple):
+    """A dataset in which the axes of a field are called as everywhere in sstcast.
+
+    Attributes:
+        dataset: the dataset. Of the axes, only those of the field's `dims` are renamed. Positions that share their
+            dimensions keep their names, and these dimensions are `row` and `column`.
+        field: the name of the field.
+        axes: the name in the file of the coordinate, or of the dimension without one, of each axis.
+        dims: the dimensions of the field in order. Cells without rows have no `column` yet.
+    """
+
+    dataset: xr.Dataset
+    field: str
+    axes: dict[str, str]
+    dims: tuple[str, ...]
+
+
 class NoForecast(SSTCastError):
     """A file that should hold forecasts holds observations."""
 
@@ -75,13 +93,12 @@ def identified(
     variable: str | None = None,
     layouts: dict[Any, Any] | None = None,
     is_sst: bool = True,
-    regular: bool = True,
+    any_grid: bool = False,
     true_positions: bool = False,
-) -> tuple[xr.Dataset, Layout]:
-    """Return a dataset with its positions as coordinates, and the layout of the field in it.
+) -> Named:
+    """Find a field in a dataset, and give its axes the names of sstcast.
 
-    Unless it must be `regular`, the field may be on no axes of latitude and longitude. If it has `true_positions`
-    beside nominal axes, these are preferred where wanted. Raises SSTCastError like `find_field`.
+    The arguments are those of `fields.find_field`. Raises SSTCastError like it.
     """
     layouts = {} if layouts is None else layouts
     coordinates = [name for name in dataset.data_vars if COORDINATE_NAME.match(str(name))]
@@ -93,9 +110,27 @@ def identified(
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
     if header not in layouts:
         cf_dataset = dataset.cf.guess_coord_axis()
-        name = choose(cf_dataset, path, dims, variable, is_sst, regular)
+        name = choose(cf_dataset, path, dims, variable, is_sst, any_grid)
         layouts[header] = name, _axes(cf_dataset[name], true_positions)
-    return dataset, layouts[header]
+    name, axes = layouts[header]
+    return _renamed(dataset, name, axes, dims)
+
+
+def _renamed(dataset: xr.Dataset, field: str, axes: dict[str, str], dims: tuple[str, ...]) -> Named:
+    """Name the axes `dims` of a field. What has such a name already is moved aside first."""
+    space = dataset[axes["lat"]].dims
+    is_apart = len(space) > 0 and space == dataset[axes["lon"]].dims
+    dims = (*dims[:-2], *SPACE) if is_apart else dims
+    names: dict[Hashable, Hashable] = dict(zip(space, SPACE, strict=False)) if is_apart else {}
+    names |= {axes[axis]: axis for axis in dims if axis in axes}
+    along = {dim: name for name in names if name in dataset.coords for dim in dataset[name].dims}
+    dataset = dataset.swap_dims({dim: name for dim, name in along.items() if dim not in names})
+    present = {*dataset.variables, *dataset.dims}
+    for name in (present & {*dims}) - names.keys():
+        dataset = dataset.rename(
+            {name: next(free for n in itertools.count(1) if (free := f"{name}_{n}") not in present)}
+        )
+    return Named(dataset.rename(names), field, axes, dims)
 
 
 def choose(
@@ -104,27 +139,27 @@ def choose(
     dims: tuple[str, ...],
     variable: str | None = None,
     is_sst: bool = True,
-    regular: bool = True,
+    any_grid: bool = False,
 ) -> str:
     """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
     The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
-    only one with the axes `dims`. If it need not be SST, names do not count. Unless it must be `regular`,
-    positions may share their dimensions. Raises SSTCastError if no variable or several qualify.
+    only one with the axes `dims`. If it need not be SST, names do not count. On `any_grid`, positions may share
+    their dimensions. Raises SSTCastError if no variable or several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
     if variable is not None:
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
-        if fault := _fault(fields[variable], dims, regular):
+        if fault := _fault(fields[variable], dims, any_grid):
             raise _refusal(path, variable, fault)
         return variable
     faults: dict[str, str] = {}
     for name, field in fields.items():
         other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims, regular) or (hint if other_quantity else "")
+        faults[name] = _fault(field, dims, any_grid) or (hint if other_quantity else "")
     usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable) if is_sst else (usable,):
@@ -190,7 +225,7 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     return axes
 
 
-def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> str:
+def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
     """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
@@ -201,10 +236,10 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> 
             f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
         )
     for axis in ("lat", "lon"):
-        if regular and axis in axes and field[axes[axis]].ndim == 2:
+        if not any_grid and axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
     if (
-        regular
+        not any_grid
         and {"lat", "lon"} <= set(axes)
         and field[axes["lat"]].ndim
         and field[axes["lat"]].dims == field[axes["lon"]].dims
@@ -222,6 +257,10 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], regular: bool = True) -> 
         )
     if dims == FORECAST and (fault := _is_no_forecast(field, axes)):
         return fault
+    for one, other in itertools.combinations([axis for axis in dims if axis in axes], 2):
+        first, second = field[axes[one]].dims, field[axes[other]].dims
+        if (shared := {*first} & {*second}) and (first != second or one != "lat"):
+            return f"has {axes[one]} and {axes[other]} on one dimension, {shared.pop()}; unstack them"
     lead_dims = field[axes["lead"]].dims if "lead" in axes else ()
     is_observed = (
         lead_dims in ((), field[axes["time"]].dims) and axes["time"].lower() not in AXIS_NAMES["init_time"]
@@ -257,6 +296,4 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
                 f"has no {axis_name} among {coordinate_names}; set standard_name {AXIS_NAMES[axis][0]}, or rename "
                 f"it to {axis}{f'; {ONE_START}' if axis == 'init_time' else ''}"
             )
-    if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
-        return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
     return ""

@@ -1,7 +1,7 @@
 """Latitudes and longitudes in a dataset: axes, or positions that share their dimensions."""
 
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 
 import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
@@ -120,9 +120,3 @@ def _along(positions: xr.DataArray, dim: Hashable, other_dim: Hashable) -> xr.Da
     if not apart <= CENTRE_TOLERANCE * step(centres):
         return None
     return xr.DataArray(centres, dims=[dim], attrs=positions.attrs)
-
-
-def is_apart(dataset: xr.Dataset, axes: Mapping[str, str]) -> bool:
-    """Return whether positions share their dimensions, so that they are no axes of latitude and longitude."""
-    lat, lon = (dataset[axes[axis]] for axis in ("lat", "lon"))
-    return lat.ndim > 0 and lat.dims == lon.dims

@@ -3,21 +3,21 @@
     sst(time, lat, lon)   int16, hundredths of degC, in chunks of CHUNK_DAYS days counted from 1981-09-01
     ice(time, lat, lon)   int16, hundredths, the share of ice, 0 where only `sst` has a value; optional
     err(time, lat, lon)   int16, hundredths of degC, the error of `sst`; optional
-    status(time)          the origin of each day; 0 is missing, even numbers are preliminary (`STATUS`)
+    status(time)          the origin of each day; 0 is missing, even numbers are preliminary
 
-The name of an origin ends in the optional variables that its days have, as in `aws+ice+err_preliminary`.
-The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
+A store has its variables from the beginning, and every day has all of them. They are in the name of each origin,
+as in `aws+ice+err_preliminary`. The time axis covers every day from 1981-09-01 to the last day ever requested, so
+the index of a day never changes.
 `sstcast.sources.raw_store` writes the store.
 """
 
 import dataclasses
 import datetime as dt
-import re
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,19 +40,8 @@ ONE_DAY = dt.timedelta(days=1)
 CHUNK_DAYS = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
-# Names for the status of a day, in the order of their numbers. Every store begins with these names, including
-# those of the removed source `simulator`. The first day from another source appends that source's two names.
-STATUS = (
-    "missing",
-    *(
-        f"{name}{end}"
-        for name in ("aws", "ncei", "psl", "erddap", "mirror", "sample", "simulator")
-        for end in ("", "_preliminary")
-    ),
-)
-
-
-_ORIGIN = re.compile(r"(?P<source>.*?)(?P<optional>(\+(ice|err))*)(?P<preliminary>(_preliminary)?)")
+# Names for the status of a day, in the order of their numbers. The first day from a source appends its two names.
+STATUS = ("missing",)
 
 
 @dataclass(frozen=True)
@@ -66,23 +55,6 @@ class Day:
     origin: str
     preliminary: bool
     optional: Mapping[str, Packed] = dataclasses.field(default_factory=dict)
-
-    @property
-    def word(self) -> str:
-        """The name of the origin in `status`, without `_preliminary`."""
-        return self.origin + "".join(f"+{name}" for name in OPTIONAL if name in self.optional)
-
-
-def _split(word: str) -> tuple[str, tuple[str, ...]]:
-    """Split the name of an origin into the name without optional variables, and these variables."""
-    match = _ORIGIN.fullmatch(word)
-    assert match  # every text matches
-    return match["source"] + match["preliminary"], tuple(match["optional"].split("+")[1:])
-
-
-def days_with(name: str, status: NDArray[np.uint8], words: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return for each day's `status` whether the day has the optional variable `name`."""
-    return np.array([name in _split(word)[1] for word in words])[status]
 
 
 def pack(celsius: NDArray[Any]) -> Packed:
@@ -134,22 +106,13 @@ class RawContents:
     @cached_property
     def origin(self) -> dict[dt.date, str]:
         """The origin of each day in order, such as `aws` or `aws_preliminary`."""
-        names = [_split(word)[0] for word in self.words]
+        names = [word.replace("+".join(("", *self.variables)), "") for word in self.words]
         return {FIRST_DAY + int(i) * ONE_DAY: names[self.status[i]] for i in np.flatnonzero(self.status)}
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The optional variables that the store has."""
         return tuple(name for name in OPTIONAL if name in self.dataset)
-
-    @property
-    def without(self) -> dict[str, int]:
-        """Number of days that lack each optional variable of the store, if any do."""
-        lacking = {
-            name: int(((self.status > 0) & ~days_with(name, self.status, self.words)).sum())
-            for name in self.variables
-        }
-        return {name: count for name, count in lacking.items() if count}
 
     @property
     def sources(self) -> dict[str, int]:
@@ -170,7 +133,7 @@ class RawContents:
     def gaps(self) -> list[tuple[dt.date, dt.date]]:
         """First and last missing day of each gap."""
         runs = day_ranges(dict.fromkeys(self.origin, ""))
-        return [(a[1] + ONE_DAY, b[0] - ONE_DAY) for a, b in pairwise(runs)]
+        return [(a[1] + ONE_DAY, b[0] - ONE_DAY) for a, b in itertools.pairwise(runs)]
 
     def lines(self) -> list[str]:
         """Describe the days, their origin and size in lines of text."""
@@ -185,18 +148,9 @@ class RawContents:
             "  year: " + ", ".join(f"{year} {count}" for year, count in self.years.items()),
         ]
         lines += [f"  gap: {a}..{b} ({counted((b - a).days + 1, 'day')})" for a, b in self.gaps]
-        lines += without_lines(self.without, "  ")
         for a, b, _ in day_ranges(dict.fromkeys(self.preliminary, "")):
             lines.append(f"  preliminary: {a}..{b} ({counted((b - a).days + 1, 'day')})")
         return lines
-
-
-def without_lines(without: Mapping[str, int], indent: str = "") -> list[str]:
-    """Say in lines how many days lack which variables (`RawContents.without`)."""
-    return [
-        f"{indent}without {name}: {counted(count, 'day')}; fetch them again with --variables sst,{name}"
-        for name, count in without.items()
-    ]
 
 
 def is_raw_store(path: Path) -> bool:
@@ -205,19 +159,28 @@ def is_raw_store(path: Path) -> bool:
 
 
 def open_raw_store(path: Path) -> RawContents:
-    """Open a raw store. Raises SSTCastError if it is damaged, now or when values are computed."""
+    """Open a raw store.
+
+    Raises SSTCastError if it is damaged, now or when values are computed, or its days differ in their variables.
+    """
     dataset = open_written(path, REMEDY, sparse=("sst", *OPTIONAL))
     with reading(path, REMEDY):
         status, attributes = dataset["status"].load(), dataset.attrs
         status_names = tuple(status.flag_meanings.split())
         if status.values.max(initial=0) >= len(status_names):
             raise ValueError(f"a day has the status {status.values.max()}, which has no meaning")
-        for name in ("sst", *OPTIONAL):
-            has_values = status.values > 0 if name == "sst" else days_with(name, status.values, status_names)
-            for block in np.unique(np.flatnonzero(has_values) // CHUNK_DAYS):
-                if not (path / name / f"{block}.0.0").is_file():
-                    raise ValueError(f"its file {name}/{block}.0.0 is missing")
-        return RawContents(path, dataset, status.values, status_names, attributes["title"])
+        contents = RawContents(path, dataset, status.values, status_names, attributes["title"])
+        for number in np.unique(status.values[status.values > 0]):
+            _, *optional = status_names[number].removesuffix("_preliminary").split("+")
+            if tuple(optional) != contents.variables:
+                raise SSTCastError(
+                    f"{path}: not all of its days have the same variables; fetch them again, into another --out"
+                )
+        blocks = np.unique(np.flatnonzero(status.values) // CHUNK_DAYS)
+        for name, block in itertools.product(("sst", *contents.variables), blocks):
+            if not (path / name / f"{block}.0.0").is_file():
+                raise ValueError(f"its file {name}/{block}.0.0 is missing")
+        return contents
 
 
 def raw_stores(folder: Path) -> list[RawContents]:

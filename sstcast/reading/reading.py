@@ -14,7 +14,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, FieldSource
+from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
@@ -22,11 +22,11 @@ from sstcast.reading.bounds import averages, days_of
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
-from sstcast.reading.flags import tell_invalid
-from sstcast.reading.grid import coarsen, crop, ocean_cells
+from sstcast.reading.flags import ValidRange, tell_invalid
+from sstcast.reading.grid import coarsen, crop, ocean_cells, sorted_eastward
 from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.plausible import judged
-from sstcast.reading.positions import SPACE, is_apart
+from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
 from sstcast.reading.regridding import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.source_grid import Cells, cells_of
@@ -42,11 +42,26 @@ NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is mi
 
 @dataclass(frozen=True)
 class FieldInFile:
-    """The field in one file or store. Days from other files replace those of a `preliminary` field."""
+    """The field in one file or store.
+
+    Attributes:
+        path: the file or store.
+        field: its values.
+        units: the units of the file.
+        notes: sentences about how it is read.
+        valid: its range of valid values, if it has one.
+        title: the title of its data.
+        averages: the attribute, if any, that calls its values averages over unknown periods.
+        preliminary: whether days from other files replace its days.
+    """
 
     path: Path
     field: xr.DataArray
+    units: str = ""
+    notes: Sequence[str] = ()
+    valid: ValidRange | None = None
     title: str = ""
+    averages: str = ""
     preliminary: bool = False
     close: Callable[[], None] = lambda: None
 
@@ -81,16 +96,30 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
     consecutive days.
     """
     kept = None if find_ocean or data.grid is None else _kept_ocean(folder_of(data))
-    opened, path, source = open_sst(data, kept), data.path, source_of(data.source)
-    finer = data.box.model_copy(update={"coarsen": data.box.coarsen * cells_across(opened, data)})
-    sst = crop(opened, finer, path)
-    if not source.checked and "ocean" not in sst.attrs:  # on other grids, land has been found
+    opened = open_cells(data, data.box, kept)
+    sst = fill_gaps(opened, data.gaps, data.path)
+    if (across := cells_across(opened, data)) > 1:
+        blocks, of_cells = data.box.model_copy(update={"coarsen": across}), ocean_cells(sst)
+        sst = coarsen(judged(sst, of_cells.values, data.path), of_cells, blocks)
+    sst = sst.assign_attrs(opened.attrs)
+    sst.set_close(opened.close)
+    return sst
+
+
+def open_cells(days: FieldSource, box: Region | None = None, ocean: xr.DataArray | None = None) -> xr.DataArray:
+    """Open days lazily as `open_sst` does, with NaN on land, but perhaps with gaps.
+
+    They are those of a box, by default of the whole extent from west to east, in one chunk a day.
+    """
+    opened, path = open_sst(days, ocean), days.path
+    if box is None:
+        sst = sorted_eastward(opened).chunk(lat=-1, lon=-1)
+    else:
+        finer = box.model_copy(update={"coarsen": box.coarsen * cells_across(opened, days)})
+        sst = crop(opened, finer, path)
+    if not source_of(days.source).checked and "ocean" not in opened.attrs:  # on other grids, land has been found
         sst = mask_constant_cells(sst, path)
-    sst = fill_gaps(sst, data.gaps, path)
-    if finer != data.box:
-        blocks = finer.model_copy(update={"coarsen": finer.coarsen // data.box.coarsen})
-        of_cells = ocean_cells(sst)
-        sst = coarsen(judged(sst, of_cells.values, path), of_cells, blocks).assign_attrs(sst.attrs)
+    sst = sst.assign_attrs(opened.attrs)
     sst.set_close(opened.close)
     return sst
 
@@ -118,10 +147,8 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     path = days.path
     parts, sst = _merged_days(days, True)
     sst = sst.rename("sst")
-    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
-        warn_once(f"{path}: {note}")
     title = source_of(days.source).title or parts[0].title
-    kept: dict[str, Any] = {"title": title, "averages": parts[0].field.attrs["averages"]}
+    kept: dict[str, Any] = {"title": title, "averages": parts[0].averages}
     if CELLS in sst.attrs:
         sst, mask, method = _on_grid(sst, days, ocean)
         warn_once(f"{path}: {parts[0].field.name} is read {method}")
@@ -169,16 +196,13 @@ def open_daily(days: FieldSource) -> xr.DataArray:
     units differ.
     """
     parts, field = _merged_days(days, False)
-    units = [str(part.field.attrs["units"]) for part in parts]
-    if differing := [part for part, unit in zip(parts, units, strict=True) if unit != units[0]]:
+    units = parts[0].units
+    if differing := [part for part in parts if part.units != units]:
         raise SSTCastError(
-            f"{differing[0].path}: is in {differing[0].field.attrs['units']!r}, but {parts[0].path} in "
-            f"{units[0]!r}; convert it, or set data.units if both are the same"
+            f"{differing[0].path}: is in {differing[0].units!r}, but {parts[0].path} in {units!r}; convert it, or "
+            "set data.units if both are the same"
         )
-    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
-        warn_once(f"{days.path}: {note}")
-    cells = {key: value for key, value in field.attrs.items() if key == CELLS}
-    field = field.drop_attrs().assign_attrs(cells, units=units[0])
+    field = field.assign_attrs(units=units)
     field.set_close(_closing(parts, days.path))
     return field
 
@@ -195,6 +219,8 @@ def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
     field = merge(parts, "time")
     if not source.checked:
         _check_daily(field.indexes["time"], path)
+    for note in dict.fromkeys(note for part in parts for note in part.notes):
+        warn_once(f"{path}: {note}")
     return parts, field
 
 
@@ -205,14 +231,14 @@ def source_grid(days: FieldSource) -> Cells | None:
     """
     path, dataset = next(source_of(days.path).datasets())
     with dataset:
-        located, (name, axes) = identified(dataset, path, variable=days.variable, regular=False)
-        return cells_of(located, located[name], axes, path) if is_apart(located, axes) else None
+        dataset, name, axes, dims = identified(dataset, path, variable=days.variable, any_grid=True)
+        return None if "lat" in dims else cells_of(dataset, dataset[name], axes, path)
 
 
 def _closing(parts: Sequence[FieldInFile], path: Path) -> Callable[[], None]:
     """Return what closes the files, and logs how many values that were read lie outside their valid range."""
     open_files = ExitStack()
-    open_files.callback(tell_invalid, path, [part.field.attrs["valid"] for part in parts])
+    open_files.callback(tell_invalid, path, [part.valid for part in parts])
     for part in parts:
         open_files.callback(part.close)
     return open_files.close
@@ -232,24 +258,25 @@ def _observations(
     """
     if options["variable"] is None and not is_sst and is_raw_store(path):
         options = {**options, "variable": "sst"}  # even if ice is kept beside it later
-    field = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
-    time, stored_field = field["time"], dataset[field.name]
+    found = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
+    field, time = found.field, found.axis("time")
     if path.is_dir() and not is_raw_store(path):
-        _check_chunks(path, stored_field)
+        _check_chunks(path, found.stored)
     days, day_notes = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
-            f"{MEAN.format(field.attrs['axes']['time'])}"
+            f"{path}: {time.name} has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: "
+            f"{MEAN.format(time.name)}"
         )
-    notes = [*(f"{field.name} is read {note}" for note in field.attrs["notes"]), *day_notes]
-    field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
-    field.attrs["averages"] = "" if "bounds" in time.attrs else averages(stored_field)
+    notes = [*(f"{field.name} is read {note}" for note in found.notes), *day_notes]
+    notes += [NO_LEAP_DAYS] if is_leapless(time) else []
+    kind = "" if "bounds" in time.attrs else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    return FieldInFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
+    field = field.assign_coords(time=days)
+    return FieldInFile(path, field, found.units, notes, found.valid, title, kind, preliminary, dataset.close)
 
 
 def _check_names(parts: Sequence[FieldInFile]) -> None:

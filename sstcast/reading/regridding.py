@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, FieldSource, Region
+from sstcast.config import FieldSource, Region
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
@@ -188,16 +188,16 @@ def target_of(days: FieldSource) -> TargetGrid:
     return grid_of(days.box, days.grid)
 
 
-def cells_across(sst: xr.DataArray, data: DataConfig) -> int:
+def cells_across(sst: xr.DataArray, days: FieldSource) -> int:
     """Return how many cells of a regular source make the width of one of `data.grid`.
 
     Raises SSTCastError if the number is not whole.
     """
-    ratios = [1.0 if data.grid is None else data.grid / step(sst[axis].values) for axis in ("lat", "lon")]
+    ratios = [1.0 if days.grid is None else days.grid / step(sst[axis].values) for axis in ("lat", "lon")]
     number = max(1, round(ratios[0]))
     if max(abs(ratio - number) for ratio in ratios) > WHOLE * number:
         raise SSTCastError(
-            f"{data.path}: data.grid: {data.grid:g} is not a whole number of the source's cells of "
+            f"{days.path}: data.grid: {days.grid:g} is not a whole number of the source's cells of "
             f"{step(sst['lat'].values):g} x {step(sst['lon'].values):g} degrees; leave it out or choose another"
         )
     return number

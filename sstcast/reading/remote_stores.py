@@ -16,7 +16,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 import zarr
+from numpy.typing import NDArray
 from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
@@ -36,9 +37,10 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
 from sstcast.reading.bounds import days_of
 from sstcast.reading.fields import CELLS, find_field
-from sstcast.reading.flags import RANGES, flags_beside, is_flag
+from sstcast.reading.flags import RANGES
 from sstcast.reading.grid import crop
-from sstcast.reading.layouts import OBSERVED, identified
+from sstcast.reading.layouts import OBSERVED
+from sstcast.reading.positions import SPACE
 from sstcast.reading.regrid import weights_of
 from sstcast.reading.regridding import around_grid, target_of
 from sstcast.reading.weights import TargetGrid
@@ -122,50 +124,31 @@ class _Store(ObjectStore[Any]):
         return buffer
 
     async def _content(self, key: str, limit: int, byte_range: "ByteRequest | None") -> bytes | None:
-        """Return an object or a part of it, or None if it is absent.
+        """Return an object or a part of it, or None if it is absent. obstore resumes an answer that breaks off.
 
-        An answer that is interrupted is asked for again. obstore asks again only if an answer has not begun, and
-        would keep room for as many bytes as are announced.
+        Raises SSTCastError if it is empty or too large: obstore would keep room for as much as is announced.
         """
         import obstore
 
         fields = {} if byte_range is None else dataclasses.asdict(byte_range)
         part: Any = tuple(fields.values()) if isinstance(byte_range, RangeByteRequest) else fields
-        begun = time.monotonic()
-        for attempt in itertools.count():
-            try:
-                answer = await obstore.get_async(self.store, key, options={"range": part} if part else None)
-            except FileNotFoundError:
-                return None
-            try:
-                return await self._received(key, answer, limit)
-            except SSTCastError:
-                raise
-            except Exception:  # obstore has an exception for each kind of failure
-                if attempt >= RETRIES or time.monotonic() - begun > RETRY_TIMEOUT.total_seconds():
-                    raise
-                await asyncio.sleep(2**attempt / 4)
-        raise AssertionError
-
-    async def _received(self, key: str, answer: Any, limit: int) -> bytes:
-        """Return the bytes of an answer as they come. Raises SSTCastError if they are none or too many."""
+        try:
+            answer = await obstore.get_async(self.store, key, options={"range": part} if part else None)
+        except FileNotFoundError:
+            return None
         first, last = answer.range
-        parts: list[bytes] = []
-        size, begun, before = last - first, time.monotonic(), 0
-        if 0 < size <= limit:
-            size = 0
-            async for part in answer.stream(min_chunk_size=1):
-                parts.append(bytes(part))
-                size += len(part)
-                if size > limit:
-                    break
-                if (now := time.monotonic()) - begun > SLOW:
-                    if size - before < SLOW_BYTES:
-                        raise TimeoutError("kind: Timeout")
-                    begun, before = now, size
-        if size > limit or not size:
-            told = "is empty" if not size else f"has {size:,} bytes, more than it can need"
+        if not 0 < last - first <= limit:
+            told = f"has {last - first:,} bytes, more than it can need" if last > first else "is empty"
             raise Unreachable(f"{self.path}: its {key} {told}; {REMEDY}")
+        parts: list[bytes] = []
+        size, begun = 0, time.monotonic()
+        async for piece in answer.stream(min_chunk_size=1):
+            parts.append(bytes(piece))
+            size += len(piece)
+            if (now := time.monotonic()) - begun > SLOW:
+                if size < SLOW_BYTES:
+                    raise TimeoutError("kind: Timeout")
+                begun, size = now, 0
         return b"".join(parts)
 
     def json(self, key: str) -> dict[str, Any]:
@@ -206,37 +189,34 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
     Chunks of the flags that are applied count too. If `cells` are given, the data are another field that is
     brought to these. A day whose hash is the same has the same values. Raises SSTCastError like `open_url`.
     """
-    path, is_sst = data.path, cells is None
+    path, is_sst, has_grid = data.path, cells is None, data.grid is not None
     dataset, group, store = _open(path)
-    has_grid = data.grid is not None
-    dataset, (name, axes) = identified(
-        dataset, path, OBSERVED, data.variable, {}, is_sst, is_sst and not has_grid, true_positions=has_grid
+    found = find_field(
+        *(dataset, path, OBSERVED, data.variable, data.units, {}, is_sst, has_grid or not is_sst, has_grid)
     )
-    time_axis = dataset[name][axes["time"]]
-    days, _ = days_of(time_axis, dataset, path)
-    about, in_region = _about(group[name]), {}
-    any_grid = has_grid or not is_sst
-    field = find_field(dataset, path, OBSERVED, data.variable, data.units, {}, is_sst, any_grid, has_grid)
-    first = field.isel(time=slice(1))
+    dataset, first = found.dataset, found.field.isel(time=slice(1))
+    days, _ = days_of(found.axis("time"), dataset, path)
+    about = _about(group[found.field.name])
+    in_region: dict[Hashable, NDArray[np.intp]] = {}
     if (own := first.attrs.get(CELLS)) is not None:
         near = around_grid(own, target_of(data) if is_sst else TargetGrid.of(cells))
         about += f"{own.digest}{data.grid}{near}"
-        for dim, part in zip(dataset[axes["lat"]].dims, near, strict=False):
-            in_region[dim] = np.arange(dataset.sizes[dim])[part]
+        in_region = {
+            dim: np.arange(dataset.sizes[dim])[part]
+            for dim, part in zip(SPACE, near, strict=True)
+            if dim in dataset.dims
+        }
     else:
         is_region = isinstance(data, DataConfig)
         used = crop(first, data.box, path) if is_region else weights_of(first, cells, path, "").read(first)
         for axis in ("lat", "lon"):
             stored, of_region = (
-                (degrees.values.astype(float) % 360).round(4) % 360
-                for degrees in (dataset[axes[axis]], used[axis])
+                (degrees.values.astype(float) % 360).round(4) % 360 for degrees in (dataset[axis], used[axis])
             )
-            in_region[dataset[axes[axis]].dims[0]] = np.flatnonzero(np.isin(stored, of_region))
+            in_region[axis] = np.flatnonzero(np.isin(stored, of_region))
             about += str(used[axis].values.tolist())
-    space = {dim for axis in ("lat", "lon") for dim in dataset[axes[axis]].dims}
-    flags = [rule.name for rule in flags_beside(dataset, name, space, [])]
     told: list[list[str]] = [[] for _ in days]
-    for array_name in [name] if is_flag(dataset[name]) else [name, *flags]:
+    for array_name in (str(found.field.name), *found.flags):
         array, dims = group[array_name], dataset[array_name].dims
         lengths = dict(zip(dims, array.shards or array.chunks, strict=True))
         chunks = {
@@ -246,16 +226,15 @@ def day_states(data: FieldSource, cells: Any = None) -> xr.DataArray:
         keys = [f"{array_name}/{array.metadata.encode_chunk_key(c)}" for c in itertools.product(*chunks.values())]
         with ThreadPoolExecutor(TOGETHER) as pool:
             states = [f"{key} {state}" for key, state in zip(keys, pool.map(store.state, keys), strict=True)]
-        (along,) = time_axis.dims
-        if along not in dims:
+        if "time" not in dims:
             about += "".join((_about(array), *states))
             continue
-        of_time: dict[int, list[str]] = {number: [] for number in chunks[along]}
+        of_time: dict[int, list[str]] = {number: [] for number in chunks["time"]}
         for chunk, state in zip(itertools.product(*chunks.values()), states, strict=True):
-            of_time[chunk[dims.index(along)]].append(state)
-        about += _about(array) if array_name != name else ""
+            of_time[chunk[dims.index("time")]].append(state)
+        about += _about(array) if array_name != found.field.name else ""
         for day_index, texts in enumerate(told):
-            texts += [str(day_index % lengths[along]), *of_time[day_index // lengths[along]]]
+            texts += [str(day_index % lengths["time"]), *of_time[day_index // lengths["time"]]]
     return xr.DataArray([_hash(about, *texts) for texts in told], {"time": days}, ["time"]).sortby("time")
 
 

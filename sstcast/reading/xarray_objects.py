@@ -2,13 +2,15 @@
 
 A configuration names such a source `object:TOKEN`, with dask's token of the object that was prepared first. It
 keys the stores. The object that stands for it may grow or be opened again: as for a file that has changed, digests
-of its days then decide. A process that holds no object, such as a command, goes on from the prepared stores.
+of its days then decide. It is held while its owner keeps it. A process that holds no object, such as a command,
+goes on from the prepared stores.
 """
 
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import xarray as xr
 from dask.base import tokenize
@@ -19,7 +21,9 @@ from sstcast.log import warn_once
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
 
-_held: dict[str, xr.Dataset] = {}
+Object = xr.Dataset | xr.DataArray
+
+_held: WeakValueDictionary[str, Object] = WeakValueDictionary()
 
 
 def is_object(source: str) -> bool:
@@ -27,13 +31,24 @@ def is_object(source: str) -> bool:
     return source.startswith(OBJECT_PREFIX)
 
 
-def held(source: str) -> xr.Dataset | None:
+def held(source: str) -> Object | None:
     """Return the object held as `source`, or None."""
     return _held.get(source)
 
 
-def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
-    """Keep an object as a `source`, by default one named after its token. Returns the name of the source."""
+def hold(data: Object, source: str | None = None) -> str:
+    """Hold an object as a `source`, by default one named after its token. Returns the name of the source."""
+    source = source or f"{OBJECT_PREFIX}{token(data)}"
+    _held[source] = data
+    return source
+
+
+def token(data: Object) -> str:
+    """Return dask's token of an object as a dataset."""
+    return str(tokenize(_as_dataset(data)))
+
+
+def _as_dataset(data: Object) -> xr.Dataset:
     if isinstance(data, xr.DataArray):
         if data.name is None or data.name in data.coords:
             data = data.rename("sst")
@@ -44,10 +59,8 @@ def hold(data: xr.Dataset | xr.DataArray, source: str | None = None) -> str:
                 f"source: an array does not hold the bounds of its {lost_bounds[0]}, so its days are those of the "
                 "labels; give the Dataset that holds it"
             )
-        data = data.to_dataset()
-    source = source or f"{OBJECT_PREFIX}{tokenize(data)}"
-    _held[source] = data
-    return source
+        return data.to_dataset()
+    return data
 
 
 def check_by_name(predictors: Any) -> None:
@@ -58,22 +71,27 @@ def check_by_name(predictors: Any) -> None:
 
 def name_of(source: Any) -> str:
     """Return the name of a source that a caller gave as a path or as an object, which is then held."""
-    if isinstance(source, (xr.Dataset, xr.DataArray)):
+    if isinstance(source, Object):
         return hold(source)
     if isinstance(source, (str, PathLike)):
         return str(source)
     raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 
-def release(source: str) -> xr.Dataset | None:
+def release(source: str) -> Object | None:
     """Return the object held as `source`, which is no longer held, or None."""
     return _held.pop(source, None)
 
 
+def given(source: str) -> Object:
+    """Return the object held as `source`. Raises SSTCastError if none is."""
+    if (data := held(source)) is None:
+        raise SSTCastError(f"{source}: is an xarray object, which only Python can give; {USE_PYTHON}")
+    return data
+
+
 def open_object(path: Path) -> xr.Dataset:
-    """Return a held object, which a reader may close. Raises SSTCastError if it is not held."""
-    if (dataset := held(str(path))) is None:
-        raise SSTCastError(f"{path}: is an xarray object, which only Python can give; {USE_PYTHON}")
-    dataset = dataset.copy()
+    """Return a held object as a dataset, which a reader may close. Raises SSTCastError if it is not held."""
+    dataset = _as_dataset(given(str(path))).copy()
     dataset.set_close(None)  # the object remains open for its owner
     return dataset

@@ -8,13 +8,13 @@ import datetime as dt
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sstcast.errors import counted
+from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.progress import days_progress
-from sstcast.reading.raw import Day, day_ranges, is_final, without_lines
+from sstcast.reading.raw import OPTIONAL, Day, day_ranges, is_final
 from sstcast.sources import find_source
 from sstcast.sources.raw_store import RawStore
-from sstcast.sources.source import Failure, FetchRequest, Need
+from sstcast.sources.source import Failure, FetchRequest
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class FetchReport:
 
     `missing` gives a reason for each day that could not be downloaded. `down` is the reason for the first missing
     day that the sources may have, or empty if they have none of them. `preliminary` lists the requested days that
-    NOAA will still replace. `unused` gives a reason for each unused file in a folder. `without` counts the days of
-    the store that lack each of its optional variables.
+    NOAA will still replace. `unused` gives a reason for each unused file in a folder.
     """
 
     path: Path
@@ -34,11 +33,10 @@ class FetchReport:
     missing: dict[dt.date, str]
     down: str = ""
     unused: dict[str, str] = field(default_factory=dict)
-    without: dict[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
-        """Whether the store has every requested day, with every requested variable."""
+        """Whether the store has every requested day."""
         return not self.missing
 
     def lines(self) -> list[str]:
@@ -50,7 +48,6 @@ class FetchReport:
             lines.append(
                 f"preliminary: {counted(len(self.preliminary), 'day')}; fetch again after NOAA has finalised them"
             )
-        lines += without_lines(self.without)
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
             lines.append(f"missing {days}: {reason}")
@@ -60,25 +57,34 @@ class FetchReport:
 def fetch(request: FetchRequest) -> FetchReport:
     """Download all requested days to the store. Logs each line of the report.
 
-    Days that lack a requested variable are downloaded again. The optional variables that the store has already are
-    also kept of all days that are downloaded, if the source has them.
+    A store has the variables that were requested when it was made.
 
-    Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that cannot
-    be downloaded raise no error. They are listed in the report.
+    Raises SSTCastError if the request, the source or the store is unusable, or lacks variables, or the disk is
+    full. Days that cannot be downloaded raise no error. They are listed in the report.
     """
-    source_class, days, wanted = find_source(request.source), request.days, set(request.variables) - {"sst"}
-    store = RawStore(request.path, request.box, source_class.title)
+    source_class, days = find_source(request.source), request.days
+    optional = tuple(name for name in OPTIONAL if name in request.variables)
+    store = RawStore(request.path, request.box, source_class.title, optional)
     with store.writing():
+        wanted, held = {*store.variables}, ", ".join(("sst", *store.variables))
+        if lacking := [name for name in optional if name not in wanted]:
+            raise SSTCastError(f"{store.path}: holds {held}, without {lacking[0]}; fetch it into another --out")
+        if not wanted.issubset(source_class.variables):
+            raise SSTCastError(
+                f"{store.path}: holds {held} of each day, but the source {request.source} has only "
+                f"{', '.join(source_class.variables)}; choose another --source or --out"
+            )
         old_status = store.status(days)
         fetched: set[dt.date] = set()
         unused: dict[str, str] = {}
         failures: dict[dt.date, list[str]] = {day: [] for day in days}
         absent_days: set[dt.date] = set()
-        kept = wanted.union(store.variables).intersection(source_class.variables)
-        for source in source_class.open(replace(request, variables=("sst", *kept))):
+        for source in source_class.open(replace(request, variables=("sst", *store.variables))):
             if not wanted.issubset(source.variables):
                 continue
-            need = _needed(store, days, wanted, fetched)
+            status = zip(days, store.status(days).tolist(), strict=True)
+            # Only a final version replaces a preliminary day.
+            need = {d: code > 0 for d, code in status if not is_final(code) and d not in fetched}
             if not need:
                 break
             with days_progress(source.name, len(need)) as progress:
@@ -94,46 +100,19 @@ def fetch(request: FetchRequest) -> FetchReport:
                                 absent_days.add(d)
             unused |= source.unused
         new_status = dict(zip(days, store.status(days).tolist(), strict=True))
-        lacking, without = _lacking(store, days, wanted), store.without
-    missing = {
-        d: (f"{','.join(lacking[d])} only: " if code else "") + "; ".join(dict.fromkeys(failures[d]))
-        for d, code in new_status.items()
-        if not code or d in lacking
-    }
+    missing = {d: "; ".join(dict.fromkeys(failures[d])) for d, code in new_status.items() if not code}
     report = FetchReport(
         path=request.path,
         fetched=len(fetched),
         present=int((old_status > 0).sum()),
         preliminary=tuple(d for d, code in new_status.items() if code and not is_final(code)),
         unused=unused,
-        without=without,
         missing=missing,
         down=next((reason for d, reason in missing.items() if d not in absent_days), ""),
     )
     for line in report.lines():
         LOG.info(line)
     return report
-
-
-def _needed(store: RawStore, days: list[dt.date], wanted: set[str], fetched: set[dt.date]) -> Need:
-    """Return the days that are absent, preliminary or lack a variable, except those just fetched."""
-    status, lacking = zip(days, store.status(days).tolist(), strict=True), _lacking(store, days, wanted)
-    # Only a final version replaces a final day, or a preliminary one that lacks nothing.
-    return {
-        d: code > 0 and (is_final(code) or d not in lacking)
-        for d, code in status
-        if (d in lacking or not is_final(code)) and d not in fetched
-    }
-
-
-def _lacking(store: RawStore, days: list[dt.date], wanted: set[str]) -> dict[dt.date, list[str]]:
-    """Return the days that lack any of the wanted variables, and which."""
-    lacking: dict[dt.date, list[str]] = {}
-    for name in sorted(wanted):
-        for d, has_values in zip(days, store.has(name, days), strict=True):
-            if not has_values:
-                lacking.setdefault(d, []).append(name)
-    return lacking
 
 
 def _refused_without(wanted: set[str], day: Day | str) -> Day | str:

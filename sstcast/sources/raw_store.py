@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,11 @@ from sstcast.reading.raw import (
     CHUNK_DAYS,
     FILL,
     FIRST_DAY,
-    OPTIONAL,
     REMEDY,
     STATUS,
     Day,
     Packed,
     block_of,
-    days_with,
     is_raw_store,
     open_raw_store,
 )
@@ -47,13 +44,15 @@ COMPARED_DAYS = 3  # days before and after a day to compare it with
 class RawStore:
     """A raw store for writing. Nothing is created on disk before the first call of `put`."""
 
-    def __init__(self, path: Path, box: Box, title: str = Source.title) -> None:
-        """Open the store if it exists. Raises SSTCastError if `path` is not a raw store or has other cells."""
-        self.path, self.box, self._title = path, box, title
+    def __init__(self, path: Path, box: Box, title: str = Source.title, variables: tuple[str, ...] = ()) -> None:
+        """Open the store if it exists. Otherwise, it will have the `variables` besides `sst`.
+
+        Raises SSTCastError if `path` is not a raw store or has other cells.
+        """
+        self.path, self.box, self._title, self.variables = path, box, title, variables
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
         self._words: tuple[str, ...] = STATUS
-        self.variables: tuple[str, ...] = ()  # the optional ones
         if path.exists():
             self._open()
 
@@ -62,15 +61,6 @@ class RawStore:
         index = np.array([(day - FIRST_DAY).days for day in days], int)
         statuses = np.append(self._status, np.uint8(0))
         return statuses[np.minimum(index, self._status.size)]
-
-    def has(self, name: str, days: Sequence[dt.date]) -> NDArray[np.bool_]:
-        """Return for each day whether the store has its optional variable `name`."""
-        return days_with(name, self.status(days), self._words)
-
-    @property
-    def without(self) -> dict[str, int]:
-        """Number of days that lack each optional variable of the store, if any do."""
-        return open_raw_store(self.path).without if self.variables else {}
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -82,8 +72,6 @@ class RawStore:
                     leftover.unlink()
                 if self.path.exists():
                     self._open()  # another writer may have changed it while waiting
-                    for name in set(OPTIONAL) - set(self.variables):
-                        rmtree(self.path / name, ignore_errors=True)  # begun by a killed process
                 yield
         except OSError as error:
             raise SSTCastError(
@@ -94,13 +82,13 @@ class RawStore:
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
         """Write `days` block by block, after extending the time axis to `last` if necessary.
 
-        Returns the days rejected because they differ too much from most of the days around them, with reasons.
+        Each has all variables of the store. Returns the days rejected because they differ too much from most of
+        the days around them, with reasons.
         Raises SSTCastError if the store is damaged.
         """
         if not days:
             return {}
         self._reach(last)
-        self._add([name for name in OPTIONAL if any(name in day.optional for day in days.values())])
         packed = self._around(days) | {day: new_day.field for day, new_day in days.items()}
         fields = {day: np.where(field == FILL, np.nan, field / np.float32(100)) for day, field in packed.items()}
         rejections = {day: reason for day in days if (reason := _contradicted(day, fields))}
@@ -125,10 +113,14 @@ class RawStore:
     def _put_block(self, start: int, days: dict[int, Day]) -> None:
         status = self._status.copy()
         span = slice(start, min(start + CHUNK_DAYS, status.size))
-        self._put_fields("sst", span, status[span] > 0, {index: day.field for index, day in days.items()})
-        for name in self.variables:
-            fields = {index: day.optional.get(name) for index, day in days.items()}
-            self._put_fields(name, span, days_with(name, status[span], self._words), fields)
+        is_stored = status[span] > 0
+        for name in ("sst", *self.variables):
+            fields = np.full((is_stored.size, *self.box.shape), FILL, np.int16)
+            if is_stored.any():
+                fields[is_stored] = self._read(name, span)[is_stored]
+            for index, day in days.items():
+                fields[index - start] = day.field if name == "sst" else day.optional[name]
+            self._group[name][span] = fields
         for index, day in days.items():
             status[index] = self._number(day)
         self._group["status"][:] = status
@@ -149,11 +141,12 @@ class RawStore:
 
     def _number(self, day: Day) -> int:
         """Return the status number of a day. Adds its source's names to the store if they are new."""
-        if day.word not in self._words:
-            self._words += (day.word, f"{day.word}_preliminary")
+        word = "+".join((day.origin, *self.variables))
+        if word not in self._words:
+            self._words += (word, f"{word}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
             consolidate(self.path)
-        return self._words.index(day.word) + day.preliminary
+        return self._words.index(word) + day.preliminary
 
     def _read(self, name: str, span: slice) -> Packed:
         with reading(self.path, REMEDY):
@@ -164,21 +157,13 @@ class RawStore:
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
-                _create(partial, size, self.box, self._title)
+                _create(partial, size, self.box, self._title, self.variables)
             self._open()
         elif size > self._size:
             group = self._group
             for name in ("sst", *self.variables, "status", "time"):
                 group[name].resize((size, *group[name].shape[1:]))
             group["time"][:] = np.arange(size)
-            consolidate(self.path)
-            self._open()
-
-    def _add(self, names: Sequence[str]) -> None:
-        """Add the optional variables that the store lacks. They have no values yet."""
-        if new_names := [name for name in names if name not in self.variables]:
-            for name in new_names:
-                _create_field(self._group, name, (self._size, *self.box.shape), _OPTIONAL[name])
             consolidate(self.path)
             self._open()
 
@@ -215,7 +200,7 @@ def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
     return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which is not plausible"
 
 
-def _create(path: Path, size: int, box: Box, title: str) -> None:
+def _create(path: Path, size: int, box: Box, title: str, variables: tuple[str, ...]) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put({"Conventions": CONVENTIONS, "title": title, **references(title, "")})
     # An axis is one chunk until 2071. A missing chunk is an error on an axis, but means no days in sst.
@@ -236,21 +221,18 @@ def _create(path: Path, size: int, box: Box, title: str) -> None:
             config={"write_empty_chunks": True},
             attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
         )[:] = values
-    _create_field(group, "sst", (size, *box.shape), _RAW_SST)
+    for name in ("sst", *variables):
+        group.create_array(
+            name,
+            shape=(size, *box.shape),
+            dtype=np.int16,
+            chunks=(CHUNK_DAYS, *box.shape),
+            fill_value=FILL,
+            filters=[Shuffle(2)],
+            compressors=_ZSTD,
+            attributes=_FIELDS[name] | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
+        )
     consolidate(path)
-
-
-def _create_field(group: Any, name: str, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
-    group.create_array(
-        name,
-        shape=shape,
-        dtype=np.int16,
-        chunks=(CHUNK_DAYS, *shape[1:]),
-        fill_value=FILL,
-        filters=[Shuffle(2)],
-        compressors=_ZSTD,
-        attributes=attributes | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
-    )
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Any]:
@@ -262,14 +244,14 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-_RAW_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
-_OPTIONAL: dict[str, dict[str, Any]] = {
+_FIELDS: dict[str, dict[str, Any]] = {
+    "sst": VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"},
     "ice": {
         "standard_name": "sea_ice_area_fraction",
         "long_name": "sea ice concentration",
         "units": "1",
         "scale_factor": 0.01,
-        "comment": "0 where sst has a value and the source's ice is missing; without values on days that lack it",
+        "comment": "0 where sst has a value and the source's ice is missing",
     },
     "err": {
         "standard_name": "sea_surface_temperature standard_error",

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,26 @@ _CHECKED = {"fletcher32": True}
 _PACKED = {"zlib": True, "complevel": 1, "shuffle": True, **_CHECKED}
 
 
-def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None, compress: bool = True) -> None:
+def write(
+    dataset: xr.Dataset,
+    path: Path,
+    grows_along: str | None = None,
+    compress: bool = True,
+    chunks: Mapping[str, int] | None = None,
+    check: Callable[[Path], None] | None = None,
+) -> None:
     """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as NetCDF.
 
     Its attribute `recipe`, if any, is noted. Both formats get checksums. In NetCDF, the dimension `grows_along` is
-    unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false.
+    unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false. Zarr has
+    `chunks`, by default one of each variable, and stays only if `check` raises no error for it.
     """
     shown = (dask_progress if dataset.chunks else waiting)(f"writing {path.name}")
     with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary, shown:
         if path.suffix == ".zarr":
-            write_zarr(dataset, temporary, {})
+            write_zarr(dataset, temporary, chunks or {})
+            if check is not None:
+                check(temporary)
             return
         unlimited = [grows_along] if grows_along else []
         dataset = encoded(dataset)
@@ -77,7 +87,7 @@ def cached(
     return opened
 
 
-def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
+def write_zarr(dataset: xr.Dataset, path: Path, chunks: Mapping[str, int]) -> None:
     """Write `dataset` as a Zarr store that `stores.open_written` can open.
 
     `chunks` gives chunk lengths. Any other dimension is one chunk. The format is Zarr 2, because the Zarr 3

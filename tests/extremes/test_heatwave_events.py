@@ -356,6 +356,8 @@ def test_what_events_say(grid: Path, sst: xr.DataArray, tmp_path: Path, command:
         assert ("one goes on, since" in line) is bool((pd.to_datetime(own["end"]) == last).any())
     assert "site-13" in said
     assert "one goes on" in said
+    made = command("heatwaves", tmp_path / "hot.nc", "--dhw", "--out", tmp_path / "dhw.nc")[1]
+    assert made == f"{tmp_path / 'dhw.nc'}: written\n"
     many = pd.concat([table.assign(place=f"p{number}") for number in range(12)])
     many[["start", "end"]] = many[["start", "end"]].apply(pd.to_datetime)
     assert lines_of_events(many)[10:] == ["and 2 more"]

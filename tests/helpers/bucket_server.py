@@ -58,25 +58,26 @@ class _Handler(BaseHTTPRequestHandler):
         content = bucket.bytes_of(self.path)
         if content is None:
             return self.answer(404)
-        if bucket.part in self.path and bucket.body:
-            return self.send(content)
-        if bucket.etags:
-            headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
-        else:
+        headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
+        if not bucket.etags:
             changed = (bucket.folder / self.path.lstrip("/")).stat().st_mtime
             headers = {"Last-Modified": email.utils.formatdate(changed, usegmt=True)}
-        return self.answer(200, headers, content)
+        status, size = 200, len(content)
+        if wanted := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
+            first, last = map(int, wanted.groups())
+            status, content = 206, content[first : last + 1]
+            headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+        if bucket.part in self.path and bucket.body:
+            return self.send(status, headers, content)
+        return self.answer(status, headers, content)
 
     do_HEAD = do_GET
 
-    def send(self, content: bytes) -> None:
+    def send(self, status: int, headers: dict[str, str], content: bytes) -> None:
         """Answer with another body than the file has, or let the body trickle."""
         body = self.server.bucket.body
-        self.send_response(200)
-        self.send_header("ETag", '"a"')
         length = {"huge": 2**55, "empty": 0}.get(body, len(content))
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
+        self.begin(status, headers, length)
         if self.command == "GET" and body in ("trickles", "flows"):
             step = 1 if body == "trickles" else max(1, len(content) // 8)
             for start in range(0, len(content), step):
@@ -87,12 +88,15 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(2)
         self.close_connection = True
 
-    def answer(self, status: int, headers: dict[str, str] | None = None, content: bytes = b"") -> None:
+    def begin(self, status: int, headers: dict[str, str], length: int) -> None:
         self.send_response(status)
-        for name, value in (headers or {}).items():
+        for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(length))
         self.end_headers()
+
+    def answer(self, status: int, headers: dict[str, str] | None = None, content: bytes = b"") -> None:
+        self.begin(status, headers or {}, len(content))
         if self.command == "GET":
             self.wfile.write(content)
 

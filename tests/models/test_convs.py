@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.utils import scatter
 
-from perf.parity import CONVS as OF_PYG
-from perf.parity import RECIPES, Plain, Recipe, build, configure
+from perf.beside_pyg import CONVS as OF_PYG
+from perf.beside_pyg import RECIPES, Plain, Recipe, build, configure
 from sstcast.benchmarks.graph_model import GraphModel, LinearEncoder
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
@@ -174,7 +174,7 @@ def test_weights_are_drawn_as_pyg_draws_them(conv: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("conv", OF_PYG)
 def test_networks_of_the_same_recipe_are_the_same(name: str, conv: str) -> None:
-    """The predictor against plain PyG, in training and evaluation, with the recipes of perf/parity.py."""
+    """The predictor against plain PyG, in training and evaluation, with the recipes of perf/beside_pyg.py."""
     recipe, graph, features = RECIPES[name], graphs(loops=conv in ("gcn", "gat")), 11  # loops count once
     if conv == "gcn weighted":
         graph.edge_weight = [torch.rand(graph.edge_index.shape[1], 1)]

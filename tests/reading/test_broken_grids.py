@@ -106,8 +106,8 @@ def projected(units: str | None, **mapping: Any) -> xr.Dataset:
 @pytest.mark.parametrize("units", ["m", "metres", "meter", "km", "kilometers", "Kilometre"])
 def test_the_lengths_of_a_projection_have_their_units(units: str) -> None:
     """100 km from the pole."""
-    dataset, _ = identified(projected(units), Path("ice.nc"), regular=False)
-    assert float(dataset["latitude"][2, 0]) == pytest.approx(90 - 0.92, abs=0.02)
+    named = identified(projected(units), Path("ice.nc"), any_grid=True)
+    assert float(named.dataset["latitude"][2, 0]) == pytest.approx(90 - 0.92, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_lengths_of_a_projection_have_their_units(units: str) -> None:
 )
 def test_a_broken_projection_is_one_line(dataset: xr.Dataset, told: str, recwarn: pytest.WarningsRecorder) -> None:
     with refused("ice.nc: ", told):
-        identified(dataset, Path("ice.nc"), regular=False)
+        identified(dataset, Path("ice.nc"), any_grid=True)
     assert not recwarn.list
 
 
@@ -131,7 +131,7 @@ def test_a_broken_rotated_pole_is_one_line() -> None:
     for name, axis in (("x", "longitude"), ("y", "latitude")):
         dataset[name].attrs["standard_name"] = f"grid_{axis}"
     with refused("ice.nc: cannot be read", "correct its grid mapping"):
-        identified(dataset, Path("ice.nc"), regular=False)
+        identified(dataset, Path("ice.nc"), any_grid=True)
 
 
 def test_points_that_make_no_mesh_are_one_line(recwarn: pytest.WarningsRecorder) -> None:

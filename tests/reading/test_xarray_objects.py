@@ -1,7 +1,9 @@
 """An xarray object is a source: it gives the numbers of its file, and digests identify its days."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared
-from sstcast.reading.xarray_objects import release
+from sstcast.reading.xarray_objects import held, release
 from sstcast.runs import Run
 
 SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
@@ -25,7 +27,7 @@ Object = xr.Dataset | xr.DataArray
 def days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
     """The small ocean, opened lazily from a file in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sstcast.reading.xarray_objects._held", {})
+    monkeypatch.setattr("sstcast.reading.xarray_objects._held", WeakValueDictionary())
     make_sst().to_netcdf("days.nc")
     return xr.open_dataset("days.nc")
 
@@ -161,6 +163,27 @@ def test_the_command_line_goes_on_from_the_stores(
         code, _, error = command(*arguments)
         assert (code, error.count("\n")) == (2, 1)
         assert "use Python" in error
+
+
+def test_an_object_is_held_as_long_as_its_owner_or_a_loaded_run_keeps_it(days: xr.Dataset) -> None:
+    """Also one of which another object took the place, and an array, of which a dataset is made."""
+    array, lazy = days["sst"].load(), xr.open_dataset("days.nc")
+    run = trained(array)
+    kept = held(run.config.data.source)
+    assert kept is array
+    sstcast.load(run, source=lazy)
+    assert held(run.config.data.source) is lazy
+    loaded, freed = sstcast.load(run, source=grown(days)), ref(lazy)
+    del lazy, array, kept
+    gc.collect()
+    assert freed() is None
+    later = grown(days)["sst"][-10:]
+    assert loaded.forecast(later)["init_time"].dt.year.item() == 2005
+    assert held(run.config.data.source) is not None
+    del loaded
+    gc.collect()
+    assert held(run.config.data.source) is None
+    sstcast.forecast(run)
 
 
 def options(*more: str) -> list[str]:

@@ -10,6 +10,7 @@ import scored_runs
 import xarray as xr
 from logged import logged
 from scenes import block, scene
+from scipy import stats
 from scored_runs import configure
 
 import sstcast
@@ -21,14 +22,14 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.samples import ErrorPaths
 from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
-from sstcast.names import DEFAULT_REFERENCE, DEGREES, EVENT, SCORED_YEARS
+from sstcast.names import DAY, DEFAULT_REFERENCE, DEGREES, EVENT, SCORED_YEARS
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.evaluate import evaluate, kept
-from sstcast.scores.kinds.areas import EVERY, SAMPLES, Areas
+from sstcast.scores.kinds.areas import EVERY, SAMPLES, Areas, _compared
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.training.train import train, training_windows
 
@@ -154,6 +155,25 @@ def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(ma
 def test_rare_events_have_no_skill_in_tables(came: int, failed: int, expected: str) -> None:
     compared = {"ratio": 11.54, "interval": [10, 13]}
     assert _skill({"came": came, "failed": failed, "dates": 20, SCORED_YEARS: compared}) == expected
+
+
+def test_shares_of_an_area_are_compared_over_folds_too() -> None:
+    random = np.random.default_rng(0)
+    dates = np.datetime64("2001-01-01", "ns") + 30 * DAY * np.arange(36)
+    folds = np.repeat([1, 2, 3], 12)
+    season = xr.DataArray(np.full((36, 5), "DJF"), dims=("init_time", "lead"))
+    brier = xr.DataArray(
+        random.uniform(size=(2, 1, 1, 36, 5)),
+        {"forecaster": ["ours", "base"], "init_time": dates, "season": season, "fold": ("init_time", folds)},
+        ("forecaster", "area", "share", "init_time", "lead"),
+    )
+    ours, base = brier.values[:, 0, 0]
+    ratios = [ours[folds == fold].mean() / base[folds == fold].mean() for fold in (1, 2, 3)]
+    found = _compared(brier, ["base"])["base"]
+    np.testing.assert_allclose(found["ratio"][0, 0, 0], ours.mean() / base.mean())
+    interval = stats.ttest_1samp(ratios, 1).confidence_interval()
+    np.testing.assert_allclose(found["over_folds"]["interval"][0, 0, 0], [*interval], atol=1e-5)
+    assert "over_folds" not in _compared(brier.isel(init_time=folds == 1), ["base"])["base"]
 
 
 def test_dates_that_are_scored_are_30_days_apart(made: Run) -> None:

@@ -1,4 +1,4 @@
-"""OISST's ice and error in raw stores: kept when asked for, missing until then, and read as predictors."""
+"""OISST's ice and error in raw stores: on all days of a store or on none, and read as predictors."""
 
 import asyncio
 import shutil
@@ -8,6 +8,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from oisst_server import (
     DAYS,
     REGION,
@@ -18,18 +19,18 @@ from oisst_server import (
     ice_hundredths,
     yearly_file,
 )
-from storing import EARLY, GRID, assert_holds, day, get, put, tree
+from storing import EARLY, GRID, assert_holds, day, get, tree
 from zarr.core.sync import sync
 
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.reading.raw import Day, open_days
+from sstcast.reading.raw import FIRST_DAY, Day, open_days
 from sstcast.reading.reading import open_daily, open_sst
 from sstcast.sources import find_source
-from sstcast.sources.noaa import Psl
 from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import FetchRequest
+from sstcast.storage.stores import consolidate
 
 FEW = DAYS[:12]
 ICE, BOTH = ("sst", "ice"), ("sst", "ice", "err")
@@ -68,35 +69,57 @@ def test_ice_and_error_are_kept_beside_sst(oisst, tmp_path: Path) -> None:
         assert plain["err"].attrs["units_metadata"] == "temperature: difference"
     np.testing.assert_allclose(open_sst(FieldSource(source=str(path))), open_days(path)["sst"])
     (contents,) = sstcast.status(path)
-    assert (contents.sources, contents.without) == ({"aws": 12}, {})
+    assert contents.sources == {"aws": 12}
 
 
-def test_a_store_of_sst_gets_ice_when_asked_and_keeps_it_for_new_days(oisst, tmp_path: Path) -> None:
+def test_a_store_keeps_its_variables_for_new_days(oisst, tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
-    get(tmp_path, FEW)
-    assert "ice" not in open_days(path)
-    report = get(tmp_path, FEW[:5], variables=ICE)
-    assert (report.fetched, report.without) == (5, {"ice": 7})
+    get(tmp_path, FEW, variables=ICE)
     oisst.seen.clear()
-    report = get(tmp_path, DAYS[:20])  # new days get it, the others not
-    assert oisst.seen
+    get(tmp_path, DAYS[:20])
     assert set(oisst.seen) == {daily_path(date) for date in DAYS[12:20]}
-    assert "without ice: 7 days; fetch them again with --variables sst,ice" in report.lines()
-    assert "  without ice: 7 days; fetch them again with --variables sst,ice" in sstcast.status(path)[0].lines()
-    assert_holds_optional(path, "ice", FEW[:5] + DAYS[12:20])
-    assert "err" not in open_days(path)
-    oisst.seen.clear()
-    get(tmp_path, DAYS[:20], variables=ICE)
-    assert sorted(oisst.seen) == [daily_path(date) for date in FEW[5:]]
     assert_holds_optional(path, "ice", DAYS[:20])
     assert_holds(path, DAYS[:20])
+    assert "err" not in open_days(path)
     assert get(tmp_path, DAYS[:20], variables=ICE).lines()[0].endswith("nothing to do, all 20 days are present")
 
 
-def test_preliminary_days_get_ice_and_their_final_versions_keep_it(oisst, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "then", "words"),
+    [
+        (("sst",), ICE, "a.zarr: holds sst, without ice; fetch it into another --out"),
+        (ICE, BOTH, "a.zarr: holds sst, ice, without err; fetch it into another --out"),
+    ],
+)
+def test_a_store_gets_no_other_variables(oisst, tmp_path: Path, first, then, words: str) -> None:
+    get(tmp_path, FEW[:5], variables=first)
+    before = tree(tmp_path / "a.zarr")
+    oisst.seen.clear()
+    with pytest.raises(SSTCastError, match=words):
+        get(tmp_path, FEW, variables=then)
+    assert not oisst.seen
+    assert tree(tmp_path / "a.zarr") == before
+
+
+def test_a_store_with_ice_on_some_days_is_refused(oisst, tmp_path: Path) -> None:
+    """Earlier versions could add ice to some days. A store with ice on all opens and grows."""
+    path = tmp_path / "a.zarr"
+    get(tmp_path, FEW, variables=ICE)
+    status = zarr.open_group(path, mode="r+", zarr_format=2)["status"]
+    status[:] = np.where(status[:] > 0, status[:] + 2, 0)
+    status.attrs["flag_meanings"] = "missing aws aws_preliminary aws+ice aws+ice_preliminary"
+    consolidate(path)
+    get(tmp_path, DAYS[:20])
+    assert_holds_optional(path, "ice", DAYS[:20])
+    status[(FEW[3] - FIRST_DAY).days] = 1
+    for use in (open_days, lambda path: get(path.parent, DAYS[:21])):
+        with pytest.raises(SSTCastError, match="not all of its days have the same variables; fetch them"):
+            use(path)
+
+
+def test_final_versions_of_preliminary_days_have_ice(oisst, tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     oisst.files = daily_files(FEW, preliminary=True, optional=True)
-    get(tmp_path, FEW)
     assert get(tmp_path, FEW, variables=ICE).preliminary == tuple(FEW)
     assert_holds_optional(path, "ice", FEW)
     assert_holds(path, FEW, preliminary=tuple(FEW))
@@ -120,24 +143,20 @@ def test_a_source_without_them_is_refused(tmp_path: Path, source: str, variables
     assert not (tmp_path / "a.zarr").exists()
 
 
-def test_a_day_whose_file_has_no_ice_is_listed_and_costs_nothing(oisst, tmp_path: Path) -> None:
-    get(tmp_path, FEW)
+def test_a_day_whose_file_has_no_ice_is_listed(oisst, tmp_path: Path) -> None:
     oisst.files |= daily_files(FEW[:1])
     report = get(tmp_path, FEW, variables=ICE)
     assert list(report.missing) == FEW[:1]
-    assert report.missing[FEW[0]].startswith("ice only: aws: its file has no ice; ncei: ")
-    assert_holds(tmp_path / "a.zarr", FEW)
+    assert report.missing[FEW[0]].startswith("aws: its file has no ice; ncei: ")
+    assert_holds(tmp_path / "a.zarr", FEW[1:])
     assert_holds_optional(tmp_path / "a.zarr", "ice", FEW[1:])
 
 
-def test_a_source_of_sst_alone_adds_days_without_ice(oisst, tmp_path: Path, monkeypatch) -> None:
+def test_a_source_of_sst_alone_adds_no_days_to_a_store_with_ice(oisst, tmp_path: Path) -> None:
     get(tmp_path, FEW, variables=ICE)
-    monkeypatch.setattr(Psl, "base", oisst.url)
-    oisst.files["/sst.day.mean.2020.nc"] = yearly_file(DAYS)
-    report = get(tmp_path, DAYS[:14], "psl")
-    assert (report.complete, report.without) == (True, {"ice": 2})
+    with pytest.raises(SSTCastError, match="holds sst, ice of each day, but the source psl has only sst; choose"):
+        get(tmp_path, DAYS[:14], "psl")
     assert_holds_optional(tmp_path / "a.zarr", "ice", FEW)
-    assert sstcast.status(tmp_path)[0].sources == {"aws": 12, "psl": 2}
 
 
 @pytest.mark.parametrize("kind", ["mirror", "folder"])
@@ -183,7 +202,7 @@ class Killed(BaseException):
 
 
 def put_ice(path: Path, days: list) -> None:
-    store = RawStore(path, GRID)
+    store = RawStore(path, GRID, variables=("ice",))
     with store.writing():
         fields = {date: np.maximum(ice_hundredths(date), 0) for date in days}
         store.put(
@@ -193,7 +212,7 @@ def put_ice(path: Path, days: list) -> None:
 
 def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatch) -> None:
     rename, moments = Path.replace, 0
-    put(tmp_path / "begun.zarr", EARLY[:12])
+    put_ice(tmp_path / "begun.zarr", EARLY[:12])
     put_ice(shutil.copytree(tmp_path / "begun.zarr", tmp_path / "whole.zarr"), EARLY)
     whole = open_days(tmp_path / "whole.zarr").load()
     while True:
@@ -221,11 +240,10 @@ def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatc
             break
         held = open_days(path).load()
         assert held.sizes["time"] >= 12
-        xr.testing.assert_equal(held["sst"], whole["sst"].sel(time=held["time"]))
-        for name in set(held) & {"ice"}:
-            xr.testing.assert_equal(held[name], whole[name].sel(time=held["time"]).where(held[name].notnull()))
+        for name in ("sst", "ice"):
+            xr.testing.assert_equal(held[name], whole[name].sel(time=held["time"]))
         again = shutil.copytree(path, tmp_path / "again.zarr")
-        put(again, EARLY[12:])  # does not trip over what was begun
+        put_ice(again, EARLY[12:])  # does not trip over what was begun
         assert open_days(again).load().sizes["time"] == len(EARLY)
         shutil.rmtree(again)
         put_ice(path, EARLY)
@@ -242,11 +260,9 @@ def test_a_lost_file_of_ice_is_one_line_and_not_days_without_it(tmp_path: Path) 
 
 
 def test_ice_is_read_as_a_daily_field_and_sst_is_the_default(oisst, tmp_path: Path) -> None:
-    get(tmp_path, FEW)
-    get(tmp_path, FEW[3:], variables=ICE)
+    get(tmp_path, FEW, variables=ICE)
     read = open_daily(FieldSource(source=str(tmp_path / "a.zarr"), variable="ice"))
     assert read.attrs["units"] == "1"
-    np.testing.assert_allclose(read[3:], expected("ice", FEW[3:]), atol=1e-6)
-    assert read[:3].isnull().all()
+    np.testing.assert_allclose(read, expected("ice", FEW), atol=1e-6)
     sst = open_daily(FieldSource(source=str(tmp_path / "a.zarr")))
     np.testing.assert_allclose(sst, open_days(tmp_path / "a.zarr")["sst"], atol=1e-5)

@@ -1,18 +1,24 @@
 """The tables of scores. For each kind of score, a file of the same name reads what the kind wrote."""
 
+from collections.abc import Callable
+
 from sstcast.figures.sheets import above, areas, distributions, errors, events, heatwaves, points, terciles
-from sstcast.figures.sheets.sheet import Scores, Sheets
+from sstcast.figures.sheets.sheet import Scores, Sheet
 
-SHEETS = (errors, distributions, heatwaves, above, terciles, areas, points, events)
+SHEETS: dict[str, list[Callable[[Scores, str], list[Sheet]]]] = {  # by the section of a report in which they stand
+    "scores": [errors.errors, errors.by_index],
+    "indices": [errors.indices, areas.areas],
+    "probabilities": [distributions.probabilities],
+    "ensemble": [distributions.ensembles],
+    "heatwaves": [heatwaves.heatwaves, above.above, events.events],
+    "terciles": [terciles.terciles],
+    "points": [points.points],
+}
 
 
-def sections_of(metrics: Scores, label: str) -> Sheets:
-    """Return the tables of all kinds of scores by the section of a report in which they stand.
-
-    `label` is the name of the scored run, file or hindcast.
-    """
-    sections: Sheets = {}
-    for kind in SHEETS:
-        for section, sheets in kind.sheets(metrics, label).items():
-            sections.setdefault(section, []).extend(sheets)
-    return sections
+def sections_of(metrics: Scores, label: str) -> dict[str, list[Sheet]]:
+    """Return all tables of scores by section. `label` is the name of the scored run, file or hindcast."""
+    return {
+        section: [sheet for function in functions for sheet in function(metrics, label)]
+        for section, functions in SHEETS.items()
+    }

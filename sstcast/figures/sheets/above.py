@@ -3,7 +3,6 @@
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
-    Sheets,
     first_name,
     first_system,
     sheet_of_reliability,
@@ -11,13 +10,13 @@ from sstcast.figures.sheets.sheet import (
 )
 
 
-def sheets(metrics: Scores, label: str) -> Sheets:
+def above(metrics: Scores, label: str) -> list[Sheet]:
     """Return the tables of each temperature, with the skill over the best climatology."""
     found: list[Sheet] = []
     for level, scores in metrics.get("above", {}).items():
         found += sheets_of_event(_title(level), "", metrics, f"above {level}", scores, metrics["climate"], label)
     by_heading = {_title(level): of for level, of in diagrams(metrics).items()}
-    return {"heatwaves": found + sheet_of_reliability(f"Warm days by {first_name(metrics, label)}", by_heading)}
+    return found + sheet_of_reliability(f"Warm days by {first_name(metrics, label)}", by_heading)
 
 
 def _title(level: str) -> str:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
-    Sheets,
     first_name,
     first_system,
     interval_text,
@@ -18,11 +17,6 @@ from sstcast.figures.sheets.sheet import (
 from sstcast.names import REGION, SCORED_YEARS
 
 FEWEST_DATES = 5
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return the tables of areas. A terminal shows those of places besides the region."""
-    return {"indices": areas(metrics, label)}
 
 
 def areas(metrics: Scores, label: str) -> list[Sheet]:

@@ -3,7 +3,6 @@
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
-    Sheets,
     number,
     parts_of,
     percent,
@@ -13,11 +12,6 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import COVERED, LEVELS
 from sstcast.scores.score_files import comparison
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return the tables of Gaussians, and of the members of ensembles."""
-    return {"probabilities": probabilities(metrics, label), "ensemble": ensembles(metrics, label)}
 
 
 def probabilities(metrics: Scores, label: str) -> list[Sheet]:

@@ -6,7 +6,6 @@ from sstcast.figures.sheets.sheet import (
     PARTS,
     Scores,
     Sheet,
-    Sheets,
     first_name,
     first_system,
     marked,
@@ -26,14 +25,6 @@ BOXES = {
     "nino34": "Niño 3.4",
     "nino4": "Niño 4",
 }
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return the tables of errors, and of the means over boxes."""
-    return {
-        "scores": [*errors(metrics, label), *by_index(metrics, label)],
-        "indices": [*indices(metrics, label).values()],
-    }
 
 
 def errors(metrics: Scores, label: str) -> list[Sheet]:
@@ -86,18 +77,19 @@ def about_small_scales(metrics: Scores) -> str:
     )
 
 
-def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
-    """Return a table for each box mean: RMSE and correlation over all leads and at the last lead."""
+def indices(metrics: Scores, label: str) -> list[Sheet]:
+    """Return a table for each box mean: RMSE and correlation over all leads and at the last lead.
+
+    A terminal does not show that of the region.
+    """
 
     def cells(_name: str, score: Scores) -> list[str]:
         parts = score, part_of(score, "by_lead", -1)
         return [number(part[metric]) for part in parts for metric in ("rmse", "correlation")]
 
     header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
-    boxes = metrics["indices"].items()
-    return {
-        box: replace(
-            sheet_of_systems(f"{BOXES[box]}, °C", header, metrics, scores, label, cells), is_printed=box != REGION
-        )
-        for box, scores in boxes
+    found = {
+        box: sheet_of_systems(f"{BOXES[box]}, °C", header, metrics, scores, label, cells)
+        for box, scores in metrics["indices"].items()
     }
+    return [replace(sheet, is_printed=box != REGION) for box, sheet in found.items()]

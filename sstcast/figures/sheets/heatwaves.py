@@ -4,7 +4,6 @@ from sstcast.figures.sheets import events
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
-    Sheets,
     first_name,
     first_system,
     percent,
@@ -17,11 +16,6 @@ HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
     "event": "Days in a marine heatwave",
 }
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return a table for each kind of heatwave probability."""
-    return {"heatwaves": heatwaves(metrics, label)}
 
 
 def heatwaves(metrics: Scores, label: str) -> list[Sheet]:

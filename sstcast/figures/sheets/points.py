@@ -1,12 +1,7 @@
 """The table of scores against observations at points."""
 
-from sstcast.figures.sheets.sheet import Scores, Sheet, Sheets, number, percent, week_ends
+from sstcast.figures.sheets.sheet import Scores, Sheet, number, percent, week_ends
 from sstcast.names import COVERED, MODEL
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return the table of points."""
-    return {"points": points(metrics, label)}
 
 
 def points(metrics: Scores, label: str) -> list[Sheet]:

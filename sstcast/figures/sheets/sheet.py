@@ -9,7 +9,6 @@ from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, WORSE, decimals, p_text, verdict
 
 Scores = dict[str, Any]
-Sheets = dict[str, list["Sheet"]]  # by the section of a report in which they stand
 
 PARTS = {  # the ways in which scores are split, with their names in titles and on axes
     "by_lead": "lead",

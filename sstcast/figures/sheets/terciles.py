@@ -3,7 +3,6 @@
 from sstcast.figures.sheets.sheet import (
     Scores,
     Sheet,
-    Sheets,
     first_name,
     first_system,
     number,
@@ -15,11 +14,6 @@ from sstcast.figures.sheets.sheet import (
 )
 from sstcast.names import SCORED_YEARS, THIRDS
 from sstcast.scores.score_files import comparison
-
-
-def sheets(metrics: Scores, label: str) -> Sheets:
-    """Return the table of thirds."""
-    return {"terciles": terciles(metrics, label)}
 
 
 def terciles(metrics: Scores, label: str) -> list[Sheet]:

@@ -8,12 +8,12 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.names import DEGREES
+from sstcast.scores.accumulated_means import AccumulatedMeans
 from sstcast.scores.comparisons import Loss, json_numbers, known_systems
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN, PIT_BINS, Gaussian, at_lowest
 from sstcast.scores.kinds.kind import DATE, Kind
 from sstcast.scores.metrics import statistics_of
 from sstcast.scores.parts import Scores, by_date, by_system
-from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene
 from sstcast.types import Array
 
@@ -25,7 +25,7 @@ class Distributions(Kind):
         super().__init__(scene)
         shape, area = (self.truth.windows.starts, self.truth.leads), self.truth.area
         self.gaussian, self.ensemble, self.by_member = (
-            {name: RunningMeans(*shape, area) for name in scene.systems} for _ in range(3)
+            {name: AccumulatedMeans(*shape, area) for name in scene.systems} for _ in range(3)
         )
         self.members = {name: system.members for name, system in scene.systems.items()}
         self.pit = {name: np.zeros(PIT_BINS) for name in scene.systems}

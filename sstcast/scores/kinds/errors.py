@@ -10,13 +10,13 @@ import xarray as xr
 from sstcast.geo import NINO, area_weights
 from sstcast.names import DEGREES, INIT_TIME, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.lead_weeks import lead_weeks
+from sstcast.scores.accumulated_means import AccumulatedMeans
 from sstcast.scores.analysis import Analysis, Observed, sum_to_one
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, Loss, tests_by_cell
 from sstcast.scores.indices import covers
 from sstcast.scores.kinds.kind import CELL, DATE, Kind
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics_of
 from sstcast.scores.parts import Scores, in_degrees, in_parts, numbers
-from sstcast.scores.running_means import RunningMeans
 from sstcast.scores.scene import Block, Scene, ensemble_mean
 from sstcast.types import Array
 
@@ -30,14 +30,15 @@ class Errors(Kind):
         super().__init__(scene)
         truth = self.truth
         self.boxes, shape, mapped = _boxes(truth), (truth.windows.starts, truth.leads), _mapped()
-        self.observed = {box: RunningMeans(*shape, area) for box, area in self.boxes.items()}
+        self.observed = {box: AccumulatedMeans(*shape, area) for box, area in self.boxes.items()}
         self.indices = {
-            name: {box: RunningMeans(*shape, area) for box, area in self.boxes.items()} for name in scene.systems
+            name: {box: AccumulatedMeans(*shape, area) for box, area in self.boxes.items()}
+            for name in scene.systems
         }
         self.errors = {
             name: {
-                STANDARDISED: RunningMeans(*shape, sum_to_one(truth.ocean), mapped=mapped),
-                DEGREES: RunningMeans(*shape, truth.area, mapped=mapped, keep=SQUARED_ERROR.name),
+                STANDARDISED: AccumulatedMeans(*shape, sum_to_one(truth.ocean), mapped=mapped),
+                DEGREES: AccumulatedMeans(*shape, truth.area, mapped=mapped, keep=SQUARED_ERROR.name),
             }
             for name in scene.systems
         }

@@ -1,7 +1,7 @@
 """Hindcasts of linear systems on several oceans, so that no single box flatters a system.
 
-    python perf/oceans.py                    # the ocean that ships, its quarters, and other years of it
-    python perf/oceans.py --oceans south-west --every 6
+    python perf/linear_systems.py                    # the ocean that ships, its quarters, and other years of it
+    python perf/linear_systems.py --oceans south-west --every 6
 
 Prints, for each ocean and system, the area-weighted mean squared error in degC2 of all folds and the ratio to
 `local-ridge`: of all folds, with Student's interval over the folds' ratios, and of the leads 1, 2, 3, 7, 14 and

@@ -14,7 +14,7 @@ from sstcast.storage.scratch import scratch_array
 from sstcast.types import Array
 
 
-class RunningMeans:
+class AccumulatedMeans:
     """Accumulates means of statistics, by name, from blocks of initial dates.
 
     Values on land are ignored, because the weight of land nodes is 0.

@@ -1,6 +1,6 @@
 """Time and memory of every attention by the number of nodes: prints two Markdown tables.
 
-    python perf/models.py [--width 64] [--heads 4] [--most 65536] [--only linear bigbird ...]
+    python perf/attention.py [--width 64] [--heads 4] [--most 65536] [--only linear bigbird ...]
 
 One layer on one random graph of degree 6, forward and backward. Time is the best of several passes, memory the
 most that tensors took at once beyond input and weights. A layer whose pass takes longer than `LIMIT` seconds is

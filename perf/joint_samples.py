@@ -1,4 +1,4 @@
-"""How well joint samples describe areas: `python perf/areas.py HINDCAST SYSTEM [DAYS]`.
+"""How well joint samples describe areas: `python perf/joint_samples.py HINDCAST SYSTEM [DAYS]`.
 
 Forecasts with the runs of a system that a hindcast has trained, from initial dates DAYS apart (30 by default), and
 makes 100 joint samples of each forecast. Prints, over all folds, of the region and its four quarters by lead week:

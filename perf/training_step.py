@@ -1,6 +1,6 @@
 """Training beside the same mathematics in plain PyTorch Geometric: prints a Markdown table.
 
-    python perf/train.py [--threads 2] [--repeats 5] [--only mpnn-vn gat ...] [--device cuda]
+    python perf/training_step.py [--threads 2] [--repeats 5] [--only mpnn-vn gat ...] [--device cuda]
 
 20 tiles of 30 x 30 nodes, all ocean, 256 wide, 3 layers, 42 days of history, 28 ahead, single precision. A step is
 forward, backward and Adam; a layer alone, forward and backward. Ours stands beside three others (`reference/`):

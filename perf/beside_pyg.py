@@ -1,6 +1,6 @@
 """sstcast's message passing beside plain PyTorch Geometric: the same recipe, splits, seeds and epochs.
 
-    python perf/parity.py [--sets Cora ZINC] [--convs gcn gin] [--seeds 5] [--epochs 20] [--root data/graphs]
+    python perf/beside_pyg.py [--sets Cora ZINC] [--convs gcn gin] [--seeds 5] [--epochs 20] [--root data/graphs]
 
 With `gcn weighted`, each edge has a weight, drawn between 0 and 1.
 

@@ -1,6 +1,6 @@
 """What a system loses if it is fitted to a part of an ocean: hindcasts of the sample, its halves and quarters.
 
-    python perf/boxes.py [--system local-memory-stencil] [--years 1997:2016] [--fold 4] [--folder data/perf-boxes]
+    python perf/region_size.py [--system local-memory-stencil] [--years 1997:2016] [--fold 4] [--folder FOLDER]
 
 Fits the system to the whole ocean and to each part, and compares both on the cells of the part. Prints a Markdown
 table of squared errors (degC^2, all leads) and of their ratio, part over whole: over all folds, with Student's
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--years", default="1997:2016")
     parser.add_argument("--fold", type=int, default=4)
     parser.add_argument("--every", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=Path("data/perf-boxes"))
+    parser.add_argument("--folder", type=Path, default=Path("data/perf-region-size"))
     options = parser.parse_args()
     versions = f"sstcast {sstcast.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{versions}, {dt.date.today()}\n")

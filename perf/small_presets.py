@@ -1,6 +1,6 @@
 """Every small preset of configs/models/, three seeds, both protocols, 28 days: prints a Markdown table.
 
-    python perf/zoo.py [--models mpnn gps ...] [--seeds 3] [--protocols physical paper] [--train-only]
+    python perf/small_presets.py [--models mpnn gps ...] [--seeds 3] [--protocols physical paper] [--train-only]
 
 Runs go to runs/zoo/; finished ones are not repeated, and one that was interrupted goes on. So several processes
 may train different models at once, and a last call evaluates what is left and prints the table of all.
