@@ -40,7 +40,7 @@ from studies import wl
 # `sstcast benchmark` knows these data sets by name. It downloads raw files that are missing.
 
 # %%
-print("\n".join(line[:110] for line in sstcast.datasets("../data/graphs")[:12]), "\n...")
+print("\n".join(sstcast.datasets("../data/graphs")[:12]), "\n...")
 
 # %% [markdown]
 # ## Beyond message passing

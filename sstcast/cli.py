@@ -68,14 +68,8 @@ METAVARS = {  # the default is the argument's name in capitals
 }
 DEFAULTS = {"--samples": "100"}  # of options that may be given without a value
 MIN_OPTION_VALUES = {
-    "gaps": 0,
-    "samples": 0,
-    "leads": 1,
-    "max_size": 0,
-    "fold": 1,
-    "validation": 1,
-    "every": 1,
-    "jobs": 1,
+    **dict.fromkeys(("gaps", "samples", "max_size"), 0),
+    **dict.fromkeys(("leads", "fold", "validation", "every", "jobs"), 1),
 }
 # Options of which one value may name several things.
 COMMAS = {
@@ -390,11 +384,14 @@ def doctor() -> None:
 
 @app.command(rich_help_panel="Train")
 def models() -> None:
-    """List the models that `model.name` may select."""
-    from sstcast.models import LINEAR, MODELS
+    """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
+    from sstcast.models import LAYERS, LINEAR, MODELS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
         print(f"{name:20}{entry.about}")
+    print("\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
+    for name, about in LAYERS.items():
+        print(f"{name:20}{about}")
 
 
 @verb("train", "Train", "config")
@@ -425,7 +422,10 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 
 @verb("forecast", "Forecast", "run")
 def _forecast(result: Result[Any], _: Arguments) -> None:
+    from sstcast.forecasting.place_periods import print_places
+
     _file(result)
+    print_places(result.value, result.path)
     _next(f"page {result.path}")
 
 
@@ -464,7 +464,14 @@ def _ranks(result: Result[Any], _: Arguments) -> None:
 verb("map", "Score", "run", several=True)(print_nothing)
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
-verb("benchmark", "Papers", "dataset")(print_nothing)
+
+
+@verb("benchmark", "Papers", "dataset")
+def _benchmarked(results: list[dict[str, Any]], arguments: Arguments) -> None:
+    from sstcast.api.arguments import names_in
+
+    if len({result["model"] for result in results}) < len(names_in(arguments["model"])):
+        raise typer.Exit(INCOMPLETE)
 
 
 @verb("table5", "Papers")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 MAX_LIBRARY_CHARS = 300  # characters of a library's message
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # in PyTorch's messages
-LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
+LESS_MEMORY = "choose a linear model or attention, a smaller training.batch_size, or smaller graphs or regions"
 
 
 class SSTCastError(Exception):
@@ -60,6 +60,13 @@ def lacks_memory(error: BaseException) -> bool:
     """Return whether memory ran out, of which PyTorch tells by a RuntimeError."""
     torch_ran_out = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     return torch_ran_out or isinstance(error, MemoryError)
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an error that ends one of several runs. Raise any other, which ends all."""
+    if isinstance(error, SSTCastError) or lacks_memory(error):
+        return in_short(error)
+    raise error
 
 
 def in_short(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from quick_drawing import draw_quickly
 from typer.main import get_command
 
 from sstcast import cli
+from sstcast.api.arguments import names_in
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.paper_tables import choose, paper_tables
 from sstcast.config import load_config
@@ -80,7 +81,8 @@ def test_commands_are_understood(command: str) -> None:
         if path.suffix == ".yaml":
             load_config(path, overrides if "diffusion" not in command else [])
     if verb == "benchmark" and not {"DATASET", "MODEL", "diffusion", "solubility.yaml"} & {*arguments}:
-        load_benchmark(values["dataset"], values["model"], None, overrides)
+        for model in names_in(values["model"]):
+            load_benchmark(values["dataset"], model, None, overrides)
     if verb == "table" and values["name"] in paper_tables():
         rows = [given and given.split(",") for given in (values["datasets"], values["models"])]
         assert choose(paper_tables()[values["name"]], *rows)

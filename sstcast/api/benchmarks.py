@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sstcast.api.arguments import Seeds, expand_path, listed, seeds_of
-from sstcast.log import reporting
+from sstcast.api.arguments import Seeds, expand_path, listed, names_in, seeds_of
+from sstcast.errors import SSTCastError, aligned, message_of
+from sstcast.log import LOG, reporting
 from sstcast.storage.paths import expand_user
 
 if TYPE_CHECKING:
@@ -15,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def datasets(root: Path | str | None = None) -> list[str]:
-    """List the graph data sets: name, task, metric, split, size, and whether the raw files are present.
+    """List the graph data sets by task and metric: name, size, and whether the raw files are at hand.
 
     Args:
         root: the folder of raw files, `data/graphs` by default.
 
     Returns:
-        A line of text per data set.
+        A line of text per data set, after one for its task and metric.
 
     Examples:
         >>> any(line.split()[0] == "ZINC" for line in sstcast.datasets())
@@ -35,24 +37,26 @@ def datasets(root: Path | str | None = None) -> list[str]:
 @reporting()
 def benchmark(
     dataset: str | Path | Data | Iterable[Data] | Mapping[str, Any],
-    model: str | Path,
+    model: Sequence[str | Path] | str | Path,
     root: Path | str | None = None,
     seeds: Seeds = None,
     overrides: Sequence[str] = (),
     trust: bool = False,
     evaluate: bool = False,
 ) -> list[dict[str, Any]]:
-    """Train a model on a graph data set, seed by seed, and score it on the test samples.
+    """Train models on a graph data set, seed by seed, and score them on the test samples.
 
     For graphs in memory, task and metric are inferred from the labels. The overrides `data.task=...` and
-    `data.metric=...` replace them. Their data set is named after a hash of the graphs.
+    `data.metric=...` replace them. Their data set is named after a hash of the graphs. Of several models, one that
+    cannot be trained does not stop the others. The command then exits with code 3.
 
     Args:
         dataset: a name listed by `sstcast datasets`, or the YAML that describes your own data; in Python also a
             PyG data set, a PyG `Data` with `edge_index` and `y`, a list of them, or, to set the split, a
             dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test`
             graphs, or with a list of graphs for each of the three.
-        model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of your own preset.
+        model: models, presets or local layers (`gps`, `gcn-vn`, ...), or the YAMLs of your own presets, separated
+            by commas or in a list.
         root: the folder of raw files, `data/graphs` by default.
         seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python
             also numbers.
@@ -61,8 +65,8 @@ def benchmark(
         evaluate: score trained runs without training.
 
     Returns:
-        A dictionary per seed with `test` and `validation` scores, `metric`, `epoch`, `parameters` and
-        `seconds`.
+        A dictionary per model and seed with `test` and `validation` scores, `metric`, the best `epoch`,
+        `parameters`, `seconds`, the number of `test_samples` and their score with the best `constant`.
 
     Raises:
         SSTCastError: raw files are damaged or cannot be downloaded, or an option is invalid.
@@ -75,20 +79,51 @@ def benchmark(
     """
     from sstcast.benchmarks.registry import find_dataset
 
-    folder, numbers, changes = expand_path(root), seeds_of(seeds), listed(overrides)
-    dataset, model = str(dataset) if isinstance(dataset, Path) else dataset, str(model)
+    folder, numbers, changes, models = expand_path(root), seeds_of(seeds), listed(overrides), _models(model)
+    dataset = str(dataset) if isinstance(dataset, Path) else dataset
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.graph_model import check_model
     from sstcast.benchmarks.load import load
+    from sstcast.benchmarks.results import SplitScore, tables_of
     from sstcast.benchmarks.run import result_lines, run_benchmark
 
     name = str(expand_user(dataset)) if isinstance(dataset, str) else None
-    config, loaded = load_benchmark(name, model, folder, changes), None
-    if config.data is not None:  # the defaults for your own data depend on the labels
-        loaded = load(config.declaration, config.root, config.cache, trust, dataset)
-        config = load_benchmark(name, model, folder, changes, loaded.dataset)
-    results = run_benchmark(config, numbers, trust, evaluate, loaded)
-    for line in result_lines(config, results):
-        print(line)
+    configs = [load_benchmark(name, one, folder, changes) for one in models]
+    for config in configs:
+        check_model(config)  # before a download
+    results: list[dict[str, Any]] = []
+    loaded, source = None, None
+    for one, config in zip(models, configs, strict=True):
+        if loaded is None or (config.declaration, config.root, config.cache) != source:
+            source = config.declaration, config.root, config.cache
+            loaded = load(*source, trust, dataset)
+        try:
+            if config.data is not None:  # the defaults for your own data depend on the labels
+                config = load_benchmark(name, one, folder, changes, loaded.dataset)
+            of_model = run_benchmark(config, numbers, trust, evaluate, loaded)
+        except Exception as error:
+            if one == models[-1] and not results:
+                raise
+            LOG.warning(f"{config.label}: no result: {message_of(error)}")
+            continue
+        results += of_model
+        for line in result_lines(config, of_model):
+            print(line)
+    if len(models) > 1:
+        for title, header, rows in tables_of((r["model"], SplitScore.model_validate(r)) for r in results):
+            print(title, *aligned([("", *header), *((row, *cells) for row, cells in rows)]), sep="\n")
     return results
+
+
+def _models(model: Any) -> list[str]:
+    """Return the names of models. Raises SSTCastError for a class, or an object that is no name."""
+    for one in model if isinstance(model, (list, tuple)) else [model]:
+        if not isinstance(one, (str, PathLike)):
+            kind = f"the class {one.__name__}" if isinstance(one, type) else f"an object of {type(one).__name__}"
+            raise SSTCastError(
+                f"model: {kind}, not a name; give one that `sstcast models` lists, or register your own class "
+                "(docs/extending.md)"
+            )
+    return names_in(model)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.arguments import Result, Seeds, expand_path, listed, seeds_of
+from sstcast.api.arguments import Result, Seeds, expand_path, listed, names_in, seeds_of
 from sstcast.errors import SSTCastError, aligned, counted
 from sstcast.log import reporting
 from sstcast.storage.paths import expand_user
@@ -61,14 +61,21 @@ def table5(
     """
     from sstcast.papers.table5 import Table5, needs, table5
 
-    names = [name.strip() for name in systems.split(",")] if isinstance(systems, str) else list(systems)
     try:
         days = [int(day) for day in (horizons.split(",") if isinstance(horizons, str) else horizons)]
     except ValueError:
         raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
     folder = expand_user(out)
     table = Table5(
-        folder, names, days, seeds_of(seeds) or [], region, base, source, expand_user(presets), listed(overrides)
+        folder,
+        names_in(systems),
+        days,
+        seeds_of(seeds) or [],
+        region,
+        base,
+        source,
+        expand_user(presets),
+        listed(overrides),
     )
     if dry_run:
         for line in needs(table):
@@ -130,7 +137,7 @@ def table(
     if name not in tables:
         raise SSTCastError(f"no table {name!r}{suggest(name, tables)}; see `sstcast table`")
     changes = [*listed(overrides), *([] if out is None else [f"runs={folder}"])]
-    cells = choose(tables[name], _names(datasets), _names(models))
+    cells = choose(tables[name], *(None if given is None else names_in(given) for given in (datasets, models)))
     trials = plan(cells, seeds_of(seeds) or [], expand_path(root), changes)
     earlier_count = sum(len(trial.scores) for trial in trials)
     if not dry_run:
@@ -150,13 +157,6 @@ def table(
         for trial in trials
     ]
     return Result(value, folder, sum(len(cell["test"]) for cell in value) > earlier_count)
-
-
-def _names(names: str | Sequence[str] | None) -> list[str] | None:
-    """Return names separated by commas, or given as a list. Pass None through."""
-    if names is None:
-        return None
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 def _sets(cells: Sequence[Cell]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,6 +16,7 @@ from sstcast.api.arguments import (
     expand_path,
     field_source,
     listed,
+    read_places,
     seeds_of,
     takes_verified,
     trainable,
@@ -68,19 +70,25 @@ def evaluate(
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
+    from sstcast.forecasting.run_places import keep_places, places_for
     from sstcast.forecasting.transfer import transferred_run
     from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import compare_runs, evaluate, kept
+    from sstcast.scores.asked import Asked
+    from sstcast.scores.evaluate import compare_runs, evaluate
 
-    also = asked_of(**asked)
+    given, also = read_places(asked.pop("places", ())), asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
     if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
         raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run, also.or_else(kept(run), run.folder))
+    chosen = places_for(run, given)
+    also = replace(also, places=chosen and chosen.places).or_else(Asked.kept(run.metrics), run.folder)
+    metrics, new = evaluate(run, also)
+    if run.trained == run:
+        keep_places(run, chosen)
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name
@@ -309,11 +317,13 @@ def report(run: Run | Path | str) -> Result[None]:
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
     """Rank all evaluated runs in a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
 
+    Runs on graphs have a table for each data set, split and metric, which is printed, and in the page.
+
     Args:
         folder: a folder of runs.
 
     Returns:
-        The contests, each with its comparable runs from best to worst, and a table per hindcast.
+        The contests, each with its comparable runs from best to worst, and the tables of hindcasts and graphs.
 
     Raises:
         SSTCastError: the folder holds no evaluated run.
@@ -322,13 +332,15 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
         >>> sstcast.leaderboard(run.folder.parent).path.name
         'leaderboard.csv'
     """
+    from sstcast.benchmarks.results import tables_below
+    from sstcast.figures.sheets.sheet import Sheet
     from sstcast.reports.leaderboard import hindcast_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
     runs = expand_user(folder)
-    hindcasts = hindcast_sheets(runs)
-    contests = leaderboard(runs, empty=bool(hindcasts))
-    return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
+    sheets = [*hindcast_sheets(runs), *(Sheet(*table) for table in tables_below(runs))]
+    contests = leaderboard(runs, empty=bool(sheets))
+    return Result((contests, sheets), write_leaderboard(contests, runs, sheets)[0], True)
 
 
 def _again(

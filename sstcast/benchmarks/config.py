@@ -32,7 +32,7 @@ from sstcast.config import (
 from sstcast.errors import SSTCastError, shorten
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
-from sstcast.models.layers import CONVS
+from sstcast.models.layers import CONVS, layer_of
 from sstcast.models.norms import ActivationName
 from sstcast.storage.paths import packaged
 from sstcast.storage.yaml_files import Strict, apply_overrides, merge, read_config, read_yaml, suggest, validate
@@ -277,8 +277,7 @@ def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
 def _model(name: str, presets: Iterable[str]) -> dict[str, Any]:
     if name in MODELS:
         return {"name": name}
-    conv = name.removesuffix("-vn")
-    if conv in CONVS:
-        return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
+    if (options := layer_of(name)) is not None:
+        return {"name": "mpnn"} | options
     names = [*MODELS, *CONVS, *presets]
     raise SSTCastError(f"--model: no model {name!r}{suggest(name, names)}; known: {', '.join(sorted({*names}))}")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +34,11 @@ class Objective:
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
         """Set `outputs`, unless the class does, and everything else that depends on the labels."""
+
+    @cached_property
+    def constant(self) -> Tensor:
+        """The output `[outputs]` of the best model that reads nothing. All constants rank samples equally."""
+        return torch.zeros(self.outputs)
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
@@ -144,6 +150,8 @@ class Regression(Objective):
         small = (deviation < LEAST_SCALE) & (deviation > ROUNDING * self.mean.abs())
         if small.any():
             self.scale = torch.where(small, deviation, self.scale)
+        centre = self.mean if self.squared else training.nanmedian(0).values.nan_to_num()
+        self.constant = (centre - self.mean) / self.scale
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         is_known = ~batch.y.isnan()
@@ -192,6 +200,7 @@ class Classes(Objective):
         if dataset.balanced:
             sizes = torch.bincount(training[training >= 0].long(), minlength=self.outputs)
             self.weights = len(training) / (self.outputs * sizes.clamp(min=1))
+        self.constant = F.one_hot(training[training >= 0].long().mode().values, self.outputs)
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:

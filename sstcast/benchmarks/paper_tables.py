@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from sstcast.benchmarks.config import BenchmarkConfig, is_preset, load_benchmark, presets_of, published_numbers
 from sstcast.benchmarks.graph_model import check_model
-from sstcast.benchmarks.run import SplitScore, find_run, run_benchmark
-from sstcast.errors import SSTCastError, aligned, counted, in_short, lacks_memory
+from sstcast.benchmarks.results import SCORED, SplitScore
+from sstcast.benchmarks.run import find_run, run_benchmark
+from sstcast.errors import SSTCastError, aligned, counted, message_of
 from sstcast.storage.yaml_files import suggest
 
 PAPERS = {  # by the name in the sources of `published.yaml`
@@ -51,7 +52,7 @@ class Trial(NamedTuple):
     def scores(self) -> list[SplitScore]:
         """The scores of the runs that are done."""
         files = [find_run(run).metrics for run in self.runs]
-        return [SplitScore.load(file, "delete the file and re-run the command") for file in files if file.exists()]
+        return [SplitScore.load(file, SCORED) for file in files if file.exists()]
 
     @property
     def paper(self) -> float | None:
@@ -125,7 +126,7 @@ def fit(config: BenchmarkConfig) -> str:
     except Exception as error:
         if run.metrics.exists():
             raise
-        return f"{run.folder}: not run: {_reason(error)}"
+        return f"{run.folder}: not run: {message_of(error)}"
     return f"{run.folder}: test {score['metric']} {score['test']:.4f}"
 
 
@@ -171,13 +172,6 @@ def needs(trials: Sequence[Trial]) -> Iterator[str]:
     yield from aligned(rows)
     lacking = f"; not at hand: {', '.join(sorted(absent))}" if absent else ""
     yield f"{counted(left, 'run')} left{lacking}"
-
-
-def _reason(error: Exception) -> str:
-    """Return the message of an error that ends a cell. Raise any other, which ends the table."""
-    if isinstance(error, SSTCastError) or lacks_memory(error):
-        return in_short(error)
-    raise error
 
 
 def _named(trial: Trial) -> tuple[str, str, str]:

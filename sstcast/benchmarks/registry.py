@@ -5,10 +5,12 @@ A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG wit
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -216,6 +218,11 @@ DGL_GRAPH = (
     "write a YAML with kind: graph_csv, its nodes as path, its edges, id: node_id, source: src_id, to: dst_id and "
     "a target"
 )
+OWN_FILES = {  # what the YAML of such a file may be
+    **dict.fromkeys((".pt", ".pth", ".npz"), "kind: pyg, path: {}"),
+    ".csv": "kind: smiles_csv, path: {0}, task: graph-regression, targets: [COLUMN]}}, or for one graph {{kind: "
+    "graph_csv, path: {0}, edges: EDGES.csv, target: COLUMN",
+}
 OWN_DATA_KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 
@@ -252,6 +259,12 @@ def find_dataset(name: str) -> Dataset:
     class_name = classes.get(class_name.lower()) or classes.get(f"{class_name.lower()}dataset", "")
     if class_name:
         return _of_class(class_name, part if colon else None)
+    path = Path(name)
+    if keys := OWN_FILES.get(path.suffix.lower()):
+        raise SSTCastError(
+            f"{shorten(name)}: describe the file in a YAML, and give its path; write to {path.stem}.yaml the line "
+            f"{{{keys.format(path.name)}}}"
+        )
     hint = suggest(name.partition(":")[0].lower(), classes if colon else [*named(), *classes])
     raise SSTCastError(
         f"no data set {shorten(name)!r}{hint}; see `sstcast datasets`, name a class of PyG and its set as in "
@@ -260,18 +273,23 @@ def find_dataset(name: str) -> Dataset:
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
-    """Yield a line per data set: its name, task, metric, split, size and licence, and whether `root` has it."""
-    columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
-    rows = [columns]
-    for name in named():
+    """Yield a line per data set, at most 100 wide: its name, size, and whether `root` has it.
+
+    A line with their task and metric stands before them.
+    """
+    by_task: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for name, declared in named().items():
         try:
-            d = find_dataset(name)
+            dataset = find_dataset(name)
+            heading = f"{dataset.task}, {dataset.metric}:"
         except SSTCastError as error:  # ogb is not installed
-            rows.append((name, "", "", "", "", "", str(error)))
-            continue
-        at_hand = "yes" if d.at_hand(root) else "no"
-        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, at_hand))
-    yield from aligned(rows)
+            dataset, heading = declared, f"{error}:"
+        by_task[heading].append((dataset.name, dataset.size, "yes" if dataset.at_hand(root) else "no"))
+    lines = aligned([("name", "size", "at hand"), *chain.from_iterable(by_task.values())])
+    yield next(lines)
+    for heading, rows in by_task.items():
+        yield heading
+        yield from islice(lines, len(rows))
 
 
 def _of_class(class_name: str, part: str | None) -> Dataset:

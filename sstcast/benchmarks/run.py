@@ -6,12 +6,11 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from pydantic import Field, FiniteFloat
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,70 +29,22 @@ from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import TASKS, objective_of
 from sstcast.benchmarks.packed import Graphs, Split, standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
+from sstcast.benchmarks.results import SCORED, DataDigest, SplitScore
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import check_attention
+from sstcast.graphs.graph import check_full_attention
 from sstcast.log import LOG
 from sstcast.models import default_options
 from sstcast.models.attention import SoftmaxAttention
 from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
-from sstcast.storage.yaml_files import JsonRecord, read_config, save_config
+from sstcast.storage.yaml_files import read_config, save_config
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
 from sstcast.training.initial_weights import InitialWeights
-
-
-class DataDigest(JsonRecord):
-    """The SHA-256 of the graphs and splits, and of the checkpoint that training began from, if any.
-
-    `weighted` tells whether the model reads weights of edges.
-    """
-
-    graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    weighted: bool
-    initial_weights: str | None = None
-
-    def check(self, run: Run) -> None:
-        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
-        trained = DataDigest.load(run.data, "delete the run's folder to train again")
-        if trained.weighted != self.weighted:
-            how = "with" if trained.weighted else "without"
-            raise SSTCastError(
-                f"{run.folder}: trained {how} weights of the edges; delete the folder, or train again with "
-                "another runs=FOLDER"
-            )
-        if (trained_digest := trained.graphs) != self.graphs:
-            raise SSTCastError(
-                f"{run.folder}: trained on other data: SHA-256 of its graphs {trained_digest[:12]}... then, "
-                f"{self.graphs[:12]}... now; put the old data back, or train again with another runs=FOLDER or "
-                "without this folder"
-            )
-
-
-class SplitScore(JsonRecord):
-    """The content of `metrics.json`.
-
-    `epochs` counts the epochs of all stages. `epoch` is that of the selected weights, counted from 1 in the first
-    stage. `peak_memory` is in bytes (see `training.devices.peak_memory`), None if no epoch was trained.
-    """
-
-    dataset: str
-    model: str
-    seed: int
-    metric: str
-    test: FiniteFloat
-    validation: FiniteFloat
-    epoch: int = Field(ge=1)
-    epochs: int = Field(ge=1)
-    parameters: int = Field(ge=0)
-    seconds: FiniteFloat = Field(ge=0)
-    peak_memory: int | None = Field(default=None, ge=0)
-    device: str
-    data: DataDigest
 
 
 def run_benchmark(
@@ -163,7 +114,7 @@ def _repeats(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
 
 def _finished(run: Run) -> SplitScore:
     LOG.info(f"{run.folder}: nothing to do")
-    return SplitScore.load(run.metrics, "delete the file and re-run the command, which scores the run again")
+    return SplitScore.load(run.metrics, SCORED)
 
 
 def _trained(
@@ -230,8 +181,8 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_graph_model(config, dataset, graphs, objective.outputs)
-    if fabric.device.type == "cpu" and any(isinstance(module, SoftmaxAttention) for module in model.modules()):
-        check_attention(int(graphs.nodes.max()))
+    if any(isinstance(module, SoftmaxAttention) for module in model.modules()):
+        check_full_attention(int(graphs.nodes.max()), fabric.device)
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
@@ -307,11 +258,14 @@ def _fit_and_score(
             np.savez_compressed(file, **arrays)
     return SplitScore(
         dataset=config.dataset,
+        split=task.dataset.split,
         model=config.label,
         seed=config.training.seed,
         metric=task.dataset.metric,
         test=scores["test"][0],
         validation=scores["validation"][0],
+        constant=task.constant_score(),
+        test_samples=len(task.split.test),
         epoch=sum(stages[name].epoch for name in earlier_stages) + best["epoch"] + 1,
         epochs=sum(state.epoch for state in stages.values()),
         parameters=sum(p.numel() for p in model.parameters()),

@@ -1,7 +1,7 @@
 """Benchmarks as tasks for the trainer, with the samples of each step and the score of a split."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,19 @@ class BenchmarkTask:
             index = index.repeat_interleave(self.graphs.nodes[index])
         return score, outputs | {"index": index.numpy()}
 
+    def constant_score(self) -> float:
+        """Return the score on the test samples of the best constant for the training labels."""
+
+        def constant(batch: GraphBatch) -> Tensor:
+            rows = len(batch.graph.batch) if self.objective.level == "pair" else len(batch.y)
+            return self.objective.constant.to(self.graphs.y.device, torch.float32).repeat(rows, 1)
+
+        return self._judge(constant, self.split.test)[0]
+
     @torch.no_grad()
-    def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float, dict[str, NDArray[Any]]]:
+    def _judge(
+        self, model: Callable[[GraphBatch], Tensor], samples: Tensor
+    ) -> tuple[float, float, dict[str, NDArray[Any]]]:
         judged, loss, weight = [], 0.0, 0.0
         for batch in self.batches(samples):
             with self.fabric.autocast():

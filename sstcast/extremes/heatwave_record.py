@@ -164,7 +164,7 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     """
     known = np.diff(weights.indptr) > 0
     if not known.any():
-        raise SSTCastError(f"{places.path}: no place lies in the ocean cells of the region; choose others")
+        raise SSTCastError(f"{places.where}: no place lies in the ocean cells of the region; choose others")
     used = np.unique(weights.indices)
     shares = weights[known][:, used].astype(np.float64)
     shares.data /= np.repeat(shares.sum(1), np.diff(shares.indptr))

@@ -56,8 +56,8 @@ class Question(NamedTuple):
     @property
     def file_name(self) -> str:
         """What the name of the file ends with, whatever the days are."""
-        stem = self.subject if self.places is None else f"{self.subject}-{self.places.path.stem}"
-        return f"{stem}{self.suffix}"
+        files = () if self.places is None else self.places.files
+        return "-".join([self.subject, *(path.stem for path in files)]) + self.suffix
 
     @property
     def suffix(self) -> str:

@@ -2,8 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,10 @@ from sstcast.forecasting.history import (
     last_days,
     most_days_read,
 )
-from sstcast.forecasting.loaded_run import PAST, Asked, LoadedRun, error_keys, made_from
-from sstcast.forecasting.places import HEADER, SHARES, write_table
+from sstcast.forecasting.loaded_run import PAST, LoadedRun, error_keys, made_from
+from sstcast.forecasting.place_periods import table_beside
+from sstcast.forecasting.places import HEADER, write_table
+from sstcast.forecasting.run_places import Asked, keep_places, places_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
@@ -40,7 +41,7 @@ def forecast(
     days: FieldSource = OWN,
     samples: int | None = None,
     places: Places | None = None,
-    shares: Sequence[float] = SHARES,
+    shares: tuple[float, ...] = (),
     above: tuple[float, ...] = (),
 ) -> tuple[Path, bool]:
     """Forecast from `date`, YYYY-MM-DD or `latest`, with the run or ensemble in `folder`, and write a file.
@@ -50,18 +51,19 @@ def forecast(
     `samples` is that of `LoadedRun.forecast`. If `days` give another region or source, the statistics of that
     ocean are prepared if necessary (see `stores.stores_for`).
 
-    With `places`, it also holds their forecast (see `forecasting.places`), and the file
-    `FORECAST-PLACES.csv` beside it has the same as a table. `shares` are in per cent. Days `above` temperatures in
-    degC have their probability in every cell, not in places.
+    With `places`, or those of the run (see `run_places`), it also holds their forecast (see `forecasting.places`),
+    and the file `FORECAST-places.csv` beside it has the same as a table. `shares` are in per cent. Those of the
+    run's own ocean stay with it. Days `above` temperatures in degC have their probability in every cell, not in
+    places.
 
     Returns the file, and False if it already held the same forecast. Raises SSTCastError if run, date, region or
     file are unusable, or the source lacks days of the history.
     """
     day, today = read_date(date), dt.date.today()
-    asked = None if places is None else Asked(places, tuple(shares))
+    run = Run.open(folder)
+    asked = places_for(run, places, shares)
     if out is not None:
         out = _checked_out(out, asked)
-    run = Run.open(folder)
     # Lock first, so that an unwritable folder fails at once.
     with locked(out or run.folder / "forecast"), error_keys(days), ExitStack() as held:
         loaded = LoadedRun(run.folder, days)
@@ -87,8 +89,9 @@ def forecast(
                 reason = "there are too few training days, or more than 50,000 cells"
                 LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
             write(fields, out, grows_along="init_time")
-        if asked is not None:
-            _tabulate(out, asked)
+        _tabulate(out, asked)
+        if run.trained == run and not loaded.days.given:
+            keep_places(run, asked)
         return out, is_new
 
 
@@ -98,12 +101,17 @@ def _suffix(days: FieldSource) -> str:
     return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 
-def _tabulate(forecast: Path, asked: Asked) -> None:
-    """Write the table of the places in a forecast's file beside it."""
-    table = asked.table(forecast)
+def _tabulate(forecast: Path, asked: Asked | None) -> None:
+    """Write the table of the places in a forecast's file beside it, or delete that of an earlier forecast."""
+    table = table_beside(forecast)
+    if asked is None:
+        with suppress(SSTCastError):
+            check_own(table, "", HEADER)
+            table.unlink(missing_ok=True)
+        return
     with (open_zarr if forecast.suffix == ".zarr" else open_netcdf)(forecast, "delete it") as opened:
         write_table(opened.load(), asked.places, table)
-    LOG.info(f"{table}: {counted(len(asked.places.places), 'place')}")
+    LOG.info(f"{table}: {counted(len(asked.places), 'place')}")
 
 
 def read_date(text: str) -> dt.date | None:
@@ -131,7 +139,7 @@ def _checked_out(path: Path, asked: Asked | None) -> Path:
     if path.exists() and "history" not in (read_recipe(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
     if asked is not None:
-        check_own(asked.table(path), "rename it, or name another --out", HEADER)
+        check_own(table_beside(path), "rename it, or name another --out", HEADER)
     return path
 
 

@@ -2,13 +2,12 @@
 
 import datetime as dt
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -26,7 +25,7 @@ from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.above import with_above
 from sstcast.forecasting.areas import on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
-from sstcast.forecasting.heatwaves import with_heatwaves
+from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves
 from sstcast.forecasting.history import (
     RegionStatistics,
     checked,
@@ -34,8 +33,9 @@ from sstcast.forecasting.history import (
     describe_history,
     recognised,
 )
-from sstcast.forecasting.places import SHARES, with_place_events, with_places
+from sstcast.forecasting.places import with_place_events, with_places
 from sstcast.forecasting.plausible import check_forecast
+from sstcast.forecasting.run_places import Asked
 from sstcast.forecasting.samples import (
     MAX_CELLS_UNASKED,
     MOST_SAMPLES,
@@ -48,7 +48,8 @@ from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_dis
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
 from sstcast.forecasting.transfer import OWN, READING, continued, data_of
-from sstcast.ocean.places import OUTLINES, Places
+from sstcast.log import LOG
+from sstcast.ocean.places import OUTLINES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import last_test
 from sstcast.predictors.predictors import (
@@ -73,22 +74,6 @@ if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
 
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
-
-
-class Asked(NamedTuple):
-    """The places that a forecast is for, the shares of areas in per cent."""
-
-    places: Places
-    shares: tuple[float, ...] = SHARES
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """What the forecast of the places depends on."""
-        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
-
-    def table(self, forecast: Path) -> Path:
-        """The table of the places beside a forecast's file."""
-        return forecast.with_name(f"{forecast.stem}-{self.places.path.stem}.csv")
 
 
 def made_from(data: DataConfig) -> dict[str, Any]:
@@ -352,11 +337,21 @@ class LoadedRun:
         extended = fields if errors is None else with_interval_of_area(fields, errors)
         if asked is not None:
             weights = asked.places.weights(self.normals.fraction, ocean.values)
-            of_areas = np.asarray(weights[~asked.places.are_points].sum(0)).ravel()[ocean.values.ravel()] > 0
             of_places: Any = errors
-            if errors is None and of_areas.any():
-                of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, of_areas), of_areas)
-            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest)
+            if errors is None:
+                sampled_places = np.ones(len(asked.places), bool)
+                if not paths.enough(day, SAMPLES):
+                    lacks = "points have no means of weeks" + ", and areas no forecast" * asked.places.kept
+                    LOG.info(f"{self.run.folder}: too few training days for joint samples: {lacks}")
+                    sampled_places = ~asked.places.are_points
+                    if asked.places.kept:
+                        weights.data[np.repeat(sampled_places, np.diff(weights.indptr))] = 0
+                        weights.eliminate_zeros()
+                used = np.asarray(weights[sampled_places].sum(0)).ravel()[ocean.values.ravel()] > 0
+                if used.any():
+                    of_places = ErrorsOfCells(paths.standard_errors(day, SAMPLES, used), used)
+            trajectories = Trajectories(self.spread.correlation)
+            extended = with_places(extended, asked.places, weights, asked.shares, of_places, lowest, trajectories)
             if weights.nnz:
                 base, areas = None, np.flatnonzero(~asked.places.are_points & (np.diff(weights.indptr) > 0))
                 if areas.size:

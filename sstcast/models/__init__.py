@@ -9,7 +9,7 @@ from sstcast.models.factory import (
     takes_graphs,
     transfer_of,
 )
-from sstcast.models.registry import LINEAR, LINEAR_BASES, MODELS, Entry
+from sstcast.models.registry import LAYERS, LINEAR, LINEAR_BASES, MODELS, Entry
 
-__all__ = ["LINEAR", "LINEAR_BASES", "MODELS", "Entry", "base_of", "build_forecaster", "build_model"]
+__all__ = ["LAYERS", "LINEAR", "LINEAR_BASES", "MODELS", "Entry", "base_of", "build_forecaster", "build_model"]
 __all__ += ["days_before", "default_options", "takes_graphs", "transfer_of"]

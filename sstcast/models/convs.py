@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import check_heads
 from sstcast.models.norms import NORMS, BatchNorm, NormName
+from sstcast.models.sizes import Share
 
 
 class Conv(nn.Module):
@@ -196,7 +197,7 @@ class GatedGCN(Conv):
         self,
         width: int,
         edge_dim: int,
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         last: bool = False,
         pairs: int = 0,
         norm: NormName = "layer",

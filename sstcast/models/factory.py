@@ -46,7 +46,8 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     `Data` or `Batch` of PyG.
 
     Args:
-        name: a name in `MODELS` or `LINEAR`.
+        name: a name in `MODELS` or `LINEAR`, or that of a local layer, which builds `mpnn` with it (`gcn-vn`:
+            also with a virtual node).
         data: one of the graphs, from which the option `edge_dim`, the number of edge features, is read.
         **options: arguments of the model's class.
 
@@ -221,7 +222,12 @@ def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
 def _class(name: str) -> "tuple[type[nn.Module], dict[str, Any]]":
     registry = MODELS | LINEAR
     if name not in registry:
-        raise SSTCastError(f"model.name: no model {name!r}{suggest(name, registry)}; known: {', '.join(registry)}")
+        from sstcast.models.layers import CONVS, layer_of
+
+        if (options := layer_of(name)) is None:
+            names = [*registry, *CONVS]
+            raise SSTCastError(f"model.name: no model {name!r}{suggest(name, names)}; known: {', '.join(names)}")
+        return _class("mpnn")[0], options
     entry = registry[name]
     module, _, class_name = entry.path.partition(".")
     return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -12,6 +11,7 @@ from sstcast.models.base import Backbone
 from sstcast.models.convs import Conv, EdgeEncoder
 from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvOrNone, build_attention, build_conv
 from sstcast.models.norms import NORMS, ActivationName, NormName
+from sstcast.models.sizes import Count, Layers, Share, Size
 
 
 class GPSLayer(nn.Module):
@@ -72,18 +72,18 @@ class GPS(Backbone):
 
     def __init__(
         self,
-        width: int = 64,
-        layers: int = 4,
+        width: Count = 64,
+        layers: Layers = 4,
         conv: ConvOrNone = "gatedgcn",
         attention: AttentionName = "softmax",
-        heads: int = 4,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        edge_dim: int = 2,
+        heads: Count = 4,
+        dropout: Share = 0.0,
+        attention_dropout: Share = 0.0,
+        edge_dim: Size = 2,
         attention_options: dict[str, Any] | None = None,
         norm: NormName = "layer",
         activation: ActivationName = "relu",
-        stable_pairs: NonNegativeInt = 0,
+        stable_pairs: Size = 0,
         conv_norm: Literal["layer", "batch"] = "layer",
     ) -> None:
         super().__init__()

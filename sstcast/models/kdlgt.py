@@ -37,6 +37,7 @@ from sstcast.models.attention import (
 )
 from sstcast.models.convs import MessagePassing, add_edges, edge_linear
 from sstcast.models.norms import widen
+from sstcast.models.sizes import Count, Layers, Share, Size
 from sstcast.models.transformers import Transformer
 
 
@@ -52,14 +53,14 @@ class StructureAware(Transformer):
 
     def __init__(
         self,
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        hops: int = 2,
+        width: Count = 64,
+        layers: Layers = 3,
+        heads: Count = 4,
+        hops: Size = 2,
         linear: bool = True,
-        features: int = 64,
-        dropout: float = 0.0,
-        edge_dim: int = 2,
+        features: Size = 64,
+        dropout: Share = 0.0,
+        edge_dim: Size = 2,
         extractor: Literal["subtree", "subgraph"] = "subtree",
     ) -> None:
         sizes = (width, heads, hops, edge_dim, features if linear else 0, extractor == "subgraph")
@@ -81,13 +82,13 @@ class AnchorDistance(Transformer):
 
     def __init__(
         self,
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        radius: int = 5,
-        features: int = 64,
-        dropout: float = 0.0,
-        edge_dim: int = 2,
+        width: Count = 64,
+        layers: Layers = 3,
+        heads: Count = 4,
+        radius: Size = 5,
+        features: Size = 64,
+        dropout: Share = 0.0,
+        edge_dim: Size = 2,
         edge_messages: bool = False,
     ) -> None:
         super().__init__(width, (AnchorAttention(width, heads, features) for _ in range(layers)), dropout)
@@ -112,12 +113,12 @@ class PathDistance(Transformer):
 
     def __init__(
         self,
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
-        max_hops: int = 30,
-        dropout: float = 0.0,
-        edge_dim: int = 2,
+        width: Count = 64,
+        layers: Layers = 3,
+        heads: Count = 4,
+        max_hops: Size = 30,
+        dropout: Share = 0.0,
+        edge_dim: Size = 2,
         graph_node: bool = False,
     ) -> None:
         super().__init__(width, (PathAttention(width, heads) for _ in range(layers)), dropout)

@@ -26,9 +26,6 @@ from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
 from sstcast.storage.yaml_files import validate
 
-MAX_SIZE, MAX_LAYERS = 10_000, 1000  # a mistyped size would fill the memory
-UNLIMITED = ("nodes", "seed")
-
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,
     "gin": GIN,
@@ -54,6 +51,12 @@ ConvName = Annotated[str, AfterValidator(lambda name: one_of(name, CONVS))]
 ConvOrNone = Annotated[str, AfterValidator(lambda name: one_of(name, ["none", *CONVS]))]
 AttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, ["none", *ATTENTIONS]))]
 NodeAttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, node_attentions()))]
+
+
+def layer_of(model: str) -> dict[str, Any] | None:
+    """Return the options of `mpnn` if a model is called like a local layer, with `-vn` for a virtual node."""
+    conv = model.removesuffix("-vn")
+    return {"conv": conv, "virtual_node": conv != model} if conv in CONVS else None
 
 
 def node_attentions() -> list[str]:
@@ -115,24 +118,10 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
     """Return the value of each parameter, from `options` or its default.
 
     Raises SSTCastError, naming `where` and the option, if there is no such parameter, or if its value is missing,
-    of the wrong type, negative or too large.
+    of the wrong type, too small or too large.
     """
     fields: dict[str, Any] = {
         p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
     }
     schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
-    checked = validate(schema, dict(options), where).model_dump()
-    _check_sizes({key: value for key, value in checked.items() if key not in UNLIMITED}, where)
-    return checked
-
-
-def _check_sizes(options: Mapping[str, Any], where: str) -> None:
-    for key, value in options.items():
-        if isinstance(value, dict):
-            _check_sizes(value, f"{where}: {key}")
-        least = 1 if key in ("width", "hidden", "heads") else 0
-        if isinstance(value, int) and value < least:
-            raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
-        limit = MAX_LAYERS if key.endswith("layers") else MAX_SIZE
-        if isinstance(value, (int, float)) and abs(value) > limit:
-            raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")
+    return validate(schema, dict(options), where).model_dump()

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Backbone, ForecastModel
+from sstcast.models.sizes import Count, Layers, Share
 
 
 class TileMLP(ForecastModel):
@@ -17,7 +18,7 @@ class TileMLP(ForecastModel):
 
     TRANSFER = "tile"
 
-    def __init__(self, history: int, horizon: int, nodes: int, hidden: int = 512) -> None:
+    def __init__(self, history: int, horizon: int, nodes: int, hidden: Count = 512) -> None:
         super().__init__()
         self.nodes, self.horizon = nodes, horizon
         self.net = nn.Sequential(nn.Linear(nodes * history, hidden), nn.ReLU(), nn.Linear(hidden, nodes * horizon))
@@ -34,7 +35,7 @@ class PointwiseMLP(Backbone):
         layers: the number of layers, each a linear map, LayerNorm, ReLU and dropout.
     """
 
-    def __init__(self, width: int = 256, layers: int = 2, dropout: float = 0.0) -> None:
+    def __init__(self, width: Count = 256, layers: Layers = 2, dropout: Share = 0.0) -> None:
         super().__init__()
         self.width = width
         self.layers = nn.ModuleList(

@@ -3,16 +3,16 @@
 from typing import Literal
 
 import torch
-from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Backbone
-from sstcast.models.convs import EdgeEncoder
+from sstcast.models.convs import Conv, EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
 from sstcast.models.norms import ACTIVATIONS, NORMS, ActivationName, NormName
+from sstcast.models.sizes import Count, Layers, Share, Size
 
 
 class VirtualNode(nn.Module):
@@ -65,20 +65,20 @@ class MPNN(Backbone):
 
     def __init__(
         self,
-        width: int = 256,
-        layers: int = 3,
+        width: Count = 256,
+        layers: Layers = 3,
         virtual_node: Literal["graph"] | bool = False,  # in this order, an error names `graph`
-        dropout: float = 0.0,
-        edge_dim: int = 2,
+        dropout: Share = 0.0,
+        edge_dim: Size = 2,
         conv: ConvName = "mean",
         norm: NormName = "layer",
         activation: ActivationName = "relu",
         residual: bool | Literal["linear"] = True,
-        heads: int = 4,
+        heads: Count = 4,
         jumping: bool = False,
-        in_width: PositiveInt | None = None,
-        out_width: PositiveInt | None = None,
-        virtual_hidden: PositiveInt | None = None,
+        in_width: Count | None = None,
+        out_width: Count | None = None,
+        virtual_hidden: Count | None = None,
     ) -> None:
         super().__init__()
         if CONVS[conv].residual and (norm == "none" or (activation, residual) != ("relu", True)):
@@ -92,30 +92,31 @@ class MPNN(Backbone):
             raise SSTCastError(
                 "model.virtual_hidden: no virtual node has a perceptron; leave it out, or set virtual_node=true"
             )
-        self.width, self.residual = width, residual
-        self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
-        if self.edge_encoder is not None:
-            edge_dim = width
+        self.width, self.residual, self._ends = width, residual, (in_width or width, out_width or width)
         self.bare = layers - 1 if out_width and not jumping else None  # the layer of message passing alone
-        outs = [out_width or width if layer == self.bare else width for layer in range(layers)]
-        ins = [in_width or width, *outs][:layers]
-        self.convs = nn.ModuleList()
-        for layer, (into, out) in enumerate(zip(ins, outs, strict=True)):
-            options = {"heads": 1 if layer == self.bare else heads, "last": layer == layers - 1}
-            self.convs.append(build_conv(conv, out, edge_dim, into, dropout=dropout, norm=norm, **options))
+        self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
+
+        def convolve(layer: int) -> Conv:
+            into = width if layer else self._ends[0]
+            out, of_heads = (self._ends[1], 1) if layer == self.bare else (width, heads)
+            edges = edge_dim if self.edge_encoder is None else width
+            options = {"heads": of_heads, "last": layer == layers - 1, "dropout": dropout, "norm": norm}
+            return build_conv(conv, out, edges, into, **options)
+
+        self.convs = nn.ModuleList(map(convolve, range(layers)))
         self.norms = nn.ModuleList(
-            nn.Identity() if c.residual or layer == self.bare else NORMS[norm](width)
-            for layer, c in enumerate(self.convs)
+            nn.Identity() if CONVS[conv].residual or layer == self.bare else NORMS[norm](width)
+            for layer in range(layers)
         )
         self.act = ACTIVATIONS[activation]()
-        self.shortcuts = nn.ModuleList(nn.Linear(into, width) for into in ins[: self.bare] if residual == "linear")
-        self.jump = nn.Linear(layers * width, out_width or width) if jumping else None
+        shortcuts = range(layers if self.bare is None else self.bare) if residual == "linear" else ()
+        self.shortcuts = nn.ModuleList(nn.Linear(width if n else self._ends[0], width) for n in shortcuts)
+        self.jump = nn.Linear(layers * width, self._ends[1]) if jumping else None
         self.in_graph, self.virtual_hidden = virtual_node == "graph", virtual_hidden
         updates = layers - 1 if virtual_node is True else 0  # nothing would read an update after the last layer
         self.virtual_nodes = nn.ModuleList(VirtualNode(width, virtual_hidden) for _ in range(updates))
         self.readout = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
-        self._ends = in_width or width, out_width or width
 
     @property
     def ends(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ None, multiplies the parameter of beta (equation 19).
 from typing import Literal
 
 import torch
+from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -16,6 +17,7 @@ from sstcast.models.attention import check_heads, kernel_attention, merge_heads,
 from sstcast.models.base import Backbone
 from sstcast.models.convs import GAT, GCN
 from sstcast.models.norms import widen
+from sstcast.models.sizes import Count, Layers, Share, Size
 
 GateName = Literal["activation", "sigmoid"]
 LocalName = Literal["gat", "gcn"]
@@ -52,16 +54,16 @@ class Polynormer(Backbone):
 
     def __init__(
         self,
-        width: int = 256,
-        local_layers: int = 5,
-        global_layers: int = 2,
-        heads: int = 8,
+        width: Count = 256,
+        local_layers: Layers = 5,
+        global_layers: Layers = 2,
+        heads: Count = 8,
         relu: bool = True,
-        beta: float | None = None,
-        dropout: float = 0.0,
-        global_dropout: float = 0.0,
+        beta: NonNegativeFloat | None = None,
+        dropout: Share = 0.0,
+        global_dropout: Share = 0.0,
         pre_norm: bool = False,
-        edge_dim: int = 2,
+        edge_dim: Size = 2,
         form: Literal["local-to-global", "local-and-global", "base"] = "local-to-global",
         eigenvector: bool = False,
         nodes: int | None = None,

@@ -14,12 +14,13 @@ as in Algorithm 1).
 from typing import Any
 
 import torch
-from pydantic import PositiveInt
+from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, check_heads
+from sstcast.models.sizes import Count, Share
 from sstcast.models.sparse_attention import pack
 
 
@@ -82,10 +83,10 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         self,
         width: int,
         heads: int,
-        dropout: float = 0.0,
-        rank: PositiveInt = 30,
-        projections: PositiveInt = 30,
-        eta: float = 0.1,
+        dropout: Share = 0.0,
+        rank: Count = 30,
+        projections: Count = 30,
+        eta: NonNegativeFloat = 0.1,
         sums: bool = False,
     ) -> None:
         super().__init__(width, heads, dropout, rank, eta)
@@ -130,10 +131,10 @@ class PrimalAttention(KSVDAttention, Attention):
         self,
         width: int,
         heads: int,
-        dropout: float = 0.0,
-        rank: PositiveInt = 30,
-        samples: PositiveInt = 60,
-        eta: float = 0.1,
+        dropout: Share = 0.0,
+        rank: Count = 30,
+        samples: Count = 60,
+        eta: NonNegativeFloat = 0.1,
     ) -> None:
         super().__init__(width, heads, dropout, rank, eta)
         self.w_e = nn.Parameter(nn.init.orthogonal_(torch.empty(heads, samples, rank)))

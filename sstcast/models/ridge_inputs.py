@@ -137,17 +137,11 @@ class Inputs:
 
         `fields` is the result of `daily` for these windows. Without days before the windows, the memory is 0.
         """
-        height, width = windows.shape
-        graph, starts = GridGraph(height, width, windows.ocean, windows.wrap), windows.starts
-        inputs = []
-        if self.memory:
-            means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
-            box_averages = [box_means(means, graph, size) if size != 1 else means for size in BOX_CELLS]
-            inputs += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in box_averages]
+        inputs = past_means(windows, BOX_CELLS) if self.memory else []
         if self.stencil:
             last, box = windows.history - 1, 1 + self.boxes.index(3)
             lags = [lag for lag in LAGS if lag <= last]
-            days = torch.stack([fields[last - lag :: windows.every, box][:starts] for lag in lags], 1)
+            days = torch.stack([fields[last - lag :: windows.every, box][: windows.starts] for lag in lags], 1)
             maps = days.unflatten(-1, (-1, *windows.shape))
             inputs += [
                 shifted(maps, *offset, windows.wrap).flatten(2) * windows.ocean.flatten() for offset in OFFSETS
@@ -185,16 +179,18 @@ def lagged_means(windows: Any, values: Tensor, boxes: tuple[int, ...], memory: b
     Returns `[starts, inputs, tiles * N]`, 0 on land.
     """
     windows = replace(windows, values=values)
-    last, every, starts = windows.history - 1, windows.every, windows.starts
-    fields = daily(windows, boxes)
-    inputs = [fields[last - lag :: every][:starts] for lag in LAGS if lag <= last]
-    if memory:
-        means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
-        height, width = windows.shape
-        graph = GridGraph(height, width, windows.ocean, windows.wrap)
-        averages = [means, *(box_means(means, graph, size) for size in boxes)]
-        inputs += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in averages]
-    return torch.cat(inputs, 1)
+    last, fields = windows.history - 1, daily(windows, boxes)
+    inputs = [fields[last - lag :: windows.every][: windows.starts] for lag in LAGS if lag <= last]
+    return torch.cat([*inputs, *(past_means(windows, (1, *boxes)) if memory else [])], 1)
+
+
+def past_means(windows: Any, boxes: tuple[int, ...]) -> list[Tensor]:
+    """Return for each of `boxes` the means over `PERIODS`, `[starts, periods, tiles * N]`, 0 on land."""
+    height, width = windows.shape
+    graph = GridGraph(height, width, windows.ocean, windows.wrap)
+    means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
+    averages = [box_means(means, graph, size) if size != 1 else means for size in boxes]
+    return [field.permute(2, 0, 1).reshape(windows.starts, len(PERIODS), -1) for field in averages]
 
 
 def shifted(field: Tensor, rows: int, cols: int, wrap: bool = False) -> Tensor:

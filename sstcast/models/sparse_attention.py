@@ -5,7 +5,6 @@ have no effect.
 """
 
 import torch
-from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,6 +18,7 @@ from sstcast.models.attention import (
     split_heads,
 )
 from sstcast.models.convs import edge_softmax
+from sstcast.models.sizes import Count, Share, Size
 
 
 class BigBirdAttention(HeadedAttention):
@@ -33,9 +33,9 @@ class BigBirdAttention(HeadedAttention):
         self,
         width: int,
         heads: int,
-        dropout: float = 0.0,
-        block: PositiveInt = 16,
-        random_blocks: NonNegativeInt = 3,
+        dropout: Share = 0.0,
+        block: Count = 16,
+        random_blocks: Size = 3,
         seed: int = 0,
     ) -> None:
         super().__init__(width, heads, dropout)
@@ -104,10 +104,10 @@ class ExphormerAttention(GraphAttention):
         self,
         width: int,
         heads: int,
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         edge_state: bool = False,
-        cycles: PositiveInt = 3,
-        virtual_nodes: PositiveInt = 1,
+        cycles: Count = 3,
+        virtual_nodes: Count = 1,
         seed: int = 0,
     ) -> None:
         super().__init__()

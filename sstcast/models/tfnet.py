@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Base, ForecastModel
+from sstcast.models.sizes import Count, Share, Size
 
 
 class TFNet(ForecastModel):
@@ -36,9 +37,9 @@ class TFNet(ForecastModel):
         horizon: int,
         rows: int,
         cols: int,
-        width: int = 64,
-        filter_days: int = 6,
-        dropout: float = 0.0,
+        width: Count = 64,
+        filter_days: Size = 6,
+        dropout: Share = 0.0,
         channels: int = 0,
     ) -> None:
         super().__init__()

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
-from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 from torch.nn import functional as F
@@ -14,6 +13,7 @@ from sstcast.graphs.positions import node_identifiers
 from sstcast.models.attention import feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.layers import NodeAttentionName, build_attention
+from sstcast.models.sizes import Count, Layers, Share, Size
 from sstcast.models.sparse_attention import rank
 
 
@@ -71,11 +71,11 @@ class LinearTransformer(Transformer):
 
     def __init__(
         self,
-        width: int = 256,
-        layers: int = 2,
-        heads: int = 4,
+        width: Count = 256,
+        layers: Layers = 2,
+        heads: Count = 4,
         attention: NodeAttentionName = "linear",
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         attention_options: dict[str, Any] | None = None,
     ) -> None:
         sizes = {"width": width, "heads": heads, "dropout": dropout}
@@ -113,17 +113,17 @@ class TokenGT(Backbone):
 
     def __init__(
         self,
-        width: int = 64,
-        layers: int = 3,
-        heads: int = 4,
+        width: Count = 64,
+        layers: Layers = 3,
+        heads: Count = 4,
         attention: NodeAttentionName = "linear",
         identifiers: Literal["laplacian", "orf", "none"] = "laplacian",
-        identifier_size: int = 16,
-        dropout: float = 0.0,
-        edge_dim: int = 2,
+        identifier_size: Size = 16,
+        dropout: Share = 0.0,
+        edge_dim: Size = 2,
         seed: int = 0,
         attention_options: dict[str, Any] | None = None,
-        feed_forward_width: PositiveInt | None = None,
+        feed_forward_width: Count | None = None,
     ) -> None:
         super().__init__()
         self.eigenpairs = identifier_size - 1 if identifiers == "laplacian" else 0

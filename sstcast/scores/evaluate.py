@@ -9,6 +9,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.run_places import places_for
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
@@ -64,8 +65,10 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
 
 
 def kept(run: Run) -> Asked:
-    """Return what the last evaluation of a run was asked for."""
-    return Asked.kept(run.metrics)
+    """Return what the last evaluation of a run was asked for. Before the first, these are its places."""
+    if run.metrics.exists() or (chosen := places_for(run)) is None:
+        return Asked.kept(run.metrics)
+    return Asked(chosen.places)
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:

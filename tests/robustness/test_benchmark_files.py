@@ -13,6 +13,7 @@ from bad import CHANGES, changed
 
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.results import SplitScore
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Attempt = Callable[..., int]
@@ -26,10 +27,11 @@ FORMATS = (
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the training, which no file has a part in once it has been read."""
 
-    def score(config: Any, run: Any, task: Any, model: Any, data: Any, train: bool) -> run_module.SplitScore:
+    def score(config: Any, run: Any, task: Any, model: Any, data: Any, train: bool) -> SplitScore:
         known = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed, "data": data}
         sizes = {"epoch": 1, "epochs": 1, "parameters": 1, "seconds": 0.0, "device": "cpu"}
-        return run_module.SplitScore(**known, **sizes, metric=task.dataset.metric, test=0.5, validation=0.5)
+        sizes |= {"split": task.dataset.split, "constant": 0.5, "test_samples": len(task.split.test)}
+        return SplitScore(**known, **sizes, metric=task.dataset.metric, test=0.5, validation=0.5)
 
     monkeypatch.setattr(run_module, "_fit_and_score", score)
 
