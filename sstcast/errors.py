@@ -7,7 +7,7 @@ from pathlib import Path
 
 MAX_LIBRARY_CHARS = 300  # characters of a library's message
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")  # in PyTorch's messages
-LESS_MEMORY = "choose a model of linear cost, a smaller training.batch_size, or smaller graphs or regions"
+LESS_MEMORY = "choose a linear model or attention, a smaller training.batch_size, or smaller graphs or regions"
 
 
 class SSTCastError(Exception):

@@ -33,7 +33,7 @@ from sstcast.benchmarks.results import SCORED, DataDigest, SplitScore
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import check_attention
+from sstcast.graphs.graph import check_full_attention
 from sstcast.log import LOG
 from sstcast.models import default_options
 from sstcast.models.attention import SoftmaxAttention
@@ -181,8 +181,8 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
     if not objective.known(training).any():
         raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_graph_model(config, dataset, graphs, objective.outputs)
-    if fabric.device.type == "cpu" and any(isinstance(module, SoftmaxAttention) for module in model.modules()):
-        check_attention(int(graphs.nodes.max()))
+    if any(isinstance(module, SoftmaxAttention) for module in model.modules()):
+        check_full_attention(int(graphs.nodes.max()), fabric.device)
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
         graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))

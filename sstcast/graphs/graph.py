@@ -37,6 +37,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
 from sstcast.errors import LESS_MEMORY, SSTCastError
 
@@ -46,8 +47,8 @@ GEOGRAPHY_CHANNELS = 5  # channels of `Graph.geography`
 CPU = torch.device("cpu")
 AVAILABLE = Path("/proc/meminfo")  # of Linux
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes, of this machine
-MOST_NODES_UNCHECKED = 20_000  # in full attention, whose matrix then needs 1.5 GiB
-COPIES = 4  # of a quadratic array in a training step
+UNCHECKED = max(MEMORY // 4, 1600 * 10**6)  # bytes that are not checked: the matrix of 20,000 nodes, or more
+TRAINING_COPIES, SCORING_COPIES = 4, 2  # of an array of scores, which any model that stores it holds at once
 
 
 class DenseEdges(NamedTuple):
@@ -129,37 +130,31 @@ class Graph(Protocol):
         """Return the probabilities that a walk returns to its node (see `positions.landing_probabilities`)."""
 
 
-def total_memory(device: torch.device) -> int:
-    """Return the bytes of memory of a device, or of this machine for a CPU."""
-    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else MEMORY
+def check_full_attention(nodes: int, device: torch.device) -> None:
+    """Raise SSTCastError if a CPU has no memory free for the matrix of one head.
 
-
-def check_attention(nodes: int) -> None:
-    """Raise SSTCastError if full attention on a CPU has a matrix, `nodes^2` float32 values, above free memory."""
-    if nodes <= MOST_NODES_UNCHECKED:
-        return
-    size, free = 4 * nodes**2, MEMORY
-    with suppress(OSError, StopIteration):
-        lines = AVAILABLE.read_text().splitlines()
-        free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    if size > free:
-        raise SSTCastError(
-            f"full attention of {nodes:,} x {nodes:,} nodes: its matrix of 4 x {nodes:,}^2 bytes, "
-            f"{size / 2**30:.0f} GiB, exceeds the {free / 2**30:.0f} GiB of free memory; choose a linear "
-            "attention, for instance model.attention=performer, or model.attention=none"
-        )
-
-
-def check_memory(label: str, numbers: int, device: torch.device = CPU) -> None:
-    """Raise SSTCastError, naming the array `label`, if `device` lacks the memory to train with `numbers` float32
-    values.
-
-    A step holds about `COPIES` such arrays: scores, weights, and the gradients of both. Where memory runs out on a
-    CPU, the system kills the process.
+    The fused kernel does not store it, but a computation of that size would take days.
     """
-    limit = total_memory(device) / COPIES
-    if 4 * numbers > limit:
+    check_memory(f"full attention of {nodes:,} x {nodes:,} nodes", nodes**2, device, 1)
+
+
+def check_memory(label: str, numbers: int, device: torch.device = CPU, copies: int | None = None) -> None:
+    """Raise SSTCastError, naming the array `label`, if a CPU has no memory free for it, of `numbers` float32.
+
+    Of the array, `copies` are held at once, by default those of scores: a bound from below, so that nothing that
+    fits is refused. Where memory runs out on a CPU, the system kills the process. A GPU raises an error itself.
+    """
+    needed = 4 * numbers * (copies or (TRAINING_COPIES if torch.is_grad_enabled() else SCORING_COPIES))
+    if device.type == "cpu" and needed > UNCHECKED and needed > (free := free_memory()):
         raise SSTCastError(
-            f"{label}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {limit / 2**30:.3g} GiB, a "
-            f"quarter of the memory; {LESS_MEMORY}"
+            f"{label}: needs {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.3g} GiB is free; {LESS_MEMORY}"
         )
+
+
+@_disable_dynamo
+def free_memory() -> int:
+    """Return the bytes that this machine can still give, swap included, or all where it does not tell."""
+    with suppress(OSError, KeyError):
+        sizes = dict(line.split(":") for line in AVAILABLE.read_text().splitlines())
+        return sum(1024 * int(sizes[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    return MEMORY

@@ -23,6 +23,7 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 
 Numbers = NDArray[np.int64]
+HOP_COPIES = 3  # copies in float32: scipy's result in double precision, and its conversion
 
 
 @_disable_dynamo
@@ -62,14 +63,16 @@ class EdgeList:
 def _to_anchors(graph: EdgeList, radius: int) -> Tensor:
     adjacency = graph.adjacency()
     anchors = dominating_set(adjacency, graph.real, radius)
-    check_memory(f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors))
+    check_memory(
+        f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors), copies=HOP_COPIES
+    )
     hops = dijkstra(adjacency, unweighted=True, indices=anchors).T if anchors else np.empty((len(graph.real), 0))
     return torch.tensor(hops, dtype=torch.float32)
 
 
 @lru_cache(maxsize=64)
 def hops_between_all(graph: EdgeList) -> Tensor:
-    check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2)
+    check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2, copies=HOP_COPIES)
     hops = shortest_path(graph.adjacency(), method="D", unweighted=True)
     hops[~graph.real] = np.inf
     return torch.tensor(hops, dtype=torch.float32)
@@ -136,7 +139,7 @@ def _edge_list(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArra
 def _padded(blocks: list[Tensor]) -> Tensor:
     """Stack blocks `[n, m]` of different sizes, padded with infinity to at least one row and column."""
     rows, columns = (max([1, *(b.shape[side] for b in blocks)]) for side in (0, 1))
-    check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
+    check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns, copies=1)
     out = torch.full((len(blocks), rows, columns), torch.inf)
     for target, block in zip(out, blocks, strict=True):
         target[: block.shape[0], : block.shape[1]] = block
@@ -198,7 +201,7 @@ def _steps(graph: EdgeList, most: int) -> list[Step]:
     ends = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
     _, unique_edges = np.unique(ends[0] * nodes + ends[1], return_index=True)
     (source, target), places = ends[:, unique_edges], np.tile(graph.places, 2)[unique_edges]
-    check_memory(f"shortest paths of {nodes} nodes by {len(source)} edges", nodes * len(source))
+    check_memory(f"shortest paths of {nodes} nodes by {len(source)} edges", nodes * len(source), copies=1)
     i, edge = ((hops[:, source] + 1 == hops[:, target]) & (hops[:, target] <= most)).nonzero()
     pair, source_pair, length = i * nodes + target[edge], i * nodes + source[edge], hops[i, target[edge]]
     index_in_step, path_counts, steps = np.arange(nodes**2) // max(nodes, 1), np.eye(nodes).flatten(), []

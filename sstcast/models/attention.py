@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.graph import Graph, Planes, check_attention, check_memory
+from sstcast.graphs.graph import Graph, Planes, check_full_attention, check_memory
 from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 from sstcast.models.sizes import Count, Share
 
@@ -158,11 +158,11 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: fl
     On a CPU, dropout makes torch store the n^2 weights. Raises SSTCastError if they would need too much memory,
     or without dropout, if the matrix of one head does, because its computation would take days.
     """
-    if q.device.type == "cpu":
-        check_attention(q.shape[-2])
-    if dropout and q.device.type == "cpu":
-        size = (*q.shape[:-1], k.shape[-2])
-        check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))
+    scores = (*q.shape[:-1], k.shape[-2])
+    if dropout:
+        check_memory(f"attention with dropout, {' x '.join(map(str, scores))} scores", math.prod(scores), q.device)
+    else:
+        check_full_attention(scores[-1], q.device)
     keys = mask | ~mask.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
 

@@ -21,7 +21,7 @@ from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import LINEAR
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED, UNITS
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
@@ -46,7 +46,7 @@ class LeaderboardEntry:
     runs: int  # 0 for a baseline
     members: int  # per run
     scores: dict[tuple[str, str], SeedMean]  # by units and metric
-    mse: dict[str, float]  # by units, by which entries are ranked
+    mse: float  # mean over seeds in the contest's units, by which entries are ranked
     compared: dict[str, Any]  # with the multiscale ridge of the same years (see `LossComparison.compare`)
 
 
@@ -192,8 +192,7 @@ def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
     for years, (first, *_) in by_years.items():
         names = [name for name in BASELINES if name in first.metrics["scores"]]
         entries += [_entry(f"{name} ({years})" if len(by_years) > 1 else name, [first], name) for name in names]
-    units = STANDARDISED if runs[0].config.data.protocol == "paper" else DEGREES
-    return sorted(entries, key=lambda entry: entry.mse[units])
+    return sorted(entries, key=lambda entry: entry.mse)
 
 
 def _span(days: tuple[dt.date, dt.date]) -> str:
@@ -212,7 +211,8 @@ def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry
         return SeedMean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
     scores = {(units, metric): score(units, metric) for _, units, metric in leaderboard_columns()}
-    mse = {units: float(np.mean([run.metrics["scores"][method][units]["mse"] for run in runs])) for units in UNITS}
+    units = STANDARDISED if runs[0].config.data.protocol == "paper" else DEGREES
+    mse = float(np.mean([run.metrics["scores"][method][units]["mse"] for run in runs]))
     own, base = (
         xr.concat([run.errors.sel(system=of) for run in runs], "run", join="inner").mean("run")
         for of in (method, DEFAULT_REFERENCE)

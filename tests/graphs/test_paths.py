@@ -88,9 +88,10 @@ def test_numbering_does_not_choose_the_anchors() -> None:
 
 def test_too_large_is_refused_with_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = as_sparse(nx.empty_graph(4000))
-    monkeypatch.setattr("sstcast.graphs.graph.total_memory", lambda device: 50 * 2**20)
+    monkeypatch.setattr("sstcast.graphs.graph.UNCHECKED", 0)
+    monkeypatch.setattr("sstcast.graphs.graph.free_memory", lambda: 150 * 2**20)
     for distances in (path_distances, lambda graph: anchor_distances(graph, 1)):
-        with pytest.raises(SSTCastError, match=r"4000.*0\.1 GiB.*limit"):
+        with pytest.raises(SSTCastError, match=r"4000.*0\.2 GiB of memory, and 0\.146 GiB is free"):
             distances(graph)
 
 

@@ -305,6 +305,7 @@ def test_too_large_is_refused_with_the_number(name: str, monkeypatch: pytest.Mon
     """With 2 heads, the scores of 500 isolated nodes take 1.9 MiB, and the values for as many anchors 15 MiB."""
     model, graph, x = MODELS[name](), as_sparse(nx.empty_graph(500)), torch.randn(500, WIDTH)
     assert model(x, graph).isfinite().all()
-    monkeypatch.setattr("sstcast.graphs.graph.total_memory", lambda device: 1.5 * 2**20)
+    monkeypatch.setattr("sstcast.graphs.graph.UNCHECKED", 0)
+    monkeypatch.setattr("sstcast.graphs.graph.free_memory", lambda: 6 * 2**20)
     with pytest.raises(SSTCastError, match=r"500 .*GiB"):
         model(x, graph)

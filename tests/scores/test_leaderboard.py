@@ -71,7 +71,7 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, sc
     assert score.spread == pytest.approx(np.std([0.1 * rmse, 0.12 * rmse], ddof=1))
     assert entries[-1].scores["degC", "rmse"].spread is None
     assert [verdict(entry.compared) for entry in entries][:: len(entries) - 1] == ["better", "worse"]
-    errors = [entry.mse["degC"] for entry in entries]
+    errors = [entry.mse for entry in entries]
     assert errors == sorted(errors)
 
 

@@ -84,18 +84,16 @@ def test_layers_are_not_watched_once_a_step_is_short(tmp_path: Path, monkeypatch
 
 
 def test_full_attention_beyond_free_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        SSTCastError, match=r"10,000,000 x 10,000,000 nodes: .* 4 x 10,000,000\^2 bytes, 372529 GiB"
-    ):
-        graph.check_attention(10_000_000)
-    monkeypatch.setattr(graph, "MOST_NODES_UNCHECKED", 10)
+    with pytest.raises(SSTCastError, match=r"10,000,000 x 10,000,000 nodes: needs 372529\.0 GiB"):
+        graph.check_full_attention(10_000_000, graph.CPU)
+    monkeypatch.setattr(graph, "UNCHECKED", 0)
     train(tmp_path / "fits", "model.attention=softmax", "training.epochs=1")
     monkeypatch.setattr(graph, "MEMORY", 4 * 40**2 - 1)
     with monkeypatch.context() as patch:
         patch.setattr(graph, "AVAILABLE", tmp_path / "absent")  # as on systems without /proc/meminfo
-        with pytest.raises(SSTCastError, match="choose a linear attention"):
+        with pytest.raises(SSTCastError, match=r"40 x 40 nodes: .*choose a linear model or attention"):
             train(tmp_path, "model.attention=softmax")
         assert not (tmp_path / "runs").exists()  # so that the same name can be trained with another attention
         patch.setattr(graph, "MEMORY", 4 * 40**2)
-        graph.check_attention(40)
+        graph.check_full_attention(40, graph.CPU)
         train(tmp_path, "training.epochs=1")
