@@ -68,14 +68,8 @@ METAVARS = {  # the default is the argument's name in capitals
 }
 DEFAULTS = {"--samples": "100"}  # of options that may be given without a value
 MIN_OPTION_VALUES = {
-    "gaps": 0,
-    "samples": 0,
-    "leads": 1,
-    "max_size": 0,
-    "fold": 1,
-    "validation": 1,
-    "every": 1,
-    "jobs": 1,
+    **dict.fromkeys(("gaps", "samples", "max_size"), 0),
+    **dict.fromkeys(("leads", "fold", "validation", "every", "jobs"), 1),
 }
 # Options of which one value may name several things.
 COMMAS = {
@@ -428,7 +422,10 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 
 @verb("forecast", "Forecast", "run")
 def _forecast(result: Result[Any], _: Arguments) -> None:
+    from sstcast.forecasting.place_periods import print_places
+
     _file(result)
+    print_places(result.value, result.path)
     _next(f"page {result.path}")
 
 

@@ -72,6 +72,7 @@ class Run:
     best = _PathInRun("checkpoints/best.pt")
     forecasts = _PathInRun("forecasts.zarr")
     metrics = _PathInRun("metrics.json")
+    places = _PathInRun("places.geojson")
     maps = _PathInRun("maps")
     report = _PathInRun("report.html")
 

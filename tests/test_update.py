@@ -50,6 +50,10 @@ def test_forecasts_are_verified_by_lead(run: Run) -> None:
     table = pd.read_csv(run.folder / "forecasts/verification.csv", index_col="lead")
     assert table["forecasts"].to_dict() == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}  # the ocean ends on 2004-12-31
     ocean = make_sst()["sst"]
+    page = (run.folder / "forecasts/latest.html").read_text()
+    drawing = page[page.index("<svg") : page.index("</svg>")]
+    assert drawing.count("<polyline") == 3
+    assert len(drawing) < 10_000
     area = np.cos(np.radians(ocean["lat"]))
     errors: dict[str, list] = {"": [], "_persistence": [], "_climatology": []}
     covered = []

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
+NO_PLACES = "none"  # in place of a file of places
 Seeds = str | int | Sequence[int] | None
 
 
@@ -36,7 +37,7 @@ class Result(NamedTuple, Generic[T]):
 class Verified(TypedDict, total=False):
     """The keyword arguments of `asked_of`, which describes them."""
 
-    places: Path | str | None
+    places: Sequence[Path | str] | Path | str
     observations: Path | str | None
     observation_error: float
     observation_units: str | None
@@ -48,7 +49,7 @@ class Verified(TypedDict, total=False):
 
 def asked_of(
     *,
-    places: Path | str | None = None,
+    places: Sequence[Path | str] | Path | str = (),
     observations: Path | str | None = None,
     observation_error: float = 0.3,
     observation_units: str | None = None,
@@ -60,7 +61,7 @@ def asked_of(
     """Read what is verified besides the forecasts of every cell.
 
     Args:
-        places: also score the means of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or
+        places: also score the means of the places in these files, CSV with the columns `name`, `lat`, `lon`, or
             GeoJSON with points and polygons.
         observations: also score against observations at points, in a CSV or NetCDF file with the columns
             `time`, `lat`, `lon` and `sst`, and perhaps `platform`, `platform_type`, `depth` and `quality`.
@@ -78,7 +79,7 @@ def asked_of(
     from sstcast.scores.asked import Asked
 
     points = read_observations(observations, observation_error, platforms, hours, observation_units)
-    return Asked(read_places(places), points, events, temperatures(above))
+    return Asked(read_places(places) or None, points, events, temperatures(above))
 
 
 def takes_verified(function: Function) -> Function:
@@ -199,10 +200,16 @@ def seeds_of(seeds: Seeds) -> list[int] | None:
     return parse_seeds(str(seeds) if isinstance(seeds, (str, int)) else ",".join(map(str, seeds)))
 
 
-def read_places(file: Path | str | None) -> Places | None:
+def read_places(files: Sequence[Path | str] | Path | str | None) -> Places | None:
+    """Read the places in one file or several. Return None without a file, and no place from the word `none`."""
     from sstcast.ocean.places import Places
 
-    return None if file is None else Places.read(expand_user(file))
+    paths = [expand_user(file) for file in listed(() if files is None else files)]
+    if NO_PLACES not in map(str, paths):
+        return Places.read(*paths) if paths else None
+    if len(paths) > 1:
+        raise SSTCastError(f"--places {NO_PLACES}: leaves out all places; give it alone, or leave it out")
+    return Places((), ())
 
 
 def read_observations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def heatwaves(
     data: str | Path | Run | xr.Dataset | xr.DataArray,
-    places: Path | str | None = None,
+    places: Sequence[Path | str] | Path | str = (),
     cold: bool = False,
     baseline: str = "fixed",
     years: str | None = None,
@@ -33,7 +34,7 @@ def heatwaves(
         data: a NetCDF file, a Zarr store, a folder of either, the URL of a Zarr store, `sample`, a run, whose own
             days and base period are used, or a forecast's file, which is joined to the days of history that it
             holds; in Python also an xarray object.
-        places: find the events of the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON
+        places: find the events of the places in these files, CSV with the columns `name`, `lat`, `lon`, or GeoJSON
             with points and polygons, and write a table. By default, those of all cells are written to NetCDF.
         cold: find cold spells instead of heatwaves.
         baseline: where climatology and threshold come from: `fixed`, one base period, `moving`, the 30 complete
@@ -69,7 +70,7 @@ def heatwaves(
 
     source = str(data.folder) if isinstance(data, Run) else data
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    question = Question(read_places(places), cold, baseline, years, dhw)
+    question = Question(read_places(places) or None, cold, baseline, years, dhw)
     question.check()
     if (forecast := open_if_forecast(days.path)) is not None:
         return Result(*events_of_forecast(forecast, days, question, expand_path(out)), True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,6 +16,7 @@ from sstcast.api.arguments import (
     expand_path,
     field_source,
     listed,
+    read_places,
     seeds_of,
     takes_verified,
     trainable,
@@ -68,19 +70,25 @@ def evaluate(
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
+    from sstcast.forecasting.run_places import keep_places, places_for
     from sstcast.forecasting.transfer import transferred_run
     from sstcast.names import BASELINES, LINEAR_BASE, MODEL
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import compare_runs, evaluate, kept
+    from sstcast.scores.asked import Asked
+    from sstcast.scores.evaluate import compare_runs, evaluate
 
-    also = asked_of(**asked)
+    given, also = read_places(asked.pop("places", ())), asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
     if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
         raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given:
         run = transferred_run(run, days)
-    metrics, new = evaluate(run, also.or_else(kept(run), run.folder))
+    chosen = places_for(run, given)
+    also = replace(also, places=chosen and chosen.places).or_else(Asked.kept(run.metrics), run.folder)
+    metrics, new = evaluate(run, also)
+    if run.trained == run:
+        keep_places(run, chosen)
     metrics = _again(run.folder, metrics, index)
     if isinstance(reference, Run):
         ratios, name = metrics["ratios"], reference.folder.name

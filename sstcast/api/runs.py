@@ -121,10 +121,9 @@ def train(
     run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
-    prepared = Prepared.of(configs[0].data)
-    if FIRST_PROCESS and not prepared.exist:
-        prepare(prepared.data)
-    windows = training_windows(configs[0], prepared)
+    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
+        prepare(configs[0].data)
+    windows = training_windows(configs[0])
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30
         LOG.info(
@@ -133,7 +132,7 @@ def train(
         run_tasks([partial(train_run, member) for member in configs], jobs, None)
     else:
         for member in configs:
-            run, trained = train(member, windows, prepared)
+            run, trained = train(member, windows)
             if FIRST_PROCESS:
                 LOG.info(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
     run_folder = folder if run_config is None else run_config.folder
@@ -232,8 +231,8 @@ def forecast(
     gaps: int | None = None,
     members: bool = False,
     samples: int | None = None,
-    places: Path | str | None = None,
-    share: str = "10,25,50",
+    places: Sequence[Path | str] | Path | str = (),
+    share: str | None = None,
     above: str | float | Sequence[float] | None = None,
 ) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
@@ -253,9 +252,11 @@ def forecast(
         samples: also write this number of joint samples, as `sst_sample`, 100 if no number is given. In a sample,
             neighbouring cells and successive days belong together. With 0, the share of the sea in a heatwave has
             no interval.
-        places: also forecast the places in this file, a CSV with the columns `name`, `lat`, `lon`, or GeoJSON with
-            points and polygons (`docs/places.md`), and write a table of them beside the forecast.
-        share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave.
+        places: also forecast the places in these files, CSV with the columns `name`, `lat`, `lon`, or GeoJSON with
+            points and polygons (`docs/places.md`), and write a table of them beside the forecast. They stay with
+            the run until others are given, or `none`.
+        share: shares of a polygon, in per cent, for the probability that at least so much of it is in a heatwave,
+            10,25,50 by default. They stay with the places.
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
             Python also numbers.
 
@@ -276,7 +277,8 @@ def forecast(
     from sstcast.storage.stores import open_netcdf, open_zarr
 
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
-    asked = samples, read_places(places), parse_shares(share), temperatures(above)
+    shares = () if share is None else parse_shares(share)
+    asked = samples, read_places(places), shares, temperatures(above)
     path, new = forecast(expand_user(run), str(date), expand_path(out), members, days, *asked)
     return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
@@ -285,6 +287,7 @@ def update(
     run: Run | Path | str,
     date: str = "latest",
     max_size: float = 20,
+    places: Sequence[Path | str] | Path | str = (),
     above: str | float | Sequence[float] | None = None,
 ) -> Update:
     """Fetch new days, forecast, write the page, verify old forecasts. Exit codes: 3 nothing new, 4 source down.
@@ -293,6 +296,8 @@ def update(
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
         date: last day of history, YYYY-MM-DD or `latest`.
         max_size: maximum size of the page in MB.
+        places: also forecast the places in these files (`docs/places.md`), which stay with the run until others
+            are given, or `none`.
         above: also forecast the probability of a day above these temperatures in degC, for instance `28,29.5`; in
             Python also numbers.
 
@@ -310,4 +315,4 @@ def update(
     from sstcast.extremes.above import temperatures
     from sstcast.reports.update import update
 
-    return update(expand_user(run), str(date), max_size, above=temperatures(above))
+    return update(expand_user(run), str(date), max_size, above=temperatures(above), places=read_places(places))

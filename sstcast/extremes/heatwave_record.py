@@ -42,19 +42,19 @@ SUBJECTS = {  # the titles and summaries of files
 Daily = Callable[[xr.DataArray], tuple[Array, Array]]
 
 
-def open_record(source: FieldSource) -> xr.DataArray:
+def open_record(days: FieldSource) -> xr.DataArray:
     """Open all days of a source in its region, by default in its whole extent, as for `reading.open_region`.
 
     Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
     """
-    path, region = source.path, None
+    path, region = days.path, None
     with options_for_keys():
-        if "region" in source.given:
-            box = parse_box(str(source.region))
+        if "region" in days.given:
+            box = parse_box(str(days.region))
             region = Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1))
-        opened = open_cells(source, region)
-        sst = fill_gaps(check_places(opened, str(path)), source.gaps, path).drop_vars("filled", errors="ignore")
-        sst, _ = checked(sst, path, source.gaps)
+        opened = open_cells(days, region)
+        sst = fill_gaps(check_places(opened, str(path)), days.gaps, path).drop_vars("filled", errors="ignore")
+        sst, _ = checked(sst, path, days.gaps)
     sst.set_close(opened.close)
     return sst
 
@@ -164,7 +164,7 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     """
     known = np.diff(weights.indptr) > 0
     if not known.any():
-        raise SSTCastError(f"{places.path}: no place lies in the ocean cells of the region; choose others")
+        raise SSTCastError(f"{places.where}: no place lies in the ocean cells of the region; choose others")
     used = np.unique(weights.indices)
     shares = weights[known][:, used].astype(np.float64)
     shares.data /= np.repeat(shares.sum(1), np.diff(shares.indptr))
@@ -181,7 +181,7 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     return xr.DataArray(series, {"time": sst["time"], "place": names}, ("time", "place"))
 
 
-def with_attributes(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
+def described(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
     """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
 
     The `recipe` holds the `baseline` as text.

@@ -1,7 +1,6 @@
 """Places on a forecast page and in a report: their outlines, a small curve of each, and their scores."""
 
 import json
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cartopy.crs as ccrs
@@ -12,12 +11,15 @@ from cartopy.mpl.geoaxes import GeoAxes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sstcast.errors import shorten
+from sstcast.forecasting.place_periods import chance
 from sstcast.geo import Box
 from sstcast.ocean.places import OUTLINES, Places
 
 WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
 CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing
 SPACE = 2
+MOST_NAMED, LONGEST_LABEL = 20, 30  # places with their names on a map, and characters of a name
 SHOWN = ("sst", "sst_quantile", "threshold", "heatwave_probability", "heatwave_share", "heatwave_share_quantile")
 STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
 
@@ -36,11 +38,8 @@ def places_of(forecast: xr.Dataset) -> Places | None:
     return None if text is None or "place_sst" not in forecast else Places.from_geojson(text)
 
 
-def rows_of(forecast: xr.Dataset, chance: Callable[[float], str]) -> tuple[list[str], list[Row]]:
-    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place.
-
-    `chance` formats a probability or a share.
-    """
+def rows_of(forecast: xr.Dataset) -> tuple[list[str], list[Row]]:
+    """Return the table of places of a forecast from one day: the headings of leads, and a row for each place."""
     leads = [lead for lead in WEEKS if lead in forecast["lead"]] or [int(forecast["lead"][-1])]
     columns, fields = forecast.indexes["lead"].get_indexer(leads), {}
     for name in SHOWN:
@@ -53,13 +52,13 @@ def rows_of(forecast: xr.Dataset, chance: Callable[[float], str]) -> tuple[list[
         place = {field: values[number] for field, values in fields.items()}
         if np.isfinite(place["sst"]).all():
             at_leads = [{field: values[..., column] for field, values in place.items()} for column in columns]
-            rows.append(Row(name, _curve(place), [_in_words(values, chance) for values in at_leads]))
+            rows.append(Row(name, _curve(place), [*map(_in_words, at_leads)]))
         else:
             rows.append(Row(name, "", ["no forecast"] * len(leads)))
     return [f"in {WEEKS.get(lead, f'{lead} days')}" for lead in leads], rows
 
 
-def _in_words(fields: dict[str, NDArray[Any]], chance: Callable[[float], str]) -> str:
+def _in_words(fields: dict[str, NDArray[Any]]) -> str:
     low, high = fields["sst_quantile"]
     temperature = f"{float(fields['sst']):.1f} °C ({low:.1f} to {high:.1f})"
     probability = float(fields["heatwave_probability"])
@@ -113,6 +112,17 @@ def outlines(places: Places, box: Box) -> dict[str, list[Any]]:
             columns["x"].append((ring[:, 0] + shift).round(4).tolist())
             columns["y"].append(ring[:, 1].round(4).tolist())
     return columns
+
+
+def labels(places: Places, box: Box) -> dict[str, list[Any]]:
+    """Return `x` and `y` in the longitudes of a box, and the `name`, of the first `MOST_NAMED` places in it."""
+    inside = [place for place in places.places if box.contains(place.lat, float(box.eastward(place.lon)))]
+    named = inside[:MOST_NAMED]
+    return {
+        "x": [round(float(box.eastward(place.lon)), 4) for place in named],
+        "y": [round(place.lat, 4) for place in named],
+        "name": [shorten(place.name, LONGEST_LABEL) for place in named],
+    }
 
 
 def draw_outlines(figure: Figure, metrics: dict[str, Any]) -> None:

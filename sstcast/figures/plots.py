@@ -19,7 +19,7 @@ from bokeh.plotting import figure
 from matplotlib.colors import to_hex
 
 from sstcast.figures.curves import MODEL_COLOUR, THRESHOLD_COLOUR
-from sstcast.figures.places import outlines
+from sstcast.figures.places import labels, outlines
 from sstcast.figures.projection import COAST, LAND, land_in
 from sstcast.geo import Box, edges, evenly_spaced
 from sstcast.ocean.places import Places
@@ -29,6 +29,7 @@ FINEST = 1500  # the coast is simplified to one part in this of the width of the
 HEAT = "#E69F00"  # days above the threshold; page.js sets the colours of lines that have none here
 FAN = {"95": 0.18, "80": 0.25, "50": 0.35}  # opacity of each interval (per cent), widest first
 _BARE: Any = {"toolbar_location": None, "tools": "", "output_backend": "canvas"}
+_LABEL: Any = {"text_color": "black", "text_font_size": "13px", "x_offset": 11, "y_offset": -5}
 _TEXT = {"axis_label_text_font_style": "normal", "major_label_text_font_size": "13px"}
 
 
@@ -47,7 +48,7 @@ def image_rows(lat: xr.DataArray) -> list[int]:
 
 
 def map_plot(grid: xr.Dataset, label: str, places: Places | None = None) -> Any:
-    """Return the map of an empty field on the cells of `grid`, with the outlines of places, as Bokeh JSON."""
+    """Return the map of an empty field on the cells of `grid`, with places and their names, as Bokeh JSON."""
     box = Box.of(grid)
     plot = figure(x_range=(box.west, box.east), y_range=(box.south, box.north), name="map", **_BARE)
     land = ColumnDataSource(_polygons(box), name="land")
@@ -62,6 +63,9 @@ def map_plot(grid: xr.Dataset, label: str, places: Places | None = None) -> Any:
         shown = ColumnDataSource(outlines(places, box), name="places")
         for colour, width in (("white", 3.5), ("black", 1.5)):
             plot.multi_line("x", "y", source=shown, line_color=colour, line_width=width)
+        names = ColumnDataSource(labels(places, box), name="names")
+        for outline in ("white", None):  # the outline would cover the letters
+            plot.text("x", "y", "name", source=names, text_outline_color=outline, **_LABEL)
     point = ColumnDataSource({"x": [], "y": []}, name="point")
     for colour, width in (("white", 5), ("black", 2)):
         plot.scatter("x", "y", source=point, size=15, fill_color=None, line_color=colour, line_width=width)

@@ -7,7 +7,7 @@ This threshold differs from `place_threshold`, the mean of the thresholds of its
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,17 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits, where_defined
-from sstcast.forecasting.areas import HAZEN, area_means, cells_of, heatwave_shares, on_cells
-from sstcast.forecasting.heatwaves import first_event, running_event
+from sstcast.forecasting.areas import area_means, cells_of, heatwave_shares, on_cells
+from sstcast.forecasting.heatwaves import Trajectories, first_event, running_event
+from sstcast.forecasting.place_periods import (
+    OF_PERIOD,
+    chances_of_areas,
+    chances_of_cells,
+    means_of_areas,
+    means_of_cells,
+    periods_of,
+    quantiles,
+)
 from sstcast.forecasting.samples import ErrorsOfCells
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.ocean.places import Places
@@ -60,7 +69,7 @@ COLUMNS = {  # of the table; levels are added to the last three
     "place_share_probability": "probability_of_share_",
 }
 ROUNDING_SHARE = 1e-6
-HEADER = "place,kind,lat,lon,init_time,lead,valid_time,"  # the first columns of the table
+HEADER = "place,kind,lat,lon,init_time,lead,period,"  # the first columns of the table
 TABLE_DECIMALS = 4  # of numbers in the table
 PLACES_AT_ONCE = 2000  # whose rows are in memory
 
@@ -86,6 +95,7 @@ def with_places(
     shares: Sequence[float],
     errors: Array | ErrorsOfCells | None,
     lowest: Array,
+    trajectories: Trajectories,
 ) -> xr.Dataset:
     """Add the forecast of places to a forecast from one initial date.
 
@@ -94,32 +104,61 @@ def with_places(
         places: the places.
         weights: their weights in the cells, `[place, lat * lon]` (see `Places.weights`).
         shares: shares of an area in per cent, for the probability that at least so much of it is in a heatwave.
-        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`, which areas need.
+        errors: standardised errors `[lead + MARGIN_DAYS, cell, sample]`, which areas need, and points for the
+            means of their periods.
         lowest: the freezing point `[cell]` in degC, NaN where there is none.
+        trajectories: those that the probabilities of heatwaves are from.
 
     Returns:
         `fields` with the variables of `OF_CELL` and three more by `(init_time, lead, place)`. For an area,
         `place_sst` is the mean over the area, `place_threshold` the mean of the thresholds of its cells, NaN where
         one is not defined, and `place_exceedance_probability` the probability that the mean exceeds it. Only areas
         have `place_heatwave_share`, the expected share in a heatwave, its quantiles, and
-        `place_share_probability(init_time, lead, share, place)`. Values of places without weights are NaN.
+        `place_share_probability(init_time, lead, share, place)`. The same by period (see `place_periods`) are the
+        fields of `OF_PERIOD` after `place_week_`, `(init_time, week, place)`, and `place_horizon_`, `(init_time,
+        place)`. Values of places without weights are NaN.
     """
     points, cells, areas, weights_of_areas = points_and_areas(fields, places, weights)
     sizes = fields.sizes["lead"], len(places.places)
     of_places = {name: np.full(sizes, np.nan, np.float32) for name in BY_LEAD}
     of_places |= {name: np.full((sizes[0], len(QUANTILES), sizes[1]), np.nan, np.float32) for name in BY_QUANTILE}
     of_places[BY_SHARE] = np.full((sizes[0], len(shares), sizes[1]), np.nan, np.float32)
+    count = len(periods_of(sizes[0]))
+    of_periods = {name: np.full((count, sizes[1]), np.nan, np.float32) for name in OF_PERIOD}
+    of_periods["sst_quantile"] = np.full((count, len(QUANTILES), sizes[1]), np.nan, np.float32)
     for name, of_cell in OF_CELL.items():
         of_places[name][..., points] = on_cells(fields, of_cell)[..., cells]
+    if points.size:
+        used, position = np.unique(cells, return_inverse=True)
+        found = {"heatwave_probability": chances_of_cells(fields, used, trajectories)}
+        if errors is not None:
+            found |= _of_means(means_of_cells(fields, used, errors, lowest))
+        for name, values in found.items():
+            of_periods[name][..., points] = values[..., position]
     if areas.size:
         assert errors is not None
-        for name, values in _of_areas(fields, weights_of_areas, shares, errors, lowest).items():
+        means = area_means(
+            on_cells(fields, "sst"), on_cells(fields, "sst_spread"), errors, weights_of_areas, lowest
+        )
+        inside = heatwave_shares(*cells_of(fields), errors, weights_of_areas)[1:]
+        for name, values in _of_areas(fields, weights_of_areas, shares, means, inside).items():
             of_places[name][..., areas] = values
+        found = {"heatwave_probability": chances_of_areas(inside, _least(min(shares)))}
+        for name, values in (found | _of_means(means_of_areas(means))).items():
+            of_periods[name][..., areas] = values
     dims = dict.fromkeys(BY_LEAD, ()) | dict.fromkeys(BY_QUANTILE, ("quantile",)) | {BY_SHARE: (SHARE,)}
-    return fields.assign(
-        {name: (("init_time", "lead", *dims[name], "place"), values[None]) for name, values in of_places.items()}
-    ).assign_coords(
-        {
+    variables: dict[str, Any] = {
+        name: (("init_time", "lead", *dims[name], "place"), values[None]) for name, values in of_places.items()
+    }
+    for name, values in of_periods.items():
+        of_each = ("quantile",) * (name == "sst_quantile")
+        variables[f"place_horizon_{name}"] = (("init_time", *of_each, "place"), values[None, -1])
+        if count > 1:
+            variables[f"place_week_{name}"] = (("init_time", "week", *of_each, "place"), values[None, :-1])
+    weeks = {"week": np.arange(1, count, dtype=np.int32)} if count > 1 else {}
+    return fields.assign(variables).assign_coords(
+        weeks
+        | {
             "place": places.names,
             "place_lat": ("place", [place.lat for place in places.places]),
             "place_lon": ("place", [place.lon for place in places.places]),
@@ -197,38 +236,43 @@ def points_and_areas(
 
 
 def _of_areas(
-    fields: xr.Dataset, weights: Array, shares: Sequence[float], errors: Array | ErrorsOfCells, lowest: Array
+    fields: xr.Dataset, weights: Array, shares: Sequence[float], means: Array, inside: Array
 ) -> dict[str, Array]:
-    """Return the fields `[lead, ..., area]` of areas with `weights [area, cell]`."""
-    means = area_means(on_cells(fields, "sst"), on_cells(fields, "sst_spread"), errors, weights, lowest)
+    """Return the fields `[lead, ..., area]` of areas with `weights [area, cell]`.
+
+    `means` and `inside` are samples `[lead, area, sample]` of the mean and of the share in a heatwave.
+    """
     limits = on_cells(fields, "heatwave_threshold")
     undefined = np.isnan(limits) @ weights.T > 0
     threshold = np.where(undefined, np.nan, np.nan_to_num(limits) @ weights.T / weights.sum(1))
     beyond = (means > threshold[..., None]).mean(-1)
-    inside = heatwave_shares(*cells_of(fields), errors, weights)[1:]
-    reached = np.stack([(inside >= np.float32(share / 100 - ROUNDING_SHARE)).mean(-1) for share in shares], axis=1)
+    reached = np.stack([(inside >= _least(share)).mean(-1) for share in shares], axis=1)
     none = np.isnan(inside[..., 0])
     return {
         "place_sst": means.mean(-1),
-        "place_sst_quantile": _quantiles(means),
+        "place_sst_quantile": quantiles(means),
         "place_threshold": threshold,
         "place_exceedance_probability": np.where(undefined, np.nan, beyond),
         "place_heatwave_share": inside.mean(-1),
-        "place_heatwave_share_quantile": _quantiles(inside),
+        "place_heatwave_share_quantile": quantiles(inside),
         BY_SHARE: np.where(none[:, None], np.nan, reached),
     }
 
 
-def _quantiles(samples: Array) -> Array:
-    """Return the quantiles `[lead, quantile, area]` of `samples [lead, area, sample]`."""
-    return np.moveaxis(np.quantile(samples, QUANTILES, axis=-1, method=HAZEN), 0, 1)
+def _of_means(samples: Array) -> dict[str, Array]:
+    return {"sst": samples.mean(-1), "sst_quantile": quantiles(samples)}
+
+
+def _least(share: float) -> np.float32:
+    """Return the fraction from which samples of a share count as at least `share` per cent."""
+    return np.float32(share / 100 - ROUNDING_SHARE)
 
 
 def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFrame:
-    """Return the forecast of places as a table, with a row for each place and lead.
+    """Return the forecast of places as a table, with a row for each place and lead, week and the whole horizon.
 
-    A place without a forecast has one row, whose numbers are missing. Temperatures are in degC. `kinds` holds
-    point or area by name.
+    `first_day` is the first day of a row's period, and lead and `valid_time` are of its last. A place without a
+    forecast has one row, whose numbers are missing. Temperatures are in degC. `kinds` holds point or area by name.
     """
     fields = forecast.isel(init_time=-1)
     single = fields[[*BY_LEAD]].rename({name: COLUMNS[name] for name in BY_LEAD})
@@ -240,17 +284,36 @@ def table_of_places(forecast: xr.Dataset, kinds: Mapping[str, str]) -> pd.DataFr
     rows = (
         single.reset_coords(["place_lat", "place_lon", "valid_time"]).to_dataframe(["place", "lead"]).reset_index()
     )
+    rows["period"], rows["first_day"] = "day", rows["valid_time"]
+    absent = rows["sst"].isna()
+    rows["lead"] = rows["lead"].astype(object).where(~absent, None)
+    rows[["valid_time", "first_day"]] = rows[["valid_time", "first_day"]].where(~absent)
+    rows["period"] = rows["period"].where(~absent, None)
+    rows = pd.concat([rows[~absent | ~rows["place"].duplicated()], *_rows_of_periods(fields)])
     rows["init_time"] = pd.Timestamp(fields["init_time"].values)
     rows["kind"] = rows["place"].map(kinds)
     rows = rows.rename(columns={"place_lat": "lat", "place_lon": "lon"})
-    absent = rows["sst"].isna()
-    rows["lead"] = rows["lead"].astype(object).where(~absent, None)
-    rows["valid_time"] = rows["valid_time"].where(~absent)
-    rows = rows[~absent | ~rows["place"].duplicated()]
-    first = HEADER.strip(",").split(",")
+    first = [*HEADER.strip(",").split(","), "first_day", "valid_time"]
     order = {name: number for number, name in enumerate(fields["place"].values.tolist())}
     rows = rows.sort_values("place", key=lambda names: names.map(order), kind="stable")
     return rows[[*first, *(name for name in single.data_vars if name in rows and name not in first)]]
+
+
+def _rows_of_periods(fields: xr.Dataset) -> Iterator[pd.DataFrame]:
+    """Yield the rows of each week and of the whole horizon, of the places that have a forecast."""
+    *weeks, horizon = periods_of(fields.sizes["lead"])
+    places = fields[["place", "place_lat", "place_lon"]].to_dataframe().reset_index()
+    for period, days, at in [
+        *(("week", days, fields.isel(week=number)) for number, days in enumerate(weeks)),
+        ("horizon", horizon, fields),
+    ]:
+        named = {name: at[f"place_{period}_{name}"] for name in OF_PERIOD}
+        quantile = named.pop("sst_quantile")
+        named |= {f"sst_q{level * 100:02.0f}": quantile.sel(quantile=level) for level in at["quantile"].values}
+        rows = places.assign(**{name: field.values for name, field in named.items()}, period=period)
+        first, last = fields["valid_time"].values[[days.start, days.stop - 1]]
+        rows = rows.assign(first_day=first, valid_time=last, lead=int(fields["lead"][days.stop - 1]))
+        yield rows[rows[["sst", "heatwave_probability"]].notna().any(axis=1)].astype({"lead": object})
 
 
 def write_table(forecast: xr.Dataset, places: Places, path: Path) -> None:

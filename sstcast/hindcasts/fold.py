@@ -45,8 +45,7 @@ Recipe = dict[str, Any]
 
 def train_run(config: RunConfig) -> str:
     """Train a run, or resume its training."""
-    prepared = Prepared.of(config.data)
-    run, trained = train(config, training_windows(config, prepared), prepared)
+    run, trained = train(config, training_windows(config))
     return f"{run.folder}: {'trained' if trained else 'already trained'}"
 
 

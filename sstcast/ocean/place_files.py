@@ -112,7 +112,7 @@ def _named(path: Path, features: list[Feature]) -> Iterator[tuple[str, Any]]:
         if kinds == {"Point"}:
             yield name, parts[0]
         else:
-            yield name, _of_parts([_unwrapped(part, where) for part in parts], where)
+            yield name, united([_unwrapped(part, where) for part in parts], where)
 
 
 def _check_degrees(lon: Any, lat: Any, where: str) -> None:
@@ -122,19 +122,32 @@ def _check_degrees(lon: Any, lat: Any, where: str) -> None:
         )
 
 
-def _of_parts(parts: list[Any], where: str) -> Any:
+def united(parts: list[Any], where: str) -> Any:
     """Return an area of several parts. Those that touch along a line, or overlap, are united."""
     area = shapely.MultiPolygon(parts)
     if shapely.is_valid(parts).all():
-        west = shapely.bounds(parts)[:, 0]
-        turns = np.floor((west - west[0] + TINY) / 360) * 360
-        moved = [shapely.affinity.translate(part, -turn) for part, turn in zip(parts, turns, strict=True)]
-        united = shapely.union_all(moved)
-        if not area.is_valid or united.area < area.area * (1 - TINY):
-            area = shapely.MultiPolygon(list(shapely.get_parts(united)))
+        whole = shapely.union_all(_in_one_turn(parts))
+        if not area.is_valid or whole.area < area.area * (1 - TINY):
+            area = shapely.MultiPolygon([part for part in shapely.get_parts(whole) if part.geom_type == "Polygon"])
     if not area.is_valid:
         raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")
     return area
+
+
+def _in_one_turn(parts: list[Any]) -> list[Any]:
+    """Return parts of an area within 360 degrees of longitude, which begin where they cut no part, if possible."""
+    west, _, east, _ = shapely.bounds(parts).T
+    after = (west[:, None] - west + TINY) % 360  # of each west end, from that of each part
+    uncut = ((after <= 2 * TINY) | (after >= east - west)).all(1)
+    first = west[uncut.argmax()]
+    moved = []
+    for part, turn in zip(parts, np.floor((west - first + TINY) / 360) * 360, strict=True):
+        moved.append(shapely.affinity.translate(part, -turn))
+        if moved[-1].bounds[2] > first + 360 + TINY:
+            around = moved.pop()
+            window = shapely.box(first, -90, first + 360, 90)
+            moved += [shapely.intersection(shapely.affinity.translate(around, by), window) for by in (0, -360)]
+    return moved
 
 
 def _unwrapped(polygon: Any, where: str) -> Any:

@@ -1,8 +1,7 @@
 """Places and areas: points and polygons, and the share that each has in the cells of a grid."""
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS, Box, bounds
 from sstcast.log import LOG
-from sstcast.ocean.place_files import TINY, read_geometries
+from sstcast.ocean.place_files import TINY, read_geometries, united
 from sstcast.types import Array
 
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
@@ -49,30 +48,45 @@ class Place:
 
 @dataclass(frozen=True)
 class Places:
-    """The places in a file.
+    """The places in one or more files.
 
     Attributes:
-        path: the file.
+        files: the files.
         places: the places, which have different names.
+        kept: whether they are of an earlier call, so that they may lie outside the region.
     """
 
-    path: Path
+    files: tuple[Path, ...]
     places: tuple[Place, ...]
+    kept: bool = False
 
     @classmethod
-    def read(cls, path: Path) -> "Places":
-        """Read a file of points or polygons (see `place_files.read_geometries`).
+    def read(cls, *files: Path) -> "Places":
+        """Read files of points or polygons (see `place_files.read_geometries`).
 
-        Raises SSTCastError if it cannot be read, or holds no place, two places of one name, or one that is not
-        usable.
+        Polygons of one name in one file are united, which is logged. A place may be in several files.
+
+        Raises SSTCastError if one cannot be read, or holds no place, two points of one name, or one that is not
+        usable, or if two files hold different places of one name.
         """
-        places = tuple(Place(name, geometry) for name, geometry in read_geometries(path))
-        if not places:
-            raise SSTCastError(f"{path}: holds no place; give one or more")
-        name, count = Counter(place.name for place in places).most_common(1)[0]
-        if count > 1:
-            raise SSTCastError(f"{path}: two places are called {name}; give each a name of its own")
-        return cls(path, places)
+        first: dict[str, tuple[Path, Any]] = {}
+        for path in files:
+            for name, geometry in _in_file(path):
+                other, known = first.setdefault(name, (path, geometry))
+                if not geometry.equals(known):
+                    raise SSTCastError(
+                        f"{path}: {name} is another place than in {other}; give each a name of its own"
+                    )
+        return cls(files, tuple(Place(name, geometry) for name, (_, geometry) in first.items()))
+
+    def __len__(self) -> int:
+        """Return the number of places."""
+        return len(self.places)
+
+    @property
+    def where(self) -> str:
+        """The files, for messages."""
+        return ", ".join(map(str, self.files))
 
     @property
     def names(self) -> list[str]:
@@ -98,14 +112,14 @@ class Places:
         return json.dumps({"type": "FeatureCollection", "features": features})
 
     @classmethod
-    def from_geojson(cls, text: str) -> "Places":
-        """Return the places in the text of `geojson`."""
+    def from_geojson(cls, text: str, *files: Path) -> "Places":
+        """Return the places in the text of `geojson`, which an earlier call has read from `files`."""
         features = json.loads(text)["features"]
         places = [
             Place(feature["properties"]["name"], shapely.geometry.shape(feature["geometry"]))
             for feature in features
         ]
-        return cls(Path("places.geojson"), tuple(places))
+        return cls(files, tuple(places), kept=True)
 
     def weights(self, fraction: xr.DataArray, ocean: NDArray[np.bool_]) -> Any:
         """Return how much of each place lies in each cell, as a SciPy `csr_array [place, lat * lon]`.
@@ -120,7 +134,8 @@ class Places:
 
         Logs each area, each point on land, and each place without a cell.
 
-        Raises SSTCastError if less than half of an area that touches the region is in its ocean cells.
+        Raises SSTCastError if less than half of an area that touches the region is in its ocean cells, unless the
+        places are `kept`. Those have no weights then.
         """
         from scipy.sparse import csr_array  # imported here because it takes a tenth of a second
 
@@ -148,14 +163,35 @@ class Places:
         sea = inside * fraction.values * ocean
         share = sea.sum() / whole
         if share < LEAST_COVERED:
+            found = f"only {share:.0%} of its area are ocean cells of the region, {box}"
+            if self.kept:
+                LOG.info(f"{place.name}: {found}, so it has no forecast")
+                return np.zeros_like(inside, np.float32)
             raise SSTCastError(
-                f"{self.path}: {place.name}: only {share:.0%} of its area are ocean cells of the region, "
-                f"{box}; {LEAST_COVERED:.0%} are needed: choose a larger region, or leave the place out"
+                f"{self.where}: {place.name}: {found}; {LEAST_COVERED:.0%} are needed: choose a larger region, or "
+                "leave the place out"
             )
         west, east = _ends(place.geometry)
         cells = counted(int((sea > 0).sum()), "ocean cell")
         LOG.info(f"{place.name}: {share:.0%} of its area are in {cells}, from {west:g} to {east:g} degrees east")
         return np.asarray(sea / sea.sum(), np.float32)
+
+
+def _in_file(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the names and geometries in a file, each name once (see `Places.read`)."""
+    by_name: dict[str, list[Any]] = {}
+    for name, geometry in read_geometries(path):
+        by_name.setdefault(name, []).append(geometry)
+    if not by_name:
+        raise SSTCastError(f"{path}: holds no place; give one or more")
+    for name, geometries in by_name.items():
+        if len(geometries) == 1:
+            yield name, geometries[0]
+        elif any(geometry.geom_type == "Point" for geometry in geometries):
+            raise SSTCastError(f"{path}: two places are called {name}; give each a name of its own")
+        else:
+            LOG.info(f"{path}: {name}: {len(geometries)} features of this name are united")
+            yield name, united(list(shapely.get_parts(geometries)), f"{path}: {name}")
 
 
 def _ends(area: Any) -> tuple[float, float]:

@@ -33,7 +33,8 @@ async function main() {
   const view = { layer: facts.layers[0].name, row: 0, cell: start(), zoom: 0 };
 
   function start() {
-    // The cell with the highest heatwave probability over all days, or the cell in the middle.
+    // The cell of the first place, or that with the highest heatwave probability over all days, or that in the middle.
+    if (facts.place.length) return nearest(...facts.place);
     const name = "heatwave_probability";
     const sum = (cell) => leads.reduce((total, _, row) => total + (at(name, row, cell) || 0), 0);
     let best = nearest((lat[0] + lat.at(-1)) / 2, (lon[0] + lon.at(-1)) / 2);

@@ -4,14 +4,18 @@ import datetime as dt
 from contextlib import suppress
 from pathlib import Path
 
+import pandas as pd
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.reading.daily_field import short_hash
+from sstcast.reports.how_good import drawing_of_errors, how_good, scored_run
 from sstcast.runs import Run
 from sstcast.storage.artefacts import (
     changed_after,
     check_intact,
+    digest,
     fingerprint,
     followed,
     is_intact,
@@ -27,7 +31,11 @@ FORECAST_AXES = ("init_time", "lead", "lat", "lon")
 
 
 def write_forecast_page(
-    source: Path, out: Path | None = None, region: str | None = None, largest: float = MAX_PAGE_MB
+    source: Path,
+    out: Path | None = None,
+    region: str | None = None,
+    largest: float = MAX_PAGE_MB,
+    verified: pd.DataFrame | None = None,
 ) -> tuple[Path, bool]:
     """Write the page of a forecast file, or of the newest forecast of a run.
 
@@ -38,6 +46,7 @@ def write_forecast_page(
         out: the page. By default, it is beside the forecast, with the ending `.html`.
         region: a name or `W,E,S,N`, to show only this region.
         largest: the limit of the size in MB.
+        verified: the scores of issued forecasts, to draw (see `how_good.drawing_of_errors`).
 
     Returns:
         The page, and False if it already existed.
@@ -53,6 +62,10 @@ def write_forecast_page(
     page = followed(page)
     forecast = open_forecast(file)
     recipe = {"forecast": fingerprint(file), "region": region, "sstcast": __version__}
+    if (run := scored_run(file, forecast)) is not None:
+        recipe |= {"scores": digest(run.metrics)}
+    if verified is not None and not verified.empty:
+        recipe |= {"verified": short_hash(verified.to_csv(float_format="%.4f"))}
     with locked(page):
         if is_up_to_date(page, recipe) and (is_intact(file, strictly=True) or not changed_after(file, page)):
             return page, False
@@ -60,7 +73,9 @@ def write_forecast_page(
             raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         from sstcast.reports.page_contents import write_contents  # imported late: drawing takes a second to import
 
-        write_contents(page, recipe, file, forecast.isel(init_time=-1), region, largest)
+        good = "" if run is None else how_good(run)
+        drawing = drawing_of_errors(verified) if "verified" in recipe and verified is not None else ""
+        write_contents(page, recipe, file, forecast.isel(init_time=-1), region, largest, good, drawing)
     return page, True
 
 

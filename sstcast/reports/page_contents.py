@@ -5,6 +5,7 @@ The page contains those fields of the file that are in `STORED`, and shows the f
 
 import base64
 import datetime as dt
+import re
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
 from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
+from sstcast.forecasting.place_periods import chance
 from sstcast.geo import Box, area_weights
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reports.images import write_page
@@ -131,11 +133,6 @@ def with_running_event(forecast: xr.Dataset) -> xr.Dataset:
     return result
 
 
-def chance(share: float) -> str:
-    """Format a probability or share in per cent, where neither 0 nor 1 is certain."""
-    return "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}".replace("%", " %")
-
-
 def _area(forecast: xr.Dataset, whole: bool) -> str:
     """Say how much of the sea is in a heatwave now, and in 1, 2 and 4 weeks, if the file tells.
 
@@ -162,6 +159,28 @@ def _area(forecast: xr.Dataset, whole: bool) -> str:
         if np.isfinite(share)
     ]
     return f"Expected share of the sea in a marine heatwave: {', '.join(share_texts)}." if share_texts else ""
+
+
+def title_of(first: dt.date, last: dt.date) -> str:
+    """Return the title of a page of the forecasts of two days and those between them."""
+    end = f"{last.day} {last:%B %Y}"
+    if (first.year, first.month) == (last.year, last.month):
+        begin = f"{first.day}-" if first < last else ""
+    else:
+        begin = f"{first.day} {first:%B}{f' {first.year}' if first.year < last.year else ''} to "
+    return f"Forecast of sea surface temperature, {begin}{end}"
+
+
+def _unbroken(text: str) -> str:
+    """Return a text in which no line ends within 0.5 °C or > 99 %."""
+    return re.sub("(?<=[<>]) | (?=[%°])", "\u00a0", text)
+
+
+def _first_place(forecast: xr.Dataset) -> list[float]:
+    """Return latitude and longitude of the first place that has a forecast, or nothing."""
+    if "place_sst" not in forecast or not (has := forecast["place_sst"].notnull().any("lead").values).any():
+        return []
+    return [float(forecast[f"place_{axis}"][has.argmax()]) for axis in ("lat", "lon")]
 
 
 def _interval(ends: xr.DataArray | None) -> str:
@@ -248,7 +267,14 @@ def pack(values: NDArray[Any], step: float) -> dict[str, Any]:
 
 
 def write_contents(
-    page: Path, recipe: dict[str, Any], file: Path, forecast: xr.Dataset, region: str | None, largest: float
+    page: Path,
+    recipe: dict[str, Any],
+    file: Path,
+    forecast: xr.Dataset,
+    region: str | None,
+    largest: float,
+    good: str,
+    drawing: str,
 ) -> None:
     """Write the page of a forecast from one day.
 
@@ -259,6 +285,8 @@ def write_contents(
         forecast: the fields `(lead, lat, lon)`.
         region: as in `write_forecast_page`.
         largest: as in `write_forecast_page`.
+        good: a sentence on the scores of the run, or nothing.
+        drawing: the errors of issued forecasts as SVG, or nothing.
 
     Raises:
         SSTCastError: like `write_forecast_page`.
@@ -269,7 +297,9 @@ def write_contents(
         forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
     fields = fields_of(forecast)
     places = places_of(forecast)
-    rows = None if places is None else rows_of(forecast, chance)
+    rows = None if places is None else rows_of(forecast)
+    if rows is not None:
+        rows = rows[0], [row._replace(cells=[*map(_unbroken, row.cells)]) for row in rows[1]]
     packed = _packed(fields, file, largest, rows)
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
     layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
@@ -297,17 +327,19 @@ def write_contents(
         "series": series_plot(),
         **packed,
         "earliest": earliest,
+        "place": _first_place(forecast),
     }
     day = dt.date.fromisoformat(str(first))
-    begin, end = (f"{date.day} {date:%B %Y}" for date in (day + dt.timedelta(leads[i]) for i in (0, -1)))
     box = Box.of(grid)
     write_page(
         page,
         "page.html",
         recipe,
-        title=f"Sea surface temperature, {begin} to {end}",
+        title=title_of(*(day + dt.timedelta(leads[i]) for i in (0, -1))),
         summary=attributes.get("title", file.stem),
-        area=_area(forecast, region is None),
+        area=_unbroken(_area(forecast, region is None)),
+        good=_unbroken(good),
+        drawing=drawing,
         places=rows,
         notes=[
             str(attributes[key]) for key in ("source", "data", "predictors", "references") if attributes.get(key)

@@ -12,14 +12,17 @@ import xarray as xr
 from sstcast.errors import counted, reading
 from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
+from sstcast.forecasting.run_places import keep_places, places_for
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.geo import area_weights
 from sstcast.log import silent
+from sstcast.ocean.places import Places
 from sstcast.reading.reading import open_region
 from sstcast.reports.page import MAX_PAGE_MB, forecasts_in, open_forecast, write_forecast_page
 from sstcast.reports.page import REMEDY as REMAKE
 from sstcast.runs import Run
+from sstcast.scores.evaluate import tell_weights
 from sstcast.scores.metrics import bias, mae, rmse, statistics_of
 from sstcast.storage.artefacts import atomic, check_intact, locked
 
@@ -47,16 +50,17 @@ def update(
     largest: float = MAX_PAGE_MB,
     today: dt.date | None = None,
     above: tuple[float, ...] = (),
+    places: Places | None = None,
 ) -> Update:
     """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
     All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
     after it is issued. `latest.html` is the page of the newest forecast. `verification.csv` has the scores by lead
     of the forecasts issued in the last 60 days. Existing files are kept, so an update that is repeated after an
-    interruption does only what is left.
+    interruption does only what is left. `places` are those of the next forecasts (see `run_places`).
 
-    Raises SSTCastError if the run, the date or the source's store is unusable, or if the page would be larger than
-    `largest` MB.
+    Raises SSTCastError if the run, the date, a place or the source's store is unusable, or if the page would be
+    larger than `largest` MB.
     """
     run, day = Run.open(folder), read_date(date)
     forecast_folder = run.folder / "forecasts"
@@ -67,20 +71,26 @@ def update(
         issued = forecast_folder / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
-            forecast(run.folder, str(day or last), issued, above=above)
+            forecast(run.folder, str(day or last), issued, above=above, places=places)
         else:
             check_made_from(issued, run.config.data, AS_ISSUED, may_have_moved=True)
+            if places is not None:
+                later = places_for(run, places)
+                if later is not None:
+                    tell_weights(later.places, stores_for(run, OWN, last))
+                keep_places(run, later)
         verified, scores = _verify(run, forecast_folder, last)
         page = forecast_folder / "latest.html"
         newest = max(forecasts_in(forecast_folder).items())[1]
         check_intact(newest, AS_ISSUED)
-        _, page_is_new = write_forecast_page(newest, page, largest=largest)
+        _, page_is_new = write_forecast_page(newest, page, largest=largest, verified=scores)
     down = report.down if report else ""
     file_names = [issued.name] * new + [page.name] * page_is_new + ["verification.csv"] * verified
     code = SOURCE_DOWN if down else MADE if file_names else NOTHING_NEW
     parts = [
         f"made {', '.join(file_names)}" if file_names else "nothing new",
         *([f"{counted(report.fetched, 'day')} fetched"] if report and report.fetched else []),
+        *(["its places begin with the next forecast"] if places is not None and not new else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
         "" if scores.empty else _in_words(scores),
     ]

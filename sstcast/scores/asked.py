@@ -42,10 +42,10 @@ class Asked:
     def or_else(self, kept: "Asked", folder: Path) -> "Asked":
         """Return this, with what is `kept` of the last verification in a folder where this asks for nothing.
 
-        Logs what is kept.
+        Places are the run's (see `run_places`). Logs what is kept.
         """
         kept = Asked(
-            kept.places if self.places is None else None,
+            None,
             kept.observations if self.observations is None else None,
             kept.events and not self.events,
             () if self.above else kept.above,
@@ -53,7 +53,7 @@ class Asked:
         if kept.words:
             LOG.info(f"{folder}: also scores what its last evaluation was asked for: {kept.words}")
         return Asked(
-            self.places or kept.places,
+            self.places,
             self.observations or kept.observations,
             self.events or kept.events,
             self.above or kept.above,
@@ -96,7 +96,7 @@ class Asked:
         """Add the places and the source of the observations to the contents of `metrics.json`."""
         metrics |= self._outlines
         if self.points is not None:
-            metrics["points"] |= self.points.entry(metrics["points"]["left_out"])
+            metrics["points"] |= self.points.described(metrics["points"]["left_out"])
 
     @property
     def words(self) -> str:

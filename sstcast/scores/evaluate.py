@@ -9,6 +9,7 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.run_places import places_for
 from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepared import Prepared, check_source
@@ -64,8 +65,10 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
 
 
 def kept(run: Run) -> Asked:
-    """Return what the last evaluation of a run was asked for."""
-    return Asked.kept(run.metrics)
+    """Return what the last evaluation of a run was asked for. Before the first, these are its places."""
+    if run.metrics.exists() or (chosen := places_for(run)) is None:
+        return Asked.kept(run.metrics)
+    return Asked(chosen.places)
 
 
 def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
@@ -88,6 +91,7 @@ def tell_weights(places: Places, prepared: Prepared) -> None:
 
 def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
+    from sstcast.forecasting.history import days_read
     from sstcast.forecasting.spread import SpreadCalibrator
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.baseline_tables import tables_of_run
@@ -100,10 +104,9 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
     check_observations([truth], asked)
+    lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
-    history = config.history + systems[MODEL].system.before
-    lacking = count_lacking(truth.windows.init_times, history, config, prepared.cube.parent)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked, references=False), label, write)
@@ -117,7 +120,6 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
         config,
         asked,
         kind="run",
-        history=history,
         source=str(truth.cube.attrs["source"]),
         data=prepared.record().model_dump(),
         **predictors_of({MODEL: config}),

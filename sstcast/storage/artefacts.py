@@ -41,7 +41,9 @@ LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the
 DISK_FULL = "no space left on the disk; free some and re-run the command"
 NOTED = (".zarr", ".nc", ".json")
 MAX_HEADER_BYTES = 2**12  # of a CSV, that tell whose it is
-FILES = (".csv", ".html", ".json", ".lock", ".nc", ".note", ".npz", ".png", ".pt", ".txt", ".yaml")  # no folders
+FILES = (  # endings of files, which are no folders
+    *(".csv", ".geojson", ".html", ".json", ".lock", ".nc", ".note", ".npz", ".png", ".pt", ".txt", ".yaml"),
+)
 
 
 @contextmanager

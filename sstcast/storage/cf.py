@@ -163,6 +163,19 @@ VARIABLES: dict[str, dict[str, Any]] = {
     },
     "above": {"long_name": "temperature above which a day is", **_CELSIUS},
     "above_probability": {"long_name": "probability of a day above this temperature", "units": "1"},
+    **{
+        f"place_{period}_{name}": {"long_name": f"{words} {of}", **units}
+        for period, of in (("week", "a week"), ("horizon", "the forecast"))
+        for name, words, units in (
+            ("sst", "mean of a point, or of the mean of an area, over the days of", _CELSIUS),
+            ("sst_quantile", "quantiles of the mean of a place over the days of", _CELSIUS),
+            (
+                "heatwave_probability",
+                "probability that a point, or the smallest share of an area, is in a marine heatwave on a day of",
+                {"units": "1"},
+            ),
+        )
+    },
     "place_sst_past": {"long_name": "temperature of a place on the days of history", **_CELSIUS},
     **{
         f"place_{name}{past}": {
@@ -265,9 +278,11 @@ _ENGINES = {  # where the numbers of a field come from (docs/heatwaves.md)
         *("heatwave_area_quantile", "heatwave_area_now_quantile"),
         *("place_heatwave_share", "place_heatwave_share_quantile", "place_share_probability"),
         *("dhw", "dhw_quantile", "stress_probability"),
+        *(f"place_{period}_sst{quantile}" for period in ("week", "horizon") for quantile in ("", "_quantile")),
     ),
     "of a point from trajectories of the errors of its cell, of an area from joint samples of all cells": (
         *("place_event_probability", "place_running_probability"),
+        *("place_week_heatwave_probability", "place_horizon_heatwave_probability"),
     ),
 }
 for _engine, _names in _ENGINES.items():

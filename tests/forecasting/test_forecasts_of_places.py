@@ -20,6 +20,8 @@ from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import MARGIN_DAYS, events, limits
 from sstcast.forecasting.areas import INTERVAL
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.heatwaves import TRAJECTORIES, Trajectories
+from sstcast.forecasting.place_periods import chance, chances_of_cells, lines_of_places
 from sstcast.forecasting.places import _as_text, parse_shares, with_place_events, with_places
 from sstcast.forecasting.samples import SAMPLES, ErrorPaths
 from sstcast.forecasting.spread import calibrated
@@ -64,9 +66,9 @@ def forecasted(made: Run, file: Path, tmp_path_factory: pytest.TempPathFactory) 
     assert lines[-3:] == [
         "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
         "park: 100% of its area are in 16 ocean cells, from 171 to 172 degrees east",
-        f"{path.with_name('f-mine.csv')}: 3 places",
+        f"{path.with_name('f-places.csv')}: 3 places",
     ]
-    return xr.load_dataset(path).assign_attrs(table=str(path.with_name("f-mine.csv")))
+    return xr.load_dataset(path).assign_attrs(table=str(path.with_name("f-places.csv")))
 
 
 def test_an_area_is_plain_numpy_on_the_samples(forecasted: xr.Dataset) -> None:
@@ -115,7 +117,8 @@ def test_areas_with_undefined_thresholds_and_shares_of_whole_cells(forecasted: x
     errors = np.repeat(errors, 8 + MARGIN_DAYS, axis=0).astype(np.float32)  # an event goes on to the end
     shares = (20, 25, 45, 50, 100)
     fields["sst_spread"] = xr.ones_like(fields["sst_spread"])
-    found = with_places(fields, Places.read(file), of_cells, shares, errors, np.full(cells, np.nan, np.float32))
+    lowest, trajectories = np.full(cells, np.nan, np.float32), Trajectories(np.eye(8))
+    found = with_places(fields, Places.read(file), of_cells, shares, errors, lowest, trajectories)
     found = found.isel(init_time=0, lead=-1).drop_vars("init_time")
     chances = found["place_share_probability"].sel(place="defined")
     ocean = fields["sst"][0, 0].notnull().values
@@ -134,6 +137,90 @@ def test_areas_with_undefined_thresholds_and_shares_of_whole_cells(forecasted: x
         )
 
 
+@pytest.mark.parametrize(("period", "days"), [("week", 7), ("horizon", 8)])
+def test_chances_and_means_of_periods_are_plain_numpy(
+    forecasted: xr.Dataset, made: Run, period: str, days: int
+) -> None:
+    of = forecasted.isel(init_time=0, week=0) if period == "week" else forecasted.isel(init_time=0)
+    one = forecasted.isel(init_time=0)
+    park = one.isel(lat=slice(2, 6), lon=slice(4, 8))
+    area = area_weights(park["lat"]) * xr.ones_like(park["lon"])
+    farm, samples = one.isel(lat=6, lon=5), park["sst_sample"].transpose("lead", "lat", "lon", "sample")
+    means = {
+        "farm": farm["sst_sample"].isel(lead=slice(days)).mean("lead"),
+        "park": park["sst_sample"].weighted(area).mean(("lat", "lon")).isel(lead=slice(days)).mean("lead"),
+    }
+    for name, mean in means.items():
+        found = of.sel(place=name)
+        assert float(found[f"place_{period}_sst"]) == pytest.approx(float(mean.mean()), abs=1e-3)
+        wanted = mean.quantile(one["quantile"].values, method="hazen")
+        np.testing.assert_allclose(found[f"place_{period}_sst_quantile"], wanted, atol=1e-3)
+
+    # A point: each trajectory by itself.
+    first = Trajectories(calibrated(made).correlation).first
+    number = np.rint(farm["exceedance_probability"].values * TRAJECTORIES).astype(int)
+    number = np.append(number, [number[-1]] * MARGIN_DAYS)
+    words = np.stack([first[:, day, count] for day, count in enumerate(number)])
+    hot = np.unpackbits(words.view(np.uint8).reshape(len(number), -1), axis=1).astype(bool)
+    past = (farm["sst_past"] > farm["heatwave_threshold_past"]).values[:, None]
+    inside = events(np.concatenate([np.repeat(past, TRAJECTORIES, axis=1), hot]))[len(past) : len(past) + days]
+    chance = float(of[f"place_{period}_heatwave_probability"].sel(place="farm"))
+    assert chance == inside.any(0).mean()
+    np.testing.assert_array_equal(inside.mean(1), farm["heatwave_probability"][:days])
+
+    # An area: each joint sample by itself. Beyond the last lead the margin stays, and errors change: nearly.
+    limit = park["heatwave_threshold"].transpose("lead", "lat", "lon").values[..., None]
+    past = (park["sst_past"] > park["heatwave_threshold_past"]).transpose("past", "lat", "lon").values[..., None]
+    hot = samples.values > limit
+    whole = [np.repeat(past, hot.shape[-1], axis=-1), hot, np.repeat(hot[-1:], MARGIN_DAYS, axis=0)]
+    inside = events(np.concatenate(whole))[len(past) : len(past) + days]
+    share = (inside * area.values[..., None]).sum((1, 2)) / area.values.sum()
+    chance = float(of[f"place_{period}_heatwave_probability"].sel(place="park"))
+    assert chance == pytest.approx((share >= 0.2 - 1e-6).any(0).mean(), abs=0.06)
+    of_days = {"farm": one["place_heatwave_probability"], "park": one["place_share_probability"].sel(share=20)}
+    for name, by_day in of_days.items():
+        by_day = by_day.sel(place=name).values[:days].astype(float)
+        chance = float(of[f"place_{period}_heatwave_probability"].sel(place=name))
+        assert 0 < by_day.max() <= chance <= min(1, by_day.sum()) + 1e-6
+
+
+def test_chances_of_days_without_a_threshold_are_left_out(forecasted: xr.Dataset, made: Run) -> None:
+    fields = forecasted.copy(deep=True)
+    gone = fields["exceedance_probability"][0, :, 6, 5]
+    gone[2] = np.nan
+    ocean = np.flatnonzero(fields["sst"].notnull().values[0, 0])
+    cells = np.flatnonzero(ocean == 6 * 12 + 5)
+    trajectories = Trajectories(calibrated(made).correlation)
+    (week, whole) = chances_of_cells(fields, cells, trajectories)[:, 0]
+    assert 0 < week <= whole
+    gone[:] = np.nan
+    assert np.isnan(chances_of_cells(fields, cells, trajectories)).all()
+
+
+def test_a_line_tells_of_each_place(
+    forecasted: xr.Dataset, command, made: Run, file: Path, tmp_path: Path
+) -> None:
+    one = forecasted.isel(init_time=-1)
+    farm, elsewhere, park = lines_of_places(one, tmp_path / "f-places.csv")
+    assert elsewhere == "elsewhere: no forecast"
+    for line, name in ((farm, "farm"), (park, "park")):
+        place = one.sel(place=name)
+        low, high = place["place_horizon_sst_quantile"].sel(quantile=[0.1, 0.9]).values
+        told = f"{float(place['place_horizon_sst']):.1f} degC in the next 8 days"
+        told += f" (80 % interval {low:.1f} to {high:.1f})"
+        chance_of_week = chance(place["place_week_heatwave_probability"].item())
+        assert line == f"{name}: {told}; heatwave by week {chance_of_week}"
+    many = one.isel(place=[0] * 12).assign_coords(place=[f"farm {number}" for number in range(12)])
+    lines = lines_of_places(many, tmp_path / "f-places.csv")
+    assert len(lines) == 11
+    assert lines[-1] == f"and 2 more in {tmp_path / 'f-places.csv'}"
+    for state in ("written", "nothing to do"):
+        options = ("--date", DATE, "--places", file, "--share", "20,60", "--out", tmp_path / "g.nc")
+        _, out, _ = command("forecast", made.folder, *options)
+        assert out.splitlines()[-4] == f"{tmp_path / 'g.nc'}: {state}"
+        assert out.splitlines()[-2:] == [elsewhere, park]
+
+
 def test_a_point_repeats_its_cell(forecasted: xr.Dataset) -> None:
     farm, cell = forecasted.sel(place="farm"), forecasted.isel(lat=6, lon=5)
     for name in ("sst", "sst_quantile", "exceedance_probability", "heatwave_probability"):
@@ -144,12 +231,26 @@ def test_a_point_repeats_its_cell(forecasted: xr.Dataset) -> None:
 
 def test_the_table_is_what_the_file_holds(forecasted: xr.Dataset) -> None:
     table = pd.read_csv(forecasted.attrs["table"])
-    assert table["place"].value_counts(sort=False).to_dict() == {"farm": 8, "elsewhere": 1, "park": 8}
+    assert table["place"].value_counts(sort=False).to_dict() == {"farm": 10, "elsewhere": 1, "park": 10}
+    assert table["period"].dropna().tolist() == [*["day"] * 8, "week", "horizon"] * 2
     assert table["kind"].unique().tolist() == ["point", "area"]
     empty = table[table["place"] == "elsewhere"].iloc[0]
     assert empty[["lat", "lon"]].tolist() == [-10.3, 20]
     assert empty.drop(["place", "kind", "lat", "lon", "init_time"]).isna().all()
-    park = table[table["place"] == "park"].set_index("lead")
+    park = table[(table["place"] == "park") & (table["period"] == "day")].set_index("lead")
+    assert (park["first_day"] == park["valid_time"]).all()
+    periods = table[(table["place"] == "park") & (table["period"] != "day")].set_index("period")
+    assert periods[["lead", "first_day", "valid_time"]].values.tolist() == [
+        [7, "2004-03-11", "2004-03-17"],
+        [8, "2004-03-11", "2004-03-18"],
+    ]
+    for period, of in (("week", forecasted.sel(week=1)), ("horizon", forecasted)):
+        of, row = of.isel(init_time=0).sel(place="park"), periods.loc[period]
+        for name in ("sst", "heatwave_probability"):
+            assert row[name] == pytest.approx(float(of[f"place_{period}_{name}"]), abs=1e-4)
+        low = of[f"place_{period}_sst_quantile"].sel(quantile=0.1)
+        assert row["sst_q10"] == pytest.approx(float(low), abs=1e-4)
+        assert row[["threshold", "heatwave_share", "probability_of_share_20"]].isna().all()
     fields = forecasted.isel(init_time=0).sel(place="park")
     for column, field in {
         "sst": fields["place_sst"],
@@ -167,7 +268,7 @@ def test_the_table_is_what_the_file_holds(forecasted: xr.Dataset) -> None:
 
 
 def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset) -> None:
-    path, _ = forecast(made.folder, DATE)
+    path, _ = forecast(made.folder, DATE, places=Places((), ()))
     assert path.with_name(f".{path.name}.lock").exists()  # also held by a process that names it as its --out
     plain = xr.load_dataset(path)
     assert not [name for name in plain.variables if "place" in str(name)]
@@ -189,7 +290,7 @@ def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
     monkeypatch.setattr(ErrorPaths, "standard_errors", drawing)
     places = Places.read(file)
     path, _ = forecast(made.folder, DATE, tmp_path / "large.nc", places=places, shares=(20, 60))
-    assert [errors.shape[1] for errors in drawn] == [16]
+    assert [errors.shape[1] for errors in drawn] == [17]
     large = xr.load_dataset(path)
     assert INTERVAL not in large
     of_places = [name for name in forecasted if str(name).startswith("place_")]
@@ -201,7 +302,7 @@ def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
 def test_python_and_both_formats(made: Run, file: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:
     for name in ("a.nc", "a.zarr"):
         for new in (True, False):
-            table = tmp_path / "a-mine.csv"
+            table = tmp_path / "a-places.csv"
             table.unlink(missing_ok=True)
             result = sstcast.forecast(made, DATE, tmp_path / name, places=file, share="20,60")
             assert result.new is new
@@ -369,7 +470,7 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     fails([f"{path}: park: only ", "ocean cells of the region"], *options, path)
     fails(["--share none: give per cent"], *options, file, "--share", "none")
     fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
-    (own := out.with_name("b-mine.csv")).write_text("station,depth\nA,5\n")
+    (own := out.with_name("b-places.csv")).write_text("station,depth\nA,5\n")
     fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, file)
     assert own.read_text() == "station,depth\nA,5\n"
     fails(
@@ -389,13 +490,32 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
             parse_shares(wrong)
 
 
-def test_points_need_no_samples(tmp_path: Path, sst_file: Path) -> None:
+def test_points_need_no_samples(tmp_path: Path, sst_file: Path, file: Path) -> None:
     splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
     run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits))
     path = tmp_path / "farms.csv"
     path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
-    made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(path))
-    assert xr.load_dataset(made)["place_sst"].notnull().all()
+    with logged() as lines:
+        made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(path))
+    told = f"{run.folder}: too few training days for joint samples: points have no means of weeks"
+    assert told in lines
+    fields = xr.load_dataset(made)
+    assert fields["place_sst"].notnull().all()
+    assert fields["place_week_heatwave_probability"].notnull().all()
+    assert fields["place_week_sst"].isnull().all()
+    (line,) = lines_of_places(fields.isel(init_time=-1), Path("c-places.csv"))
+    assert line.startswith("farm: heatwave by week ")
+    kept = Places.from_geojson(Places.read(file).geojson)
+    with pytest.raises(SSTCastError, match="--samples 100: needs 100 stretches"):
+        forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(file))
+    with logged() as lines:
+        made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=kept)
+    assert f"{told}, and areas no forecast" in lines
+    assert xr.load_dataset(made)["place_sst"].isnull().all(("init_time", "lead")).values.tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_cells_of_the_table_are_written_as_pandas_writes_them() -> None:

@@ -17,7 +17,7 @@ from sstcast.scores.comparisons import json_numbers
 from sstcast.scores.kinds.areas import EVERY
 
 PARK = Place("park", shapely.box(171, -11.5, 172, -10.5))
-PLACES = Places(Path("mine.geojson"), (PARK, Place("elsewhere", shapely.Point(0, 0))))
+PLACES = Places((Path("mine.geojson"),), (PARK, Place("elsewhere", shapely.Point(0, 0))))
 
 
 @pytest.mark.slow

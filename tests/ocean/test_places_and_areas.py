@@ -12,6 +12,7 @@ from logged import logged
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import NORTH, SOUTH
+from sstcast.ocean.place_files import united
 from sstcast.ocean.places import Places
 
 SQUARE = [[0, 0], [4, 0], [4, 3], [0, 3], [0, 0]]
@@ -255,10 +256,51 @@ def test_an_area_with_too_little_sea_is_refused_and_one_outside_is_not(tmp_path:
     ocean[:, :10] = False
     with pytest.raises(SSTCastError, match=r"areas.geojson: area: only 25% of its area are ocean cells"):
         written(tmp_path, [SQUARE]).weights(fraction, ocean)
+    kept = Places.from_geojson(written(tmp_path, [SQUARE]).geojson)
+    with logged() as lines:
+        assert kept.weights(fraction, ocean).nnz == 0
+    assert lines == ["area: only 25% of its area are ocean cells of the region, -2,6,-1,5, so it has no forecast"]
     beyond = [[[x + 50, y] for x, y in SQUARE]]
     with logged() as lines:
         assert written(tmp_path, beyond).weights(fraction, ocean).nnz == 0
     assert lines == ["area: lies outside the region, -2,6,-1,5, so it has no forecast"]
+
+
+def test_polygons_of_one_name_are_united_wherever_their_longitudes_begin(tmp_path: Path) -> None:
+    """An overlap counts once, in any order and across the date line."""
+    parts = [shapely.box(west, 0, east, 2) for west, east in ((171, 173), (-190, -188), (531.5, 532))]
+    of = [shapely.geometry.mapping(part) for part in parts]
+    fraction = xr.ones_like(grid(west=168))
+    for order in (of, of[::-1]):
+        features = [{"type": "Feature", "properties": {"name": "reef"}, "geometry": part} for part in order]
+        path = tmp_path / "reef.geojson"
+        path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+        with logged() as lines:
+            places = Places.read(path)
+        assert lines == [f"{path}: reef: 3 features of this name are united"]
+        assert places.places[0].geometry.area == pytest.approx(3 * 2)
+        found = weights_of(places, fraction, np.ones(fraction.shape, bool))[0]
+        columns = fraction["lon"].values[np.flatnonzero(found.sum(0))]
+        assert (columns.min(), columns.max()) == (170.25, 172.75)
+        np.testing.assert_allclose(found.sum(0)[found.sum(0) > 0], 1 / 6, atol=1e-6)
+    band = [shapely.box(0, -10, 360, 10), shapely.box(-180, 5, 180, 12)]
+    assert united(band, "band").area == pytest.approx(360 * 22)
+
+
+def test_files_are_one_list_of_places(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("name,lat,lon\na,1,2\nb,3,4\n")
+    second.write_text("name,lat,lon\nb,3,4\nc,5,6\n")
+    places = Places.read(first, second)
+    assert (places.names, places.where, places.kept) == (["a", "b", "c"], f"{first}, {second}", False)
+    second.write_text("name,lat,lon\nb,3,4.5\n")
+    with pytest.raises(SSTCastError, match=r"b.csv: b is another place than in .*a.csv; give each a name"):
+        Places.read(first, second)
+    mixed = [shapely.geometry.mapping(of) for of in (shapely.Point(1, 1), shapely.box(0, 0, 1, 1))]
+    features = [{"type": "Feature", "properties": {"name": "a"}, "geometry": of} for of in mixed]
+    (tmp_path / "c.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    with pytest.raises(SSTCastError, match=r"c.geojson: two places are called a"):
+        Places.read(tmp_path / "c.geojson")
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {

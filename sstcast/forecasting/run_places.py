@@ -1,0 +1,78 @@
+"""The places of a run: RUN/places.geojson, a copy of those that the last forecast or evaluation was asked for."""
+
+import datetime as dt
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.places import SHARES
+from sstcast.log import LOG
+from sstcast.ocean.places import Places
+from sstcast.runs import Run
+from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, write_json
+from sstcast.storage.paths import read_regular
+
+
+class Asked(NamedTuple):
+    """The places that a forecast is for, the shares of areas in per cent."""
+
+    places: Places
+    shares: tuple[float, ...] = SHARES
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What the forecast of the places depends on."""
+        return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
+
+
+def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] = ()) -> Asked | None:
+    """Return the places to forecast or to score, or None if there are none.
+
+    Args:
+        run: the run, or one of its results on another ocean.
+        given: the places that a command was given, if any. Without a place, there are none from then on.
+        shares: the shares that it was given, if any.
+
+    Places and shares that were not given are those of the run, and a line tells of them. Raises SSTCastError if
+    RUN/places.geojson is not the copy that was written.
+    """
+    content = _content(run.trained.places)
+    shares = shares or tuple(content.get("shares", SHARES))
+    if given is not None:
+        return Asked(given, shares) if len(given) else None
+    if not content:
+        return None
+    kept = Places.from_geojson(json.dumps(content), *map(Path, content["files"]))
+    LOG.info(f"places of {run.trained.folder}: {len(kept)}, from {kept.where}, {content['date']}")
+    return Asked(kept, shares)
+
+
+def keep_places(run: Run, asked: Asked | None) -> None:
+    """Keep the places that a forecast or an evaluation of the run's own ocean was for, or that there are none."""
+    path = run.places
+    if asked is None and not is_kept(path):
+        return
+    if not os.access(run.folder, os.W_OK):
+        LOG.info(f"{run.folder}: is read-only, so that it keeps no places")
+        return
+    with locked(path):
+        before = _content(path)
+        if asked is None:
+            remove_noted(path)
+            return
+        files = [file.name for file in asked.places.files]
+        content = json.loads(asked.places.geojson) | {"shares": list(asked.shares), "files": files}
+        if content != {key: before.get(key) for key in content}:
+            write_json(path, content | {"date": str(dt.date.today())})
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of the copy, which is empty without one. A link or a pipe of its name is none."""
+    if not is_kept(path):
+        return {}
+    if not is_intact(path, strictly=True):
+        raise SSTCastError(f"{path}: is not the copy that sstcast wrote; rename it, and give it with --places")
+    content: dict[str, Any] = json.loads(read_regular(path))
+    return content

@@ -1,0 +1,167 @@
+"""The places that a run keeps: which forecasts and scores have them, and what stands in the way of the copy."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import scored_runs
+import xarray as xr
+from logged import logged
+from scored_runs import configure
+
+import sstcast
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.spread import calibrated
+from sstcast.reports.update import update
+from sstcast.runs import Run
+
+DATE = "2004-03-10"
+RING = [[170.75, -11.25], [172, -11.25], [172, -10.25], [170.75, -10.25], [170.75, -11.25]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = scored_runs.make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    calibrated(run)
+    return run
+
+
+@pytest.fixture
+def run(original: Run, tmp_path: Path) -> Run:
+    return Run(Path(shutil.copytree(original.folder, tmp_path / "runs/small")))
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Path:
+    path = tmp_path / "farm.csv"
+    path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
+    return path
+
+
+@pytest.fixture
+def park(tmp_path: Path) -> Path:
+    path = tmp_path / "park.geojson"
+    feature = {"type": "Polygon", "coordinates": [RING]}
+    path.write_text(json.dumps({"type": "Feature", "properties": {"name": "park"}, "geometry": feature}))
+    return path
+
+
+def names(forecast: xr.Dataset) -> list[str]:
+    return forecast["place"].values.tolist() if "place" in forecast else []
+
+
+def test_the_next_forecast_has_the_places_of_the_last_one(run: Run, farm: Path, park: Path, capsys) -> None:
+    made = sstcast.forecast(run, DATE, places=[farm, park], share="20,60")
+    table = made.path.with_name(f"forecast-{DATE}-places.csv")
+    assert pd.read_csv(table)["place"].unique().tolist() == ["farm", "park"]
+    kept = json.loads(run.places.read_text())
+    assert [feature["properties"]["name"] for feature in kept["features"]] == ["farm", "park"]
+    assert (kept["shares"], kept["files"]) == ([20, 60], ["farm.csv", "park.geojson"])
+    state = run.places.stat()
+    farm.unlink()
+    with logged() as lines:
+        again = sstcast.forecast(run, DATE)
+    assert lines[0] == f"places of {run.folder}: 2, from farm.csv, park.geojson, {kept['date']}"
+    assert not again.new
+    later = sstcast.forecast(run, "2004-04-10").value
+    assert (names(later), later["share"].values.tolist()) == (["farm", "park"], [20, 60])
+    assert run.places.stat() == state
+    assert sstcast.forecast(run, DATE, share=30).value["share"].values.tolist() == [30]
+    assert json.loads(run.places.read_text())["shares"] == [30]
+    assert sstcast.forecast(run, DATE, places=park).value["share"].values.tolist() == [30]
+    assert json.loads(run.places.read_text())["files"] == ["park.geojson"]
+    assert names(sstcast.forecast(run, DATE, places="none").value) == []
+    assert not run.places.exists()
+    assert not table.exists()
+    assert names(sstcast.forecast(run, DATE).value) == []
+
+
+def test_the_command_line_takes_a_list(run: Run, farm: Path, park: Path, command, fails) -> None:
+    options = ("forecast", run.folder, "--date", DATE, "--places", farm, "--places")
+    code, out, err = command(*options, park)
+    assert (code, err) == (0, "")
+    assert f"forecast-{DATE}-places.csv: 2 places" in out
+    fails(["--places none: leaves out all places"], *options, "none")
+    copy = json.loads(run.places.read_text())
+    (other := farm.with_name("other.csv")).write_text("name,lat,lon\nfarm,-10.3,171.8\n")
+    fails([f"{other}: farm is another place than in {farm}"], *options, other)
+    assert json.loads(run.places.read_text()) == copy
+
+
+def test_only_the_copy_that_sstcast_wrote_counts(run: Run, farm: Path, park: Path, fails) -> None:
+    options = ("forecast", run.folder, "--date", DATE)
+    run.places.symlink_to(park)
+    assert names(sstcast.forecast(run, DATE).value) == []
+    assert run.places.is_symlink()
+    sstcast.forecast(run, DATE, places=farm)
+    assert (run.places.is_symlink(), json.loads(park.read_text())["properties"]["name"]) == (False, "park")
+    run.places.write_text(run.places.read_text().replace("171.3", "171.4"))
+    refusal = [f"{run.places}: is not the copy that sstcast wrote; rename it, and give it with --places"]
+    for more in ((), ("--places", park), ("--places", "none")):
+        fails(refusal, *options, *more)
+    for command in ("evaluate", "update"):
+        fails(refusal, command, run.folder, "--places", park)
+    run.places.with_name(".places.geojson.note").unlink()
+    fails(refusal, *options)
+    run.places.unlink()
+    os.mkfifo(run.places)
+    assert names(sstcast.forecast(run, DATE).value) == []
+    assert run.places.is_fifo()
+    sstcast.forecast(run, DATE, places=run.places.with_name("..") / ".." / park.name)
+    assert json.loads(run.places.read_text())["files"] == ["park.geojson"]
+
+
+def test_a_forecast_that_fails_keeps_nothing(run: Run, farm: Path, park: Path) -> None:
+    sstcast.forecast(run, DATE, places=farm)
+    before = run.places.read_text()
+    park.write_text(park.read_text().replace("172", "195"))
+    for call in (sstcast.forecast, sstcast.evaluate, sstcast.update):
+        with pytest.raises(SSTCastError, match=r"park: only \d+% of its area"):
+            call(run, places=park)
+    assert run.places.read_text() == before
+
+
+def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm: Path, park: Path) -> None:
+    sstcast.forecast(run, DATE, places=[farm, park])
+    before = run.places.read_text()
+    west = "170,171.5,-12,-10"
+    with logged() as lines:
+        elsewhere = sstcast.forecast(run, DATE, region=west).value
+    assert "park: 60% of its area are in 12 ocean cells, from 170.75 to 172 degrees east" in lines
+    assert names(elsewhere) == ["farm", "park"]
+    with logged() as lines:
+        elsewhere = sstcast.forecast(run, DATE, region="171.5,173,-12,-10", out=run.folder / "e.nc").value
+    assert "farm: lies outside the region, 171.5,173,-12,-10, so it has no forecast" in lines
+    assert any(line.startswith("park: only 40% of its area are ocean cells of the region") for line in lines)
+    assert elsewhere["place_sst"].isnull().all()
+    with pytest.raises(SSTCastError, match="park: only 40%"):
+        sstcast.forecast(run, DATE, region="171.5,173,-12,-10", places=park, out=run.folder / "e.nc")
+    assert names(sstcast.forecast(run, DATE, region=west, places=farm).value) == ["farm"]
+    assert names(sstcast.forecast(run, DATE, region=west, places="none").value) == []
+    assert run.places.read_text() == before
+
+
+def test_update_and_evaluate_share_them(run: Run, farm: Path, park: Path) -> None:
+    made = update(run.folder, DATE).forecast
+    assert names(xr.load_dataset(made)) == []
+    line = sstcast.update(run, DATE, places=farm).line
+    assert "nothing new" in line
+    assert "its places begin with the next forecast" in line
+    assert names(xr.load_dataset(made)) == []
+    later = sstcast.update(run, "2004-03-20").forecast
+    assert names(xr.load_dataset(later)) == ["farm"]
+    assert later.with_name("forecast-2004-03-20-places.csv").exists()
+    with logged() as lines:
+        metrics = sstcast.evaluate(run).value
+    assert lines[0].startswith(f"places of {run.folder}: 1, from farm.csv, ")
+    assert [*metrics["areas"]] == ["region", "farm"]
+    assert sstcast.forecast(run, DATE, places=park).new
+    report = sstcast.report(run)  # takes the scores that are there
+    assert [*json.loads(run.metrics.read_text())["areas"]] == ["region", "farm"]
+    assert report.new
+    assert [*sstcast.evaluate(run).value["areas"]] == ["region", "park"]
+    assert [*sstcast.evaluate(run, places="none").value["areas"]] == ["region"]
+    assert not run.places.exists()
