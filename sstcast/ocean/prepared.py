@@ -285,6 +285,10 @@ class Prepared:
         """
         return self._record if data is None or data.splits == self.data.splits else self._record_of(data)
 
+    def digest_of_days(self, data: DataConfig) -> str:
+        """Hash the days of the cube in the splits of `data`. Raises SSTCastError like `open`."""
+        return digest_of_days(self.open_cube(), *data.splits.whole)
+
     @cached_property
     def _record(self) -> "Record":
         return self._record_of(self.data)
@@ -294,7 +298,7 @@ class Prepared:
             cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
             return Record(
                 source=self.data.source,
-                cube=digest_of_days(cube, *data.splits.whole),
+                cube=self.digest_of_days(data),
                 test=digest_of_days(cube, *data.splits.test),
                 statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
                 predictors=digests_of_predictors(data, self.cube.parent),

@@ -1,9 +1,9 @@
 """Predictors besides SST (`data.predictors`): their stores, and what is known of them on an initial date.
 
-Each kind is a class with a store in the folder of the run's cube. `store.newest_known` alone decides
-which values an initial date may read. What is known on each day travels with the anomalies of SST, as
-`predictor_NAME(time, ...)`, so that windows, forecasts and scores cut it by the same dates. It is NaN where
-nothing is known, which is read as 0, the climatology.
+Each has stores in the folder of the run's cube. `kind.newest_known` alone decides which values an initial date
+may read. What is known on each day travels with the anomalies of SST, as `predictor_NAME(time, ...)`, so that
+windows, forecasts and scores cut it by the same dates. It is NaN where nothing is known, which is read as 0, the
+climatology.
 """
 
 import datetime as dt
@@ -18,24 +18,23 @@ from sstcast.config import DataConfig, PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.names import PERFECT
-from sstcast.predictors.forecast import ForecastPredictor
-from sstcast.predictors.grid import GridPredictor
-from sstcast.predictors.index import IndexPredictor
-from sstcast.predictors.static import StaticPredictor
-from sstcast.predictors.store import ROUNDING, Days, StoredPredictor
+from sstcast.predictors import forecast
+from sstcast.predictors.grid import GRID
+from sstcast.predictors.index import INDEX
+from sstcast.predictors.kind import ROUNDING, Days
+from sstcast.predictors.predictor import Predictor
+from sstcast.predictors.static import STATIC
 
 VARIABLE_PREFIX = "predictor_"
-KINDS: dict[str, type[StoredPredictor]] = {
-    "index": IndexPredictor,
-    "grid": GridPredictor,
-    "forecast": ForecastPredictor,
-    "static": StaticPredictor,
-}
+KINDS = {"index": INDEX, "grid": GRID, "forecast": forecast.FORECAST, "static": STATIC}
 
 
-def stored_predictors(data: DataConfig, folder: Path) -> dict[str, StoredPredictor]:
+def stored_predictors(data: DataConfig, folder: Path) -> dict[str, Predictor]:
     """Return the predictors of a run by name, with their stores in `folder`."""
-    return {name: KINDS[config.kind](name, data, folder) for name, config in data.predictors.items()}
+    return {
+        name: Predictor(name, forecast.PERFECT if config.perfect else KINDS[config.kind], data, folder)
+        for name, config in data.predictors.items()
+    }
 
 
 def prepare_predictors(data: DataConfig, folder: Path, cube: xr.Dataset) -> bool:
@@ -79,7 +78,7 @@ def digests_of_predictors(data: DataConfig, folder: Path, last: dt.date | None =
 
 
 def changed_predictors(data: DataConfig, folder: Path) -> list[str]:
-    """Return how the sources of predictors differ from their stores (see `StoredPredictor.changed`)."""
+    """Return how the sources of predictors differ from their stores (see `Predictor.changed`)."""
     return list(filter(None, (predictor.changed() for predictor in stored_predictors(data, folder).values())))
 
 
@@ -135,7 +134,7 @@ def check_known(
     return absent, "; ".join(told)
 
 
-def usual_coverage(predictor: StoredPredictor, read: int) -> dict[str, tuple[float, float]]:
+def usual_coverage(predictor: Predictor, read: int) -> dict[str, tuple[float, float]]:
     """Return the share that nine in ten training days know at least, and the median, by what it is a share of.
 
     Days on which nothing is known, as before a product begins, do not count.

@@ -1,32 +1,31 @@
 """Predictors of `kind: static`, a field that does not change, such as depth or the distance to the coast.
 
-predictor-NAME-HASH.zarr    value(lat, lon), NaN on land
+A store has it on one day, which stands for all.
 """
 
-import datetime as dt
-import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS
-from sstcast.log import LOG
-from sstcast.predictors.field import FieldPredictor
-from sstcast.predictors.store import Days, scale_of
-from sstcast.predictors.values import extremes, limits
+from sstcast.predictors import grid
+from sstcast.predictors.kind import Days, Kind, Places, scale_of
+from sstcast.predictors.predictor import Predictor
 from sstcast.reading.daily_field import read_parts
-from sstcast.reading.digests import digest_of
 from sstcast.reading.fields import CELLS, Found, find_field
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.reading import placed
-from sstcast.storage.cf import rounded
+from sstcast.reading.regridding import LEAST_KNOWN
 
 # Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.
 HEIGHT = re.compile(
@@ -38,72 +37,53 @@ UNNAMED_HEIGHTS = ("z", "band1", "bed")  # names of heights in files of GMT, GDA
 ANY_DAY = np.datetime64("2000-01-01", "ns")  # of a field that has no time
 
 
-class StaticPredictor(FieldPredictor):
-    """A field that does not change. Its values are standardised over the ocean cells of the run."""
+@contextmanager
+def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
+    """Read or compute a field that does not change (see `Kind.read`). Raises SSTCastError if it does."""
+    path, days = predictor.config.path, predictor.config
+    if given is not None:
+        raise SSTCastError(f"predictors: {predictor.name} does not change; leave it out")
+    if days.source == COAST_DISTANCE:
+        try:
+            distance = distance_to_coast(cells["ocean_mask"]).rename("value")
+        except SSTCastError as error:
+            raise SSTCastError(f"{predictor.key}: {error}") from error
+        values = distance.expand_dims(time=[ANY_DAY])
+        yield values, values
+        return
+    options = {"variable": days.variable, "units": days.units, "any_grid": True}
+    first, *others = read_parts(path, partial(_static_field, options=options))
+    if others or first.field.sizes["time"] > 1:
+        raise SSTCastError(f"{path}: holds several days; give one field, or use kind: grid")
+    field = placed(first.field, first.field.attrs.get(CELLS)).assign_attrs(units=first.units)
+    weights = grid.weights_to(predictor, field, cells)
+    source = grid.read_by(field, weights, cells).load()
+    tell_invalid(path, [first.valid])
+    if weights.parts is not None and (side := sea_side(_height_names(first.stored), source.values)):
+        # Between coarser cells too, a value of the sea needs half of its weights, as on any grid.
+        weights = replace(weights, least=np.minimum(weights.least, LEAST_KNOWN))
+        field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
+        if on_land:
+            told = f"without {counted(on_land, 'cell')} of the source on the land side of 0"
+            weights = replace(weights, method=f"{weights.method}; {told}")
+    yield grid.on_cells(field, weights, cells).load(), source
 
-    def write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
-        values = self._field(cube)
-        dataset = xr.Dataset({"value": values, "ocean_mask": cube["ocean_mask"]})
-        dataset.attrs = {key: values.attrs[key] for key in ("units", "method")}
-        self.save(dataset, self.path, recipe, {})
-        lacking = int((values.isnull() & cube["ocean_mask"]).sum())
-        told = f", not known in {lacking} cells, which read the mean" if lacking else ""
-        LOG.info(f"{self.path}: {self.name} written; {values.attrs['method']}{told}")
 
-    def _field(self, cells: xr.Dataset) -> xr.DataArray:
-        """Read or compute the field on `cells`, as `value(lat, lon)`. Raises SSTCastError if it is not one."""
-        if self.config.source == COAST_DISTANCE:
-            try:
-                return distance_to_coast(cells["ocean_mask"]).rename("value")
-            except SSTCastError as error:
-                raise SSTCastError(f"{self.key}: {error}") from error
-        with self.naming_keys():
-            options = {"variable": self.config.variable, "units": self.config.units, "any_grid": True}
-            read = partial(_static_field, options=options)
-            first, *others = read_parts(self.config.path, read)
-            if others or first.field.sizes["time"] > 1:
-                raise SSTCastError(f"{self.config.path}: holds several days; give one field, or use kind: grid")
-            field = placed(first.field.drop_vars("time"), first.field.attrs.get(CELLS))
-            field = field.assign_attrs(units=first.units)
-            weights, on_land = self.weights(field, cells), 0
-            source = self.read_by(field, weights, cells).load()
-            tell_invalid(self.config.path, field.name, [first.valid] if first.valid else [])
-            self.check(source, extremes(source.values), limits(source.values), self.config.path)
-            is_mixed = weights.is_mean or CELLS in field.attrs  # on axes, depths between centres keep their land
-            if is_mixed and (side := sea_side(_height_names(first.stored), source.values)):
-                field, on_land = field.where(field * side > 0), int((source * side <= 0).sum())
-            values = self.on_cells(field.isel(time=0), weights, cells).load()
-            if on_land:
-                values.attrs["method"] += (
-                    f"; without {counted(on_land, 'cell')} of the source on the land side of 0"
-                )
-            return values
+def places(predictor: Predictor, values: xr.DataArray, days: Days) -> Places:
+    """Return the place of the one field on each day (see `Kind.places`)."""
+    return (np.zeros((len(days), 1), np.intp),)
 
-    def source_state(self, cells: xr.Dataset) -> str:
-        return "" if self.config.source == COAST_DISTANCE else super().source_state(cells)
 
-    def known(self, days: Days, given: xr.DataArray | None = None) -> xr.DataArray:
-        """Return the standardised field on each day, `(time, lat, lon)`, lazily."""
-        values = rounded(self.open())["value"].load()
-        scale = scale_of(float(values.std()), float(abs(values).max()))
-        standard = ((values - values.mean()) / scale).astype(np.float32)
-        field = da.from_array(standard.values)
-        data = da.broadcast_to(field, (len(days), *field.shape), chunks=(self.CHUNK, *field.shape))
-        return xr.DataArray(data, {"time": days, **standard.coords}, ("time", "lat", "lon"))
+def basis(days: Days) -> NDArray[np.float64]:
+    """Return 1, as the climatology is a mean (see `Kind.basis`)."""
+    return np.ones((len(days), 1))
 
-    def digest(self, first: dt.date, last: dt.date) -> str:
-        return hashlib.sha256(f"{self.units}\n{digest_of(self.open()[['value']])}".encode()).hexdigest()
 
-    def compare(self, whole: bool = False) -> tuple[str, bool]:
-        store = self.open()
-        now = self._field(store)
-        return str(now.attrs["units"]), digest_of(now.to_dataset()) == digest_of(store[["value"]])
-
-    def missing(self, day: np.datetime64, given: xr.DataArray | None = None) -> str:
-        return ""
-
-    def given(self, values: Any) -> xr.DataArray:
-        raise SSTCastError(f"predictors: {self.name} does not change; leave it out")
+def fit(predictor: Predictor, values: xr.DataArray) -> xr.Dataset:
+    """Return the mean and the deviation of a field over the ocean cells of the run (see `Kind.fit`)."""
+    deviation = scale_of(float(values.std()), float(abs(values).max()))
+    means = np.full(values.shape, float(values.mean()))
+    return xr.Dataset({"terms": (("term", "lat", "lon"), means), "deviation": deviation})
 
 
 def distance_to_coast(ocean: xr.DataArray) -> xr.DataArray:
@@ -152,3 +132,6 @@ def sea_side(names: str, values: np.ndarray) -> int:
     usual = int(np.sign(np.nansum(np.sign(values)))) if "bathy" in names else 1 if "depth" in names else -1
     side = {"up": -1, "down": 1}.get(names.split()[-1], usual)
     return side if (values * side > 0).any() else -side
+
+
+STATIC = Kind("field", ("time", "lat", "lon"), read, places, basis, fit, grid.newest)

@@ -98,7 +98,7 @@ def check_values(
         return
     part = source[suspects[:1]].load()
     value = part[np.unravel_index(np.argmax(implausible(part.values, usual, plausible)), part.shape)]
-    axes = {axis: value[axis].values for axis in (*source.dims, "lat", "lon") if axis in value.coords}
+    axes = {axis: value[axis].values for axis in (*source.dims, "lat", "lon", "line") if axis in value.coords}
     place = " ".join(f"{axis} {str(at)[:10] if at.dtype.kind == 'M' else f'{at:g}'}" for axis, at in axes.items())
     fault = f"is far from the base period ({plausible[0]:.3g}..{plausible[1]:.3g} is plausible); correct it"
     if marks_missing(value.values[None], usual):

@@ -1,7 +1,7 @@
 """Which values of a field its file calls data: those in a valid range, of the best quality, and not on land."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,8 +51,9 @@ class Rule:
 
 @dataclass
 class ValidRange:
-    """The range of the valid values of a field, and the number of those outside in each block that was read."""
+    """The range of the valid values of the field `name`, and the number of those outside in each block read."""
 
+    name: str
     low: float
     high: float
     text: str
@@ -90,13 +91,17 @@ def valid_range(stored: xr.DataArray) -> ValidRange | None:
         return None
     low, high = sorted(_unpacked(stored, np.concatenate([*given.values()]).dtype, ends))
     near = _half_step(stored)
-    return ValidRange(low - near, high + near, f"{' and '.join(given)} ({low:g}..{high:g})")
+    return ValidRange(str(stored.name), low - near, high + near, f"{' and '.join(given)} ({low:g}..{high:g})")
 
 
-def tell_invalid(path: Path, name: Hashable, ranges: Sequence[ValidRange]) -> None:
-    """Log how many values of a field called `name` were read that lie outside the valid ranges of its files."""
-    if count := sum(sum(valid.outside.values()) for valid in ranges):
-        LOG.warning(f"{path}: {name} has {counted(count, 'value')} outside its {ranges[0].text}, taken as missing")
+def tell_invalid(path: Path, ranges: Iterable[ValidRange | None]) -> None:
+    """Log how many values of each field were read that lie outside the valid ranges of its files."""
+    counts: dict[tuple[str, str], int] = {}
+    for valid in filter(None, ranges):
+        counts[valid.name, valid.text] = counts.get((valid.name, valid.text), 0) + sum(valid.outside.values())
+    for (name, text), count in counts.items():
+        if count:
+            LOG.warning(f"{path}: {name} has {counted(count, 'value')} outside its {text}, taken as missing")
 
 
 def _unpacked(stored: xr.DataArray, kind: np.dtype[Any], numbers: list[float]) -> list[float]:

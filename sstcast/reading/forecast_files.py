@@ -25,6 +25,7 @@ from sstcast.errors import SSTCastError
 from sstcast.reading.bounds import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
+from sstcast.reading.flags import ValidRange
 from sstcast.reading.layouts import FORECAST, REFORECAST
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
@@ -53,6 +54,7 @@ class Forecasts:
         note: a description of the variable and axes that were found.
         mean_of: the number of days in each mean, of which the lead counts the last.
         lacking: a day that the forecasts cross and that their calendar or the standard one lacks, or "".
+        ranges: the valid ranges of the fields, which count the values outside that were read (see `tell_invalid`).
     """
 
     path: Path
@@ -61,6 +63,7 @@ class Forecasts:
     note: str
     mean_of: int = 1
     lacking: str = ""
+    ranges: tuple[ValidRange | None, ...] = ()
 
     @property
     def daily(self) -> bool:
@@ -108,7 +111,8 @@ def read_forecasts(
     note = f"{len(parts)} files of {first.note}" if other_parts else first.note
     spread = merge(spreads, "init_time") if spreads else None
     lacking = next((part.lacking for part in parts if part.lacking), "")
-    return Forecasts(path, sst, spread, note, first.mean_of, lacking)
+    ranges = tuple(valid for part in parts for valid in part.ranges)
+    return Forecasts(path, sst, spread, note, first.mean_of, lacking, ranges)
 
 
 def _forecasts(
@@ -181,16 +185,17 @@ def _forecasts(
         values = (values if takes is None else _taken(values, takes)).sortby("lead")
         return values.assign_attrs(cells)
 
-    spread_name, spread = f"{field.name}_spread", None
+    spread_name, spread, ranges = f"{field.name}_spread", None, [found.valid]
     if is_sst and spread_name in dataset.data_vars:
         factor, _ = celsius(str(dataset[spread_name].attrs.get("units", found.units)), path, spread_name, "")
-        of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True).field
-        spread = ordered(of_sst[0] * np.float32(factor))
+        of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
+        spread = ordered(of_sst.field[0] * np.float32(factor))
+        ranges.append(of_sst.valid)
     units_kept = {} if is_sst else {"units": found.units}
     sst, lacking = ordered(field).assign_attrs(units_kept), ""
     if takes is not None:
         lacking = _lacking_day(init, leads, days)
-    return Forecasts(path, sst, spread, ", ".join(notes), mean_of, lacking)
+    return Forecasts(path, sst, spread, ", ".join(notes), mean_of, lacking, tuple(ranges))
 
 
 def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataArray, count: int) -> xr.DataArray:

@@ -237,9 +237,8 @@ def source_grid(days: FieldSource) -> Cells | None:
 
 def _closing(parts: Sequence[FieldInFile], path: Path) -> Callable[[], None]:
     """Return what closes the files, and logs how many values that were read lie outside their valid range."""
-    ranges = [part.valid for part in parts if part.valid is not None]
     open_files = ExitStack()
-    open_files.callback(tell_invalid, path, parts[0].field.name, ranges)
+    open_files.callback(tell_invalid, path, [part.valid for part in parts])
     for part in parts:
         open_files.callback(part.close)
     return open_files.close

@@ -21,6 +21,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import CELLS
+from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
@@ -124,7 +125,10 @@ def score(
             return metrics, scored, False
         scored.folder.mkdir(exist_ok=True)
         content = digest(path)
-        metrics = _score(forecasts, prepared, against, scored, recipe, asked)
+        try:
+            metrics = _score(forecasts, prepared, against, scored, recipe, asked)
+        finally:
+            tell_invalid(path, forecasts.ranges)
         note_source(scored.metrics, times, content)
         return metrics, scored, True
 

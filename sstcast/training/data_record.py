@@ -56,7 +56,7 @@ def is_own_ocean(run: Run, prepared: Prepared) -> bool:
     if prepared.data.model_copy(update={"splits": data.splits}) == data:
         return True
     record = record_of(run.recorded[0])
-    return record is not None and prepared.record(data).cube == record.cube
+    return record is not None and prepared.digest_of_days(data) == record.cube
 
 
 def _without_paths(data: DataConfig) -> dict[str, Any]:

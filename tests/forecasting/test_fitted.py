@@ -181,6 +181,9 @@ def test_after_a_kill_two_processes_at_once_read_their_own_years(run: Run, tmp_p
 
 
 def test_what_finds_its_work_done_imports_no_pytorch_and_draws_nothing(run: Run) -> None:
+    """Nor does it load weights to learn how many days a memory reads."""
+    model = MODEL | {"memory": True}
+    run = make_run(configure(run.folder.parent.parent, run.config.data.source, "memory", model))
     forecast(run.folder)
     update(run.folder)
     code = f"""import sys, sstcast

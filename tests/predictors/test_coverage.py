@@ -134,6 +134,9 @@ def test_a_given_index_is_standardised_as_the_stored_one(read: Read, tmp_path: P
     raised = long.known(days, long.given(values + 1)) - long.known(days)
     assert float(raised.min()) == pytest.approx(float(raised.max()), rel=1e-5)
     assert float(raised.min()) > 0.5  # in the statistics of the store, not in its own
+    assert short.missing(DAYS[-1].to_datetime64()) == "has no values for 2004-05-01..2004-12-31"
+    holes = read(str(paths[1]), "index").open()["value"].load().drop_isel(time=[-2])
+    assert long.missing(DAYS[-1].to_datetime64(), holes) == "has too few values up to 2004-12-31"
 
 
 def test_a_record_that_begins_too_late_tells_when_it_would_serve(read: Read) -> None:  # noqa: F811
@@ -164,7 +167,7 @@ def test_exchanged_chunks_of_a_store_are_noticed(read: Read) -> None:  # noqa: F
     contents = first.read_bytes(), second.read_bytes()
     second.write_bytes(contents[0])
     first.write_bytes(contents[1])
-    again = type(stored)(stored.name, stored.data, stored.path.parent)
+    again = type(stored)(stored.name, stored.kind, stored.data, stored.path.parent)
     with refused(stored.path, "has changed since it was written", "sstcast prepare"):
         again.known(DAYS[:1].values)
     read(wind(5), "grid")

@@ -124,7 +124,7 @@ def test_given_values_are_judged_as_those_of_the_store(
         stored = read(sources[surface], kind)
         with refused("predictors: wind", f"{value:g} at "):
             stored.given(changed(sources[surface], at, value))
-        axis = stored.AXIS
+        axis = stored.open()["value"].dims[0]
         last = sources[surface].isel({axis: [-1]})
         assert stored.given(last).equals(stored.given(sources[surface]))
         whole = last.copy(deep=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from known_indices import known_index
 from logged import logged
 from refusals import refused
 from test_known_indices import index
 
-from sstcast.predictors.index import known_index
 from sstcast.predictors.index_series import read_index
 from sstcast.predictors.index_texts import THREE_MONTHS, read_text
 

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from logged import logged
 from refusals import refused
-from test_known_grids import LAT, LON, predictor, wind
+from test_known_grids import DAYS, LAT, LON, predictor, wind
 
 HORIZON = 8  # of the runs
 ISSUES = pd.date_range("2000-12-25", "2004-12-31", freq="5D")
@@ -62,8 +62,8 @@ def test_the_newest_issue_is_read_at_the_lead_that_is_valid(tmp_path: Path, sst_
     days = pd.date_range("2000-12-20", "2000-12-30").as_unit("ns")  # the first issue is of 25 December
     is_known = stored.known(days.values).notnull().any(("ahead", "lat", "lon")).values
     np.testing.assert_array_equal(is_known, days >= ISSUES[0] + pd.Timedelta(days=delay))
-    span = stored.span(dt.date(2001, 1, 9), dt.date(2001, 2, 1))
-    assert span == (dt.date(2001, 1, 4 if delay else 9), dt.date(2001, 2, 1) - dt.timedelta(delay))
+    first = 3 - (delay > 0)  # 9 January 2001, known on that day without a delay
+    assert stored._read_on(stored.open(), dt.date(2001, 1, 9), dt.date(2001, 2, 1)).tolist() == [*range(first, 8)]
     assert float(statistics["deviation"]) == pytest.approx(2**-0.5, rel=0.02)
     assert np.nanmean(known.values) == pytest.approx(0, abs=0.03)
 
@@ -85,11 +85,19 @@ def test_later_issues_change_no_bit(tmp_path: Path, sst_file: Path) -> None:
 
 def test_days_that_no_issue_reaches_are_counted(tmp_path: Path, sst_file: Path) -> None:
     data = forecasts()
+    data["u10"].attrs["valid_max"] = np.float32(1e6)
+    data["u10"][0, 2, 3, 4, 5:9] = 2e6
     gap = (data["init_time"] > np.datetime64("2003-03-01")) & (data["init_time"] < np.datetime64("2003-05-01"))
     with logged() as lines:
         prepared_wind(tmp_path, sst_file, data.isel(init_time=np.flatnonzero(~gap.values)))
-    assert any("no day ahead of wind is known" in line for line in lines)
-    assert any("not all days ahead of wind is known" in line for line in lines)
+    told = "gefs.nc: u10 has 4 values outside its valid_max (-inf..1e+06), taken as missing"
+    assert [line for line in lines if line.endswith(told)]
+    (line,) = (line for line in lines if "wind is not known on" in line)
+    days = DAYS.values[:, None] + np.arange(1, HORIZON + 1) * np.timedelta64(1, "D")
+    kept = ISSUES[~gap.values].values
+    newest = kept[np.searchsorted(kept, DAYS.values, side="right") - 1]
+    share = (days <= newest[:, None] + LEADS[-1] * np.timedelta64(1, "D")).mean(1)
+    assert f"on {(share == 0).sum()} of 1461 days, and on the others in {1 - share[share > 0].mean():.2%}" in line
 
 
 def test_analyses_are_refused_unless_they_are_called_perfect(tmp_path: Path, sst_file: Path) -> None:
@@ -97,8 +105,8 @@ def test_analyses_are_refused_unless_they_are_called_perfect(tmp_path: Path, sst
     with refused("gefs.nc", "looks like observations", "perfect: true"):
         prepared_wind(tmp_path / "refused", sst_file, data)
     perfect, prepared = prepared_wind(tmp_path / "perfect", sst_file, data, perfect=True)
-    span = perfect.span(dt.date(2001, 1, 9), dt.date(2001, 2, 1))  # with each day ahead as of the day before it
-    assert span == (dt.date(2001, 1, 9), dt.date(2001, 2, 1 + HORIZON - 1))
+    ahead_of = perfect._read_on(perfect.open(), dt.date(2001, 1, 9), dt.date(2001, 2, 1))
+    assert ahead_of.tolist() == [*range(9, 32 + HORIZON)]  # the days from 10 January on
     (tmp_path / "grid").mkdir()
     data.to_netcdf(tmp_path / "grid/wind.nc")
     _, as_grid = predictor(tmp_path / "grid", sst_file, tmp_path / "grid/wind.nc")

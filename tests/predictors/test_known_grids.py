@@ -19,7 +19,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.grid import fit_harmonics
 from sstcast.predictors.predictors import stored_predictors
-from sstcast.predictors.static import distance_to_coast
+from sstcast.predictors.static import STATIC, distance_to_coast
 from sstcast.reading import remote_stores
 from sstcast.reading.regrid import weights_of
 
@@ -72,8 +72,8 @@ def test_a_field_is_its_standardised_anomaly_on_the_newest_known_day(
     is_known = stored.known(later.values).notnull().any(("lat", "lon")).values
     shifted = later - pd.Timedelta(days=delay)
     np.testing.assert_array_equal(is_known, (shifted >= DAYS[0]) & (shifted <= DAYS[-1]))
-    span = stored.span(dt.date(2001, 6, 10), dt.date(2001, 7, 10))
-    assert span == (dt.date(2001, 6, 10 - delay), dt.date(2001, 7, 10 - delay))
+    on_days = stored._read_on(stored.open(), dt.date(2001, 6, 10), dt.date(2001, 7, 10))
+    assert on_days.tolist() == [*range(160 - delay, 191 - delay)]
 
 
 def test_a_climatology_needs_a_year_of_days_in_all_seasons() -> None:
@@ -130,8 +130,8 @@ def test_missing_days_and_cells_are_unknown_and_counted(tmp_path: Path, sst_file
     with logged() as lines:
         _, prepared = predictor(tmp_path, sst_file, tmp_path / "wind.nc", delay=1)
     line = next(line for line in lines if "is not known" in line)
-    assert "wind is not known on 4 of 1461 days" in line
-    assert "which read its climatology" in line
+    assert "wind is not known on 4 of 1461 days, and on the others in 0." in line
+    assert "its climatology is read there" in line
     known = prepared.open_anomalies()["predictor_wind"].sel(time=slice("2001-01-02", None))
     lacking = known.isnull().all(("lat", "lon"))
     assert known["time"][lacking.values].dt.strftime("%m-%d").values.tolist() == ["05-05", "05-06", "05-07"]
@@ -258,9 +258,7 @@ def test_sst_of_a_store_is_a_grid_too(tmp_path: Path, sst_file: Path) -> None:
     assert make_sst()["sst"].attrs["units"] == stored.units
 
 
-def test_a_field_that_does_not_change_is_standardised_over_the_sea(
-    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_field_that_does_not_change_is_standardised_over_the_sea(tmp_path: Path, sst_file: Path) -> None:
     depth = xr.Dataset({"depth": (("lat", "lon"), 100.0 + np.arange(96).reshape(8, 12))}, {"lat": LAT, "lon": LON})
     depth["depth"].attrs["units"] = "m"
     depth.to_netcdf(tmp_path / "depth.nc")
@@ -274,11 +272,9 @@ def test_a_field_that_does_not_change_is_standardised_over_the_sea(
         assert np.isnan(known.values[day][~ocean]).all()
     assert stored.units == "m"
     assert not stored.changed()
-    flat = stored.open().load()
-    flat["value"] = 0.1 + 0 * flat["value"]
-    with monkeypatch.context() as patches:
-        patches.setattr(stored, "open", lambda: flat)
-        np.testing.assert_allclose(stored.known(DAYS[:1].values)[0].values[ocean], 0, atol=1e-6)
+    flat = STATIC.fit(stored, 0.1 + 0 * stored.open()["value"].load())  # the mean of many 0.1 is not 0.1
+    assert float(flat["deviation"]) == 1
+    np.testing.assert_allclose(flat["terms"], 0.1, rtol=1e-6)
     (depth + 1).to_netcdf(tmp_path / "depth.nc")
     assert stored.changed()
     with refused("does not change", "leave it out"):
@@ -320,7 +316,12 @@ def test_land_does_not_enter_the_mean_of_a_finer_height_or_depth(
     stored = stored_predictors(data_config, tmp_path)["wind"]
     cells = xr.Dataset({"ocean_mask": (("lat", "lon"), np.ones((8, 12), bool))}, {"lat": LAT, "lon": LON})
     cells["ocean_mask"][0, 11] = False
-    found = stored._field(cells)
+
+    def read() -> xr.DataArray:
+        with stored.reading(cells) as (values, _):
+            return values[0]
+
+    found = read()
     assert found.attrs["method"].endswith(f"without {13 * 32 - 4} cells of the source on the land side of 0")
     expected = np.full((8, 12), -1000.0 * sign)
     expected[:, 1] = np.nan  # less than half
@@ -329,9 +330,32 @@ def test_land_does_not_enter_the_mean_of_a_finer_height_or_depth(
     data.rename({name: "swh"}).assign(
         swh=lambda d: d["swh"].assign_attrs(standard_name="sea_surface_height")
     ).to_netcdf(tmp_path / "fine.nc")
-    assert float(stored._field(cells)[5, 5]) == pytest.approx(-375 * sign)  # no height of the ground
+    assert float(read()[5, 5]) == pytest.approx(-375 * sign)  # no height of the ground
     xr.Dataset({"z": (("lat", "lon"), height + 1001)}, fine).to_netcdf(tmp_path / "fine.nc")
-    assert float(stored._field(cells)[5, 5]) == pytest.approx(626)  # nor are numbers of one sign
+    assert float(read()[5, 5]) == pytest.approx(626)  # nor are numbers of one sign
+
+
+def test_land_does_not_enter_what_is_interpolated_between_coarser_depths(tmp_path: Path, sst_file: Path) -> None:
+    """As bilinear weights in plain NumPy have it, of which the sea must hold half."""
+    lat, lon = np.arange(-12.5, -9.0), np.arange(169.5, 174.0)
+    depth = 1000 + 100 * np.arange(20.0).reshape(4, 5)
+    depth[1, :2], depth[3, 4] = -2000, 0  # mountains, and a shore
+    coarse = xr.Dataset({"depth": (("lat", "lon"), depth, {"units": "m"})}, {"lat": lat, "lon": lon})
+    coarse.to_netcdf(tmp_path / "coarse.nc")
+    static = {"wind": {"kind": "static", "source": str(tmp_path / "coarse.nc")}}
+    stored = stored_predictors(configure(tmp_path, sst_file, predictors=static).data, tmp_path)["wind"]
+    cells = xr.Dataset({"ocean_mask": (("lat", "lon"), np.ones((8, 12), bool))}, {"lat": LAT, "lon": LON})
+    with stored.reading(cells) as (values, _):
+        found = values[0].values
+        assert values.attrs["method"].endswith("without 3 cells of the source on the land side of 0")
+    by_row, by_column = (
+        np.maximum(1 - abs(targets[:, None] - centres), 0) for targets, centres in ((LAT, lat), (LON, lon))
+    )
+    share = by_row @ (depth > 0) @ by_column.T
+    expected = by_row @ np.where(depth > 0, depth, 0) @ by_column.T / np.where(share, share, 1)
+    np.testing.assert_allclose(found, np.where(share >= 0.5, expected, np.nan), rtol=1e-5)
+    assert ((share > 0) & (share < 0.5)).any()
+    assert ((share >= 0.5) & (share < 1)).any()
 
 
 def test_the_distance_to_the_coast_is_computed_on_the_sphere(tmp_path: Path) -> None:
@@ -359,7 +383,7 @@ def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst
     expected = distance_to_coast(cube["ocean_mask"]).values
     known = prepared.open_anomalies()["predictor_wind"].values[5]
     np.testing.assert_allclose(known, (expected - np.nanmean(expected)) / np.nanstd(expected), atol=1e-5)
-    assert (stored.units, stored.missing(known), stored.changed()) == ("km", "", "")
+    assert (stored.units, stored.missing(DAYS[5].to_datetime64()), stored.changed()) == ("km", "", "")
     assert not stored.prepare(cube)
     west = configure(
         tmp_path,
@@ -369,7 +393,7 @@ def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst
     ).data
     ocean = Prepared.of(west)
     prepare(west)
-    part = stored_predictors(west, ocean.cube.parent)["wind"].open()["value"]
+    part = stored_predictors(west, ocean.cube.parent)["wind"].open()["value"][0]
     assert part.shape == (8, 6)
     np.testing.assert_allclose(part, distance_to_coast(ocean.open_cube()["ocean_mask"]), rtol=1e-6)
     for keys, name in (({"kind": "grid"}, "source"), ({"units": "m"}, "units"), ({"variable": "d"}, "variable")):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from known_indices import known_index
 from logged import logged
 from refusals import refused
 from scored_runs import configure
@@ -16,10 +17,9 @@ from sstcast.config import PredictorConfig
 from sstcast.geo import Box
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.predictors.index import known_index
 from sstcast.predictors.index_series import read_index
+from sstcast.predictors.kind import newest_known
 from sstcast.predictors.predictors import stored_predictors
-from sstcast.predictors.store import newest_known
 from sstcast.storage.yaml_files import validate, written
 
 BASE = dt.date(2001, 1, 1), dt.date(2004, 12, 31)
@@ -244,7 +244,7 @@ def test_an_implausible_value_is_named_with_its_line_and_the_key_that_allows_it(
         far[month] = -5780
         write_months(path, far)
         with refused(
-            "index.csv: line", f"line {month + 2}, -5780 up to", day, "data.predictors.x.implausible: keep"
+            "index.csv: -5780 at time", day, f"line {month + 2} is far", "data.predictors.x.implausible: keep"
         ):
             known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x")
         kept = index(path, implausible="keep")
@@ -264,7 +264,9 @@ def test_a_mark_that_nothing_declares_is_refused(tmp_path: Path, mark: float, mo
     values = np.random.default_rng(9).normal(0, 1, 84).round(2)
     values[month] = mark
     path = write_months(tmp_path / "index.csv", values)
-    with refused(f"index.csv: line {month + 2}, {mark:g} up to {day}", "data.predictors.x.implausible: keep"):
+    with refused(
+        f"index.csv: {mark:g} at time {day} line {month + 2} is far", "data.predictors.x.implausible: keep"
+    ):
         known_index(read_index(index(path), "x"), DAYS, index(path), BASE, "x")
 
 

@@ -11,6 +11,7 @@ from refusals import refused
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
+from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.plausible import checked
 from sstcast.reading.reading import open_daily, open_sst
@@ -192,10 +193,20 @@ def test_the_range_and_mask_of_forecasts_and_of_predictors_count(tmp_path: Path)
     axes = {"init_time": init, "lead": ("lead", [1, 2], {"units": "days"})}
     axes |= {"lat": np.arange(8.0), "lon": np.arange(12.0), "wet": (("lat", "lon"), IS_SEA.astype("f4"))}
     data = xr.Dataset({"sst": (("init_time", "lead", "lat", "lon"), values, attributes)}, axes)
+    data["sst_spread"] = (data["sst"].dims, 1 + 0 * values, {"units": "degC", "valid_max": np.float32(2)})
+    data["sst_spread"][1, 1, 3, 4:7] = 9
     data.to_netcdf(tmp_path / "ahead.nc")
     found = read_forecasts(tmp_path / "ahead.nc")
     expected = np.where(IS_SEA & (values <= 29), values, np.nan)
     np.testing.assert_array_equal(found.sst[0].values, expected)
+    of_spread = data["sst_spread"].values  # which has a range of its own
+    np.testing.assert_array_equal(found.spread.values, np.where(IS_SEA & (of_spread <= 2), of_spread, np.nan))
+    with logged() as lines:
+        tell_invalid(tmp_path / "ahead.nc", found.ranges)
+    assert [line.partition("ahead.nc: ")[2] for line in lines] == [
+        f"sst has {(values > 29).sum()} values outside its valid_range (20..29), taken as missing",
+        "sst_spread has 3 values outside its valid_max (-inf..2), taken as missing",
+    ]
     assert "where wet is 1, the sea by its name, alone" in found.note
     assert "without values outside its valid_range (20..29)" in found.note
     daily = data.isel(lead=0, drop=True).rename(init_time="time", sst="u10")

@@ -174,8 +174,17 @@ def test_one_forecast_has_scores_without_intervals_and_a_dash_for_an_empty_seaso
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
-    found, saved, _ = score(path, against=[scored], leads=3)
+    one = sparse.isel(init_time=[4]).copy(deep=True)
+    one["sst"][0, 2, 0, 0] = 99  # on land, where the file calls it no value
+    one["sst"].attrs["valid_max"] = np.float32(50)
+    path = write(one, tmp_path / "f.nc")
+    with logged() as lines:
+        found, saved, _ = score(path, against=[scored], leads=3)
+    assert [
+        line
+        for line in lines
+        if line.endswith("f.nc: sst has 1 value outside its valid_max (-inf..50), taken as missing")
+    ]
     compared = found["ratios"]["mse"]["model"]["persistence"]
     assert found["forecasts"] == 1
     assert len(compared["by_lead"]["ratio"]) == 3
