@@ -55,8 +55,8 @@ def benchmark(
             PyG data set, a PyG `Data` with `edge_index` and `y`, a list of them, or, to set the split, a
             dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test`
             graphs, or with a list of graphs for each of the three.
-        model: models, presets or local layers (`gps`, `gcn-vn`, ...), or the YAMLs of your own presets, separated
-            by commas or in a list.
+        model: models, presets or local layers (`gps`, `gcn-vn`, ...), or the YAMLs of your own presets: one, or
+            several with commas between them or given one by one; in Python also a list.
         root: the folder of raw files, `data/graphs` by default.
         seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python
             also numbers.
