@@ -26,7 +26,7 @@ from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import whole_windows
-from sstcast.training.forecast_task import samples
+from sstcast.training.forecast_task import in_parts
 
 SYSTEMS = ("local-ridge", "multiscale-ridge", "multiscale-memory-stencil", "local-memory-stencil")
 QUARTERS = ("south-west", "south-east", "north-west", "north-east")
@@ -50,7 +50,7 @@ def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, 
         name, options = system.model.name, system.model.options
         model, total, count = fits.model(name, **options), np.zeros(data.horizon), 0
         test = whole_windows(anomalies, data, "test", days_before(name, options, data.history))
-        for part in samples(test)(every):
+        for part in in_parts(test)(every):
             squares = ((model.forecast_windows(part) - part.spans(data.history, data.horizon)) * part.ocean)[
                 :, :, 0
             ].square()

@@ -48,7 +48,7 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.significance import Lengths, ratio
 from sstcast.storage.artefacts import atomic
 from sstcast.training.cross_fitting import blocks_of_years
-from sstcast.training.forecast_task import fit, samples
+from sstcast.training.forecast_task import fit, in_parts
 
 PROTOCOL = Protocol.parse("1997:2016", 4, 2, EVERY)
 RECOMMENDED = {"memory": True, "stencil": True}
@@ -136,7 +136,7 @@ def linear_system(name: str, windows: Windows, **options: bool) -> LinearSystem:
 @torch.no_grad()
 def errors_in(base: LinearSystem, windows: Windows, every: int) -> Any:
     """Yield target minus forecast of windows `every` days apart, in parts `[starts, horizon, N]`."""
-    for part in samples(windows)(every):
+    for part in in_parts(windows)(every):
         yield (part.spans(part.history, part.horizon) - base.forecast_windows(part)).flatten(2).numpy()
 
 
@@ -226,7 +226,7 @@ def rival_errors(data: Data, inputs: str) -> Array:
     sums = []
     for _, block in blocks_of_years(data.train, BLOCKS):
         of_parts = []
-        for part in samples(block)(EVERY):
+        for part in in_parts(block)(EVERY):
             here = np.searchsorted(times, part.init_times)
             targets = np.concatenate([residuals[at[here]] for at in positions], 1)
             x, y = (
@@ -239,7 +239,7 @@ def rival_errors(data: Data, inputs: str) -> Array:
     weight = cross_validate(sums, Sums.solve, PENALTIES, sums[0].cross.shape[1])[0][:, 0]
     found = np.zeros((2, 2 + SHUFFLES))
     for total, split in zip(found, ("validation", "test"), strict=True):
-        for part in samples(data.windows(split))(EVERY):
+        for part in in_parts(data.windows(split))(EVERY):
             (values,) = errors_in(data.bases[0], part, every=1)
             errors = torch.from_numpy(values)[..., ocean].double()
             change = torch.einsum("sin,il->sln", rows_of(part, inputs)[..., ocean].double(), weight)
@@ -304,7 +304,7 @@ def weights_file(data: Data, name: str, kind: str, reads: str, seed: int, step: 
 def forecasts(data: Data, split: str, name: str, kind: str, reads: str, step: int) -> dict[str, Array]:
     """Return the forecasts of the base, of each seed and of their mean on every third date, `[dates, lead, N]`."""
     windows = data.windows(split)
-    parts = [data.bases[0].forecast_windows(part).flatten(2).numpy() for part in samples(windows)(EVERY)]
+    parts = [data.bases[0].forecast_windows(part).flatten(2).numpy() for part in in_parts(windows)(EVERY)]
     base = np.concatenate(parts)
     found, read_windows = {"base": base}, with_channels(windows, reads).thinned(EVERY)
     for seed in SEEDS:

@@ -202,7 +202,7 @@ def test_of_interrupted_processes_the_first_one_reports_it(
     command: Command, run_yaml: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
 ) -> None:
     monkeypatch.setattr(cli, "FIRST_PROCESS", first)
-    monkeypatch.setattr(training, "training_windows", lambda config: {})
+    monkeypatch.setattr(training, "training_windows", lambda config, prepared: {})
     monkeypatch.setattr(training, "train", Mock(side_effect=Interrupted(15)))
     got, _, err = command("train", run_yaml)
     assert (got, "re-run the command to resume" in err) == (code, first)

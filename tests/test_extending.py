@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,8 +85,9 @@ def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.M
     assert result["epochs"] == 1
     assert (tmp_path / "runs/MUTAG/twice-vn/seed-0/checkpoints/best.pt").exists()
 
-    for name in ("mpnn", "gps"):
-        model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), width=8, conv="twice")
+    options: dict[str, Any] = {"width": 8, "conv": "twice"}
+    for name, keys in (("twice", {"width": 8}), ("mpnn", options), ("gps", options)):
+        model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), **keys)
         assert any(isinstance(module, CONVS["twice"]) for module in model.modules())
 
 

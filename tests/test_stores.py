@@ -31,6 +31,12 @@ def ocean() -> xr.Dataset:
     return xr.Dataset({"sst": (("time", "lat", "lon"), sst)}, axes)
 
 
+def test_variables_in_blocks_of_several_lengths_are_written(tmp_path: Path) -> None:
+    blocks = xr.Dataset({name: ocean()["sst"].chunk(time=length) for name, length in (("sst", 2), ("other", 3))})
+    write(describe(blocks), tmp_path / "a.zarr", chunks={"time": 2})
+    xr.testing.assert_equal(open_written(tmp_path / "a.zarr", REMEDY)[["sst", "other"]].load(), blocks.load())
+
+
 def refusal(opening: Callable[..., Any], path: Path) -> str:
     with pytest.raises(SSTCastError) as error:
         opening(path, REMEDY)

@@ -63,7 +63,7 @@ def fetch(
         region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`. By default, the source's.
         out: the store, by default in `data/` and named after source and region.
         concurrency: number of parallel downloads.
-        variables: `sst`, or `sst,ice,err` to keep OISST's ice and error too. Days without them are fetched again.
+        variables: `sst`, or `sst,ice,err` to keep OISST's ice and error too, on all days of a new store.
 
     Returns:
         A report with the store's `path`, the number of days `fetched`, and the `missing` days with their reasons.

@@ -121,9 +121,10 @@ def train(
     run_config = None if config is None else trainable(config, changes, source, predictors)
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
-    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
-        prepare(configs[0].data)
-    windows = training_windows(configs[0])
+    prepared = Prepared.of(configs[0].data)
+    if FIRST_PROCESS and not prepared.exist:
+        prepare(prepared.data)
+    windows = training_windows(configs[0], prepared)
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30
         LOG.info(
@@ -132,7 +133,7 @@ def train(
         run_tasks([partial(train_run, member) for member in configs], jobs, None)
     else:
         for member in configs:
-            run, trained = train(member, windows)
+            run, trained = train(member, windows, prepared)
             if FIRST_PROCESS:
                 LOG.info(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
     run_folder = folder if run_config is None else run_config.folder

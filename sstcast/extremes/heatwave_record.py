@@ -42,19 +42,19 @@ SUBJECTS = {  # the titles and summaries of files
 Daily = Callable[[xr.DataArray], tuple[Array, Array]]
 
 
-def open_record(days: FieldSource) -> xr.DataArray:
+def open_record(source: FieldSource) -> xr.DataArray:
     """Open all days of a source in its region, by default in its whole extent, as for `reading.open_region`.
 
     Computing a block raises SSTCastError if a value is implausible or missing (see `plausible.checked`).
     """
-    path, region = days.path, None
+    path, region = source.path, None
     with options_for_keys():
-        if "region" in days.given:
-            box = parse_box(str(days.region))
+        if "region" in source.given:
+            box = parse_box(str(source.region))
             region = Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1))
-        opened = open_cells(days, region)
-        sst = fill_gaps(check_places(opened, str(path)), days.gaps, path).drop_vars("filled", errors="ignore")
-        sst, _ = checked(sst, path, days.gaps)
+        opened = open_cells(source, region)
+        sst = fill_gaps(check_places(opened, str(path)), source.gaps, path).drop_vars("filled", errors="ignore")
+        sst, _ = checked(sst, path, source.gaps)
     sst.set_close(opened.close)
     return sst
 
@@ -181,7 +181,7 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
     return xr.DataArray(series, {"time": sst["time"], "place": names}, ("time", "place"))
 
 
-def described(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
+def with_attributes(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
     """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
 
     The `recipe` holds the `baseline` as text.

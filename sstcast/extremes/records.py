@@ -16,11 +16,11 @@ from sstcast.extremes.baselines import FIXED, Baseline
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
 from sstcast.extremes.heatwave_record import (
-    described,
     events_of_cells,
     events_of_series,
     open_record,
     series_of_places,
+    with_attributes,
 )
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
@@ -77,7 +77,7 @@ def is_run(source: Path) -> bool:
 
 
 def events_of_record(
-    days: FieldSource, question: Question, out: Path | None = None
+    source: FieldSource, question: Question, out: Path | None = None
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Find the events in all days of a source, or of a run, and write them to `out`.
 
@@ -87,52 +87,56 @@ def events_of_record(
 
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
-    run = Run.open(days.path) if is_run(days.path) else None
+    run = Run.open(source.path) if is_run(source.path) else None
     name = question.file_name
-    path = Path(f"{file_name(days.path.stem)}-{name}") if run is None else run.folder / name
+    path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
     path = checked_out(out or path, question.suffix)
-    with _record(days, run) as (sst, fraction), locked(path):
-        baseline = _baseline(question, sst, days, run)
-        recipe = {"baseline": str(baseline), "made_from": _made_from(days, run)}
+    with _record(source, run) as (sst, fraction, prepared), locked(path):
+        baseline = _baseline(question, sst, source, run)
+        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
         if out is None:
             _check_same(path, recipe)
-        if question.places is not None:
-            weights = question.places.weights(fraction, sst[0].notnull().values)
-            series = series_of_places(sst, question.places, weights)
+
+        def find() -> xr.Dataset | pd.DataFrame:
+            if question.places is not None:
+                weights = question.places.weights(fraction, sst[0].notnull().values)
+                series = series_of_places(sst, question.places, weights)
+                if isinstance(baseline, MonthlyYears):
+                    table = stress_of_places(series, baseline)
+                else:
+                    table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
+                return table.assign(baseline=str(baseline))
             if isinstance(baseline, MonthlyYears):
-                table = stress_of_places(series, baseline)
+                found = stress_of_cells(sst, baseline)
             else:
-                table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-            return written(table.assign(baseline=str(baseline)), path, recipe)
-        if isinstance(baseline, MonthlyYears):
-            found = stress_of_cells(sst, baseline)
-        else:
-            found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
-        return written(described(found, str(sst.attrs["title"]), recipe, question.subject), path)
+                found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+            return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
+
+        return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
 
 
 def _baseline(
-    question: Question, sst: xr.DataArray, days: FieldSource, run: Run | None
+    question: Question, sst: xr.DataArray, source: FieldSource, run: Run | None
 ) -> Baseline | MonthlyYears:
     """Return what events, or the years whose monthly means heat stress, are measured from."""
     if question.dhw:
         first, last = _span(sst) if run is None else run.config.data.splits.base
         if (years := MonthlyYears.of(first, last)) is None:
             raise SSTCastError(
-                f"{days.path}: has {first}..{last}, no complete year for monthly means; give more days"
+                f"{source.path}: has {first}..{last}, no complete year for monthly means; give more days"
             )
         return years
     if run is None:
-        return Baseline.of(question.kind, question.years, *_span(sst), days.path)
+        return Baseline.of(question.kind, question.years, *_span(sst), source.path)
     return _of_run(run, question)
 
 
-def _made_from(days: FieldSource, run: Run | None) -> dict[str, Any]:
+def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
     """Return which days events are found in. Those of a run are its own, wherever it lies."""
     if run is not None:
         return {}
-    given = {key: str(value) for key, value in days.given.items() if value}  # no gaps are the default
-    return given | {"source": source_of(days.source).identity}
+    given = {key: str(value) for key, value in source.given.items() if value}  # no gaps are the default
+    return given | {"source": source_of(source.source).identity}
 
 
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:
@@ -150,13 +154,16 @@ def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
 
 
 @contextmanager
-def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
-    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells."""
+def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray, Prepared | None]]:
+    """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells.
+
+    Those of a run come with the stores that hold them.
+    """
     if run is None:
-        with open_record(days) as sst:
-            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load()
+        with open_record(source) as sst:
+            yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load(), None
         return
-    if given := [key for key in days.given if key != "source"]:
+    if given := [key for key in source.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
     prepared = Prepared.of(run.config.data)
     if prepared.exist:
@@ -164,7 +171,7 @@ def _record(days: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, 
     else:
         prepared = prepare(run.config.data)
     cube = prepared.open_cube()
-    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load()
+    yield cube["sst"].assign_attrs(title=cube.attrs["source"]), cube["ocean_fraction"].load(), prepared
 
 
 def _of_run(run: Run, question: Question) -> Baseline:

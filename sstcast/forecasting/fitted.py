@@ -98,7 +98,7 @@ def fitted(prepared: Prepared, system: LinearFit, tile: tuple[int, int], make: C
         SSTCastError: the prepared stores or the file are damaged, or the disk is full.
     """
     name = f"{system.file_name}-{tile[0]}x{tile[1]}"
-    path, (first, last) = prepared.fit(name), prepared.data.splits.before_test
+    path, (first, last) = prepared.linear_weights(name), prepared.data.splits.before_test
 
     def dataset() -> xr.Dataset:
         years = f"{first.year}..{last.year}"
@@ -156,7 +156,6 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
     return {
         "predictors": predictors,
         "days": digest_of_days(prepared.open_cube(), first, last),
-        "statistics": str(prepared.open_statistics().attrs["digest"]),
         "data": data.model_dump(
             mode="json",
             exclude={

@@ -2,21 +2,18 @@
 
 import datetime as dt
 import json
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
+import xarray as xr
 
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.forecasting.areas import INTERVAL
-from sstcast.forecasting.history import (
-    days_read,
-    last_days,
-    most_days_read,
-)
-from sstcast.forecasting.loaded_run import PAST, LoadedRun, error_keys, made_from
+from sstcast.forecasting.history import last_days
+from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, made_from
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
 from sstcast.forecasting.run_places import Asked, keep_places, places_for
@@ -38,7 +35,7 @@ def forecast(
     date: str = LATEST,
     out: Path | None = None,
     members: bool = False,
-    days: FieldSource = OWN,
+    where: FieldSource = OWN,
     samples: int | None = None,
     places: Places | None = None,
     shares: tuple[float, ...] = (),
@@ -48,7 +45,7 @@ def forecast(
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder, which must not hold a
     forecast of another source or region. With `members`, it also holds the forecast of each ensemble member.
-    `samples` is that of `LoadedRun.forecast`. If `days` give another region or source, the statistics of that
+    `samples` is that of `LoadedRun.forecast`. If `where` gives another region or source, the statistics of that
     ocean are prepared if necessary (see `stores.stores_for`).
 
     With `places`, or those of the run (see `run_places`), it also holds their forecast (see `forecasting.places`),
@@ -62,42 +59,56 @@ def forecast(
     day, today = read_date(date), dt.date.today()
     run = Run.open(folder)
     asked = places_for(run, places, shares)
+    extras = Extras(members, samples, asked, above)
     if out is not None:
         out = _checked_out(out, asked)
     # Lock first, so that an unwritable folder fails at once.
-    with locked(out or run.folder / "forecast"), error_keys(days), ExitStack() as held:
-        loaded = LoadedRun(run.folder, days)
-        history = last_days(loaded.data, day, today, most=max(most_days_read(run), PAST))
+    with locked(out or run.folder / "forecast"), error_keys(where), ExitStack() as held:
+        loaded = LoadedRun(run.folder, where)
+        history = last_days(loaded.data, day, today, most=loaded.most_days)
         last = history.indexes["time"][-1].date()
-        if out is None:
-            out = followed(run.folder / f"forecast{_suffix(loaded.days)}-{last}.nc")
-            held.enter_context(locked(out))  # which another process may name as its --out
-            _checked_out(out, asked)
-            if loaded.days.given:
-                check_made_from(out, loaded.data, "name another file with --out")
-        prepared = loaded.turn_to(last)
-        if (count := days_read(run, prepared)) > len(history):
-            history = last_days(prepared.data, last, today, count, PAST)
-        history = history.sel(time=slice(np.datetime64(last - dt.timedelta(max(count, PAST) - 1)), None))
-        if short_period := short_base_period(*prepared.data.splits.base):
-            LOG.info(f"{out}: the thresholds of heatwaves are from a base period of only {short_period}")
-        if is_new := not is_up_to_date(out, loaded.recipe(history, members, samples, asked, above=above)):
-            fields = loaded.forecast(history, members, samples, asked, above=above)
-            if above and asked is not None:
-                LOG.info(f"{out}: days above a temperature are forecast for cells, not for places")
-            if samples is None and INTERVAL not in fields:
-                reason = "there are too few training days, or more than 50,000 cells"
-                LOG.info(f"{out}: the share of the sea in a heatwave has no interval; {reason}")
-            write(fields, out, grows_along="init_time")
-        _tabulate(out, asked)
-        if run.trained == run and not loaded.days.given:
+        file = out or held.enter_context(_default_file(loaded, last, asked))
+        if is_new := not is_up_to_date(file, loaded.recipe(history, extras)):
+            if loaded.days_read > len(history):  # fetch them, or tell which are missing
+                history = last_days(loaded.data, last, today, loaded.days_read, loaded.most_days)
+            fields = loaded.forecast(history, **extras._asdict())
+            write(fields, file, grows_along="init_time")
+            for note in _notes(fields, extras, loaded.data):
+                LOG.info(f"{file}: {note}")
+        _tabulate(file, asked)
+        if run.trained == run and not loaded.where.given:
             keep_places(run, asked)
-        return out, is_new
+        return file, is_new
 
 
-def _suffix(days: FieldSource) -> str:
+@contextmanager
+def _default_file(loaded: LoadedRun, last: dt.date, asked: Asked | None) -> Iterator[Path]:
+    """Yield the file of a forecast from the day `last`, locked, because another process may name it as its --out.
+
+    Raises SSTCastError if it holds something else, or a forecast of other data.
+    """
+    file = followed(loaded.run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc")
+    with locked(file):
+        _checked_out(file, asked)
+        if loaded.where.given:
+            check_made_from(file, loaded.data, "name another file with --out")
+        yield file
+
+
+def _notes(fields: xr.Dataset, extras: Extras, data: DataConfig) -> Iterator[str]:
+    """Yield what a forecast does not hold, or holds in another way than one might think."""
+    if short_period := short_base_period(*data.splits.base):
+        yield f"the thresholds of heatwaves are from a base period of only {short_period}"
+    if extras.above and extras.asked is not None:
+        yield "days above a temperature are forecast for cells, not for places"
+    if extras.samples is None and INTERVAL not in fields:
+        reason = "there are too few training days, or more than 50,000 cells"
+        yield f"the share of the sea in a heatwave has no interval; {reason}"
+
+
+def _suffix(where: FieldSource) -> str:
     """Return what the name of a forecast's file says of its source and region, if they are not the run's."""
-    source, region = (days.given.get(key) for key in ("source", "region"))
+    source, region = (where.given.get(key) for key in ("source", "region"))
     return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 

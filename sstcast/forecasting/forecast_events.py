@@ -19,7 +19,7 @@ from sstcast.extremes.heat_stress import (
     degree_heating_weeks,
     stress_level,
 )
-from sstcast.extremes.heatwave_record import BY_YEAR, described, events_of_cells, events_of_series
+from sstcast.extremes.heatwave_record import BY_YEAR, events_of_cells, events_of_series, with_attributes
 from sstcast.extremes.records import Question, checked_out, written
 from sstcast.forecasting.areas import HAZEN
 from sstcast.forecasting.heatwaves import RUNNING_DAY
@@ -35,7 +35,7 @@ AGAIN = "make it again with `sstcast forecast`"
 DHW_QUANTILES = (0.1, 0.9)
 
 
-def events_in_forecast(forecast: xr.Dataset, where: str, cold: bool = False) -> xr.Dataset:
+def events_in_forecast(forecast: xr.Dataset, file: str, cold: bool = False) -> xr.Dataset:
     """Find the events in the observed days before a forecast from one initial date, joined to its mean.
 
     Returns the events of each ocean cell as in `heatwave_record.events_of_cells`. `event_probability` and
@@ -43,11 +43,11 @@ def events_in_forecast(forecast: xr.Dataset, where: str, cold: bool = False) -> 
     NaN for other events. An event on the first day of history may have begun before it, and one on the last day
     forecast may go on. Both have no rate at that end.
 
-    Raises SSTCastError, naming the file `where`, if it lacks one of these fields.
+    Raises SSTCastError, naming the `file`, if it lacks one of these fields.
     """
     event = "cold_spell" if cold else "heatwave"
     names = "sst", "heatwave_climatology", f"{event}_threshold"
-    sst, climatology, threshold = (_joined(forecast, f"{name}_past", name, where) for name in names)
+    sst, climatology, threshold = (_joined(forecast, f"{name}_past", name, file) for name in names)
     flat = [field.values.reshape(len(sst), -1) for field in (climatology, threshold)]
     found = events_of_cells(sst, lambda block: (flat[0][:, block["cell"]], flat[1][:, block["cell"]]), cold)
     found = found.drop_vars([*BY_YEAR, "year"])
@@ -65,7 +65,7 @@ def events_in_forecast(forecast: xr.Dataset, where: str, cold: bool = False) -> 
     return found.assign_coords({RUNNING_DAY: forecast[RUNNING_DAY]})
 
 
-def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, where: str) -> pd.DataFrame:
+def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, file: str) -> pd.DataFrame:
     """Return the heatwaves of the places in a forecast from one initial date as a table, as in
     `events_in_forecast`.
 
@@ -78,10 +78,10 @@ def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, where:
     chosen = list(asked)
     for name in chosen:
         if name not in geometry or not asked[name].equals(geometry[name]):
-            raise SSTCastError(f"{where}: does not hold the place {name}; forecast again with --places")
+            raise SSTCastError(f"{file}: does not hold the place {name}; forecast again with --places")
     names = ("place_sst", "place_climatology", "place_event_threshold")
     fields = forecast.sel(place=chosen)
-    sst, climatology, threshold = (_joined(fields, f"{name}_past", name, where) for name in names)
+    sst, climatology, threshold = (_joined(fields, f"{name}_past", name, file) for name in names)
     table = events_of_series(sst, climatology.values, threshold.values)
     first = _first_ahead(table["place"].to_numpy(), table["end"].to_numpy(), forecast["init_time"].values)
     at = fields.sel(place=table["place"].to_numpy()[first])
@@ -93,24 +93,22 @@ def place_events_in_forecast(forecast: xr.Dataset, places: Places | None, where:
     return table
 
 
-def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
+def stress_in_forecast(forecast: xr.Dataset, file: str) -> xr.Dataset:
     """Return the degree heating weeks of a forecast from one initial date with joint samples.
 
     Returns `maximum_monthly_mean(lat, lon)`, `dhw_now(lat, lon)`, that of the last day of history, `dhw(lead, lat,
     lon)`, the mean of the samples, `dhw_quantile(lead, quantile, lat, lon)` at 10 and 90 %, and
     `stress_probability(lead, stress, lat, lon)`, the probability of each of the `STRESS_LEVELS`.
 
-    Raises SSTCastError, naming the file `where`, if it lacks samples, the MMM, or any of the 84 days before it.
+    Raises SSTCastError, naming the `file`, if it lacks samples, the MMM, or any of the 84 days before it.
     """
     if "sst_sample" not in forecast:
-        raise SSTCastError(f"{where}: holds no joint samples; forecast again with --samples")
+        raise SSTCastError(f"{file}: holds no joint samples; forecast again with --samples")
     if MMM not in forecast or forecast[MMM].isnull().all():
-        raise SSTCastError(
-            f"{where}: holds no maximum monthly mean; {AGAIN}, from a base period of a year or more"
-        )
+        raise SSTCastError(f"{file}: holds no maximum monthly mean; {AGAIN}, from a base period of a year or more")
     if forecast.sizes["past"] < DHW_DAYS:
         raise SSTCastError(
-            f"{where}: holds {forecast.sizes['past']} days of history, but degree heating weeks need {DHW_DAYS}; "
+            f"{file}: holds {forecast.sizes['past']} days of history, but degree heating weeks need {DHW_DAYS}; "
             "choose a later date"
         )
     mmm, sst_past = forecast[MMM].values, forecast["sst_past"].transpose("past", "lat", "lon")
@@ -150,11 +148,11 @@ def stress_in_forecast(forecast: xr.Dataset, where: str) -> xr.Dataset:
     )
 
 
-def _joined(forecast: xr.Dataset, past_name: str, name: str, where: str) -> xr.DataArray:
+def _joined(forecast: xr.Dataset, past_name: str, name: str, file: str) -> xr.DataArray:
     """Return a field of the days of history and of those forecast, `(time, ...)`."""
     for needed in (past_name, name):
         if needed not in forecast:
-            raise SSTCastError(f"{where}: holds no {needed}, for want of which events are not known; {AGAIN}")
+            raise SSTCastError(f"{file}: holds no {needed}, for want of which events are not known; {AGAIN}")
     days = [forecast[past_name].transpose("past", ...).values, forecast[name].transpose("lead", ...).values]
     time = forecast["init_time"].values + DAY * np.concatenate([forecast["past"].values, forecast["lead"].values])
     dims = forecast[name].transpose("lead", ...).dims[1:]
@@ -187,27 +185,27 @@ def open_if_forecast(path: Path) -> xr.Dataset | None:
 
 
 def events_of_forecast(
-    forecast: xr.Dataset, days: FieldSource, question: Question, out: Path | None = None
+    forecast: xr.Dataset, source: FieldSource, question: Question, out: Path | None = None
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Find the events in a forecast and write them as for a record (`records`), by default beside its file."""
-    where, with_places = str(days.path), question.places is not None
-    given = [key for key in days.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
+    file, with_places = str(source.path), question.places is not None
+    given = [key for key in source.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
     given += ["years"] * (question.years is not None)
     if given:
-        raise SSTCastError(f"--{given[0]}: {where} is a forecast, which has its own; leave it out")
+        raise SSTCastError(f"--{given[0]}: {file} is a forecast, which has its own; leave it out")
     if with_places and (question.cold or question.dhw):
-        raise SSTCastError(f"--places: {where} holds only heatwaves of places; leave it out, and select cells")
-    name = f"{file_name(days.path.stem)}-{question.file_name}"
-    out = checked_out(out or source_of(days.source).beside(name), question.suffix)
+        raise SSTCastError(f"--places: {file} holds only heatwaves of places; leave it out, and select cells")
+    name = f"{file_name(source.path.stem)}-{question.file_name}"
+    out = checked_out(out or source_of(source.source).beside(name), question.suffix)
     baseline = f"fixed, {forecast.attrs.get('heatwave_years', 'years not stated')}"
     with forecast, locked(out):
         if with_places:
-            table = place_events_in_forecast(forecast, question.places, where)
+            table = place_events_in_forecast(forecast, question.places, file)
             return written(table.assign(baseline=baseline), out)
         if question.dhw:
-            found = stress_in_forecast(forecast, where)
+            found = stress_in_forecast(forecast, file)
             baseline = str(forecast.attrs["maximum_monthly_mean_years"])
         else:
-            found = events_in_forecast(forecast, where, question.cold)
-        source = str(forecast.attrs.get("title", where))
-        return written(described(found, source, {"baseline": baseline}, question.subject), out)
+            found = events_in_forecast(forecast, file, question.cold)
+        title = str(forecast.attrs.get("title", file))
+        return written(with_attributes(found, title, {"baseline": baseline}, question.subject), out)

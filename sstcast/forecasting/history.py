@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import COMBINATION, DataConfig, Region
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import days_before
@@ -24,7 +24,6 @@ from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.training.data_record import is_own
 
 ONE_DAY = dt.timedelta(days=1)
 RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
@@ -107,7 +106,7 @@ class RegionStatistics:
         self.data, self.source = prepared.data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
-    def standardise(self, history: xr.DataArray) -> xr.Dataset:
+    def anomalies_of(self, history: xr.DataArray) -> xr.Dataset:
         """Standardise a history. Returns `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
 
         `history(time, lat, lon)` in degC has the run's grid, or the finer cells that are averaged to it. The
@@ -126,7 +125,7 @@ class RegionStatistics:
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
-        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `standardise` for its own grid."""
+        """Average `sst(time, lat, lon)` to the run's grid, NaN on land. See `anomalies_of` for its own grid."""
         return self._averaged(sst)[1].where(self.ocean)
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
@@ -177,7 +176,7 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
     return field
 
 
-def checked(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
+def last_consecutive(field: xr.DataArray, count: int, most: int = 0) -> xr.DataArray:
     """Return the last `count` days of `sst(time, lat, lon)` in degC, in memory.
 
     Up to `most` days are returned if those before are consecutive and have the same land. Raises SSTCastError if a
@@ -216,25 +215,11 @@ def describe_history(history: xr.DataArray) -> str:
 
 
 def most_days_read(run: Run) -> int:
-    """Return the largest number of days up to the initial date that a run may read, with its memory."""
+    """Return the largest number of days up to the initial date that a run may read.
+
+    A system with a memory reads fewer if it was fitted to too short a record (see `cut_windows`), which only its
+    weights tell.
+    """
     history = run.config.data.history
     models = [system.config.model for system in run.systems]
     return history + max(days_before(model.name, model.options, history) for model in models)
-
-
-def days_read(run: Run, prepared: Prepared | None = None) -> int:
-    """Return the number of days up to the initial date that a run, or any part of a combination, reads.
-
-    With `prepared` stores of other data than the run's, to which linear systems are fitted again, this is the
-    largest number.
-    """
-    run = run.trained
-    if run.config.model.name == COMBINATION:
-        return max(days_read(part, prepared) for part in run.open_parts())
-    history = run.config.data.history
-    before = days_before(run.config.model.name, run.config.model.options, history)
-    if before and (prepared is None or is_own(run, prepared)):
-        from sstcast.forecasting.system import remembers  # imported late: PyTorch takes a second
-
-        return history + before * remembers(run)
-    return history + before

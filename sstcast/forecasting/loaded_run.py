@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -28,9 +28,9 @@ from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
 from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves
 from sstcast.forecasting.history import (
     RegionStatistics,
-    checked,
-    days_read,
     describe_history,
+    last_consecutive,
+    most_days_read,
     recognised,
 )
 from sstcast.forecasting.places import with_place_events, with_places
@@ -76,6 +76,15 @@ if TYPE_CHECKING:
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
+class Extras(NamedTuple):
+    """What a forecast holds besides the fields that all have (see `LoadedRun.forecast`)."""
+
+    members: bool = False
+    samples: int | None = None
+    asked: Asked | None = None
+    above: tuple[float, ...] = ()
+
+
 def made_from(data: DataConfig) -> dict[str, Any]:
     """Return what a forecast is of: the source, how it is read, and the region."""
     return {
@@ -85,15 +94,15 @@ def made_from(data: DataConfig) -> dict[str, Any]:
     }
 
 
-def error_keys(days: FieldSource) -> AbstractContextManager[None]:
+def error_keys(where: FieldSource) -> AbstractContextManager[None]:
     """Let errors name the options of a source that was given, instead of keys of a configuration."""
-    return options_for_keys() if "source" in days.given else nullcontext()
+    return options_for_keys() if "source" in where.given else nullcontext()
 
 
 class LoadedRun:
     """The models of a run's members, and the climatology and scale of a place, loaded in memory.
 
-    The place is the run's ocean, or the region or source that `days` give. Climatology, scale and linear fits
+    The place is the run's ocean, or the region or source that `where` gives. Climatology, scale and linear fits
     belong to an initial date (see `stores.stores_for`). Those of the last one stay in memory.
 
     Raises SSTCastError if the run has no checkpoint, or its model is restricted to one shape of tile and the
@@ -102,11 +111,12 @@ class LoadedRun:
 
     prepared: Prepared  # from the first initial date on
 
-    def __init__(self, folder: Path, days: FieldSource = OWN) -> None:
+    def __init__(self, folder: Path, where: FieldSource = OWN) -> None:
         self.run = Run.open(folder)
         self.config = self.run.config
-        self.days = continued(self.run, days)
-        self.data = data_of(self.run, self.days)
+        self.where = continued(self.run, where)
+        self.data = data_of(self.run, self.where)
+        self.most_days = max(most_days_read(self.run), PAST)  # of a history, on which a recipe depends
         self._object = held(self.data.source)  # so that it is held as long as the run
         self._test_start: dt.date | None = None
         self._checkpoints = [digest(member.best) for member in self.run.members]
@@ -117,8 +127,8 @@ class LoadedRun:
         Raises SSTCastError like `stores.stores_for`.
         """
         if (start := last_test(self.data, date)) != self._test_start:  # on which alone the splits depend
-            with error_keys(self.days):
-                prepared = stores_for(self.run, self.days, date)
+            with error_keys(self.where):
+                prepared = stores_for(self.run, self.where, date)
             if self._test_start is None or prepared != self.prepared:
                 for loaded in ("normals", "system", "spread"):
                     vars(self).pop(loaded, None)
@@ -138,6 +148,11 @@ class LoadedRun:
 
         with waiting(f"{self.run.folder}: fitting its linear parts"):
             return system_of(self.run, self.prepared)
+
+    @property
+    def days_read(self) -> int:
+        """The number of days up to the initial date that a forecast reads."""
+        return self.data.history + self.system.before
 
     @cached_property
     def spread(self) -> Spread:
@@ -167,19 +182,17 @@ class LoadedRun:
         """
         absent, known = check_known(days[-1], len(days), self.data, self._folder, given)
         missing = [f"{name} {reason}, its climatology is read" for name, reason in absent.items()]
-        described = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
-        return {name: text for name, text in (("predictors", described), ("predictors_known", known)) if text}
+        told = "; ".join(filter(None, [describe_predictors(self.data), *missing]))
+        return {name: text for name, text in (("predictors", told), ("predictors_known", known)) if text}
 
     def recipe(
         self,
         history: xr.DataArray,
-        members: bool = False,
-        samples: int | None = None,
-        asked: Asked | None = None,
+        extras: Extras,
         given: Mapping[str, xr.DataArray] | None = None,
-        above: Sequence[float] = (),
     ) -> dict[str, Any]:
         """Return the recipe of the forecast from `history`. Equal recipes give equal forecasts."""
+        self.turn_to(history.indexes["time"][-1].date())
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
@@ -192,11 +205,11 @@ class LoadedRun:
             "limits": LAYOUT,
             "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),
-            "members": members,
-            "samples": samples,
-            "asked": None if asked is None else asked.recipe,
+            "members": extras.members,
+            "samples": extras.samples,
+            "asked": None if extras.asked is None else extras.asked.recipe,
             "predictors": self._known_of(history, given) if self.data.predictors else None,
-            "above": list(above),
+            "above": list(extras.above),
         }
 
     def _known_of(self, history: xr.DataArray, given: Mapping[str, xr.DataArray] | None) -> str:
@@ -245,34 +258,29 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        levels = temperatures(above or None)
+        extras = Extras(members, samples, asked, temperatures(above or None))
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
         prepared = self.turn_to(history.indexes["time"][-1].date())
-        count = days_read(self.run, prepared)
-        history = checked(history, count, PAST)
+        count = self.days_read
+        history = last_consecutive(history, count, self.most_days)
         given = self._given(predictors or {})
 
         def of_one_state() -> xr.Dataset:
-            return self._forecast(history, count, members, samples, asked, given, levels)
+            return self._forecast(history, count, extras, given)
 
         return prepared.unchanged(of_one_state, prepared.data.splits.before_test[1])
 
     def _forecast(
-        self,
-        history: xr.DataArray,
-        count: int,
-        members: bool,
-        samples: int | None,
-        asked: Asked | None,
-        given: Mapping[str, xr.DataArray],
-        levels: tuple[float, ...],
+        self, history: xr.DataArray, count: int, extras: Extras, given: Mapping[str, xr.DataArray]
     ) -> xr.Dataset:
         """Forecast from a checked history, of which the models read the last `count` days (see `forecast`)."""
         from sstcast.ocean.windows import with_earlier  # imported late, as it imports PyTorch
 
-        all_standard = with_predictors(self.normals.standardise(history).compute(), self.data, self._folder, given)
+        all_standard = with_predictors(
+            self.normals.anomalies_of(history).compute(), self.data, self._folder, given
+        )
         read = self._check_predictors(all_standard["time"].values[-count:], given)
         standard = all_standard.isel(time=slice(-self.data.history, None))
         limits = limits_of(self.prepared)
@@ -285,11 +293,11 @@ class LoadedRun:
         fields = fields.merge(_past(all_standard.isel(time=slice(-PAST, None))), compat="no_conflicts")
         fields = with_heatwaves(fields, self.spread, limits)
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
-        fields = with_above(fields, levels, limits[FREEZING])
+        fields = with_above(fields, extras.above, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
         fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
-        fields = self._with_samples(fields, limits[FREEZING], samples, asked)
-        if members:
+        fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
+        if extras.members:
             member_sst = [
                 in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
             ]
@@ -311,8 +319,8 @@ class LoadedRun:
             date_created=timestamp,
             data=data,
             region=self.data.place,
-            recipe=as_text(self.recipe(history, members, samples, asked, given, levels)),
-            **({} if asked is None else {OUTLINES: asked.places.geojson}),
+            recipe=as_text(self.recipe(history, extras, given)),
+            **({} if extras.asked is None else {OUTLINES: extras.asked.places.geojson}),
             **read,
             **({"comment": self.prepared.note} if self.prepared.note else {}),
             made_from=as_text(made_from(self.data)),
@@ -370,14 +378,14 @@ class LoadedRun:
         return extended.assign(sst_sample=(dims, values)).assign_coords(sample=numbers)
 
 
-def load_run(folder: Path, days: FieldSource = OWN) -> LoadedRun:
-    """Load a run for its own ocean or, if `days` give another region or source, for that.
+def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:
+    """Load a run for its own ocean or, if `where` gives another region or source, for that.
 
     Raises SSTCastError also if the stores of the run's own data hold other days than it was trained on.
     """
-    with error_keys(days):
-        loaded = LoadedRun(folder, days)
-    if (own := Prepared.of(loaded.config.data)).exist and not loaded.days.given:
+    with error_keys(where):
+        loaded = LoadedRun(folder, where)
+    if (own := Prepared.of(loaded.config.data)).exist and not loaded.where.given:
         check_data(loaded.run, own)
     return loaded
 

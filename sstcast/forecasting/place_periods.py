@@ -76,7 +76,7 @@ def chances_of_areas(inside: Array, least: np.float32) -> Array:
 
     `inside [lead, area, sample]` are samples of the share, NaN where no event is defined.
     """
-    known: NDArray[np.bool_] = ~np.isnan(inside).all(-1)
+    known = np.asarray(~np.isnan(inside).all(-1))
     of_days = [(inside[days] >= least).any(0).mean(-1) for days in periods_of(len(inside))]
     return np.where([known[days].any(0) for days in periods_of(len(inside))], of_days, np.nan).astype(np.float32)
 

@@ -258,7 +258,7 @@ def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.Dat
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrator | None = None) -> Spread:
+def calibrated(run: Run, prepared: Prepared | None = None, calibrator: SpreadCalibrator | None = None) -> Spread:
     """Return the spread model of a run's forecasts, and estimate it if necessary.
 
     The spread is saved in the run's folder. That of a linear system is saved beside the prepared stores, because
@@ -268,7 +268,7 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
     Args:
         run: the run.
         prepared: the stores of the run's ocean, by default, or of another.
-        days: their validation days, if they have already been read.
+        calibrator: their validation days, if they have already been read.
 
     Raises SSTCastError if the prepared stores do not exist, they or the file are damaged, or there are too few
     validation days.
@@ -279,7 +279,7 @@ def calibrated(run: Run, prepared: Prepared | None = None, days: SpreadCalibrato
     def make() -> xr.Dataset:
         from sstcast.forecasting.system import system_of  # imported late: PyTorch takes a second
 
-        validation = days or SpreadCalibrator(prepared)
+        validation = calibrator or SpreadCalibrator(prepared)
         estimate = validation.spread(system_of(run, prepared, held_out=True))
         fields = estimate.values.to_dataset(name="spread").drop_encoding()
         return describe(

@@ -18,17 +18,17 @@ from sstcast.runs import Run
 from sstcast.training.data_record import check_data
 
 
-def stores_for(run: Run, days: FieldSource, date: dt.date) -> Prepared:
+def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
     """Return the stores from which a run forecasts on an initial date, and prepare them if necessary.
 
-    They follow from the run, the region and source in `days`, and the date, whatever command or function asks. If
+    They follow from the run, the region and source in `where`, and the date, whatever command or function asks. If
     those of the run's own ocean cannot be prepared, because its source is gone or their folder is read-only, the
     stores of its training serve, and a line and their `note` say so.
 
     Raises SSTCastError if the region or the source is unusable, has too few days, or does not suit the run, or if
     the run's own ocean has other days than it was trained on.
     """
-    own, data = run.config.data, data_of(run, days)
+    own, data = run.config.data, data_of(run, where)
     data = data.model_copy(update={"splits": splits_to_forecast(run, data, date)})
     prepared, is_own_ocean = Prepared.of(data), data.model_copy(update={"splits": own.splits}) == own
     if data == own and prepared.whole:

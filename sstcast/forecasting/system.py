@@ -30,13 +30,12 @@ from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.devices import choose_device
-from sstcast.training.forecast_task import fit, samples
+from sstcast.training.forecast_task import fit, in_parts
 from sstcast.types import Array
 
 Weights = NDArray[np.float64]
 BLOCKS = 3  # of years, from which the share of a network's change on another ocean is estimated
 CHANGE_SHARES = "shares"  # of the changes of an ensemble's members, `[member, horizon]`
-REMEMBERS = ("remembers", "linear.remembers", "system.remembers")  # of a system, a base, a system with predictors
 WINDOWS_AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
 
@@ -45,6 +44,11 @@ class ForecastSystem(ABC):
 
     def __init__(self, region: Region, history: int, horizon: int) -> None:
         self.region, self.history, self.horizon = region, history, horizon
+
+    @property
+    def before(self) -> int:
+        """The number of days that a forecast reads before its history."""
+        return 0
 
     @abstractmethod
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
@@ -88,6 +92,11 @@ class Models(ForecastSystem):
         self.wraps, self.predictors = wraps, predictors
         self.models, self.device = [model.eval().to(device) for model in models], device
 
+    @property
+    def before(self) -> int:
+        """The number of days that a forecast reads before its history."""
+        return max(model.before for model in self.models)
+
     def linear_base(self) -> "Models | None":
         """Return the linear base of the networks, which forecasts without their change, or None without one."""
         first = self.models[0]  # all members have the same base
@@ -109,10 +118,9 @@ class Models(ForecastSystem):
         """Forecast from each day on which `history` days are complete (see `ForecastSystem.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
-        before = max(model.before for model in self.models)
-        days = _after_earlier(anomalies, before) if before else anomalies
+        days = _after_earlier(anomalies, self.before) if self.before else anomalies
         windows = windows_of(
-            days, region, self.history, before=before, wrap=self.wraps, predictors=self.predictors
+            days, region, self.history, before=self.before, wrap=self.wraps, predictors=self.predictors
         ).thinned(every)
         values = np.where(windows.ocean.numpy(), self.members(windows), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
@@ -152,7 +160,7 @@ class Fits:
 
     def __init__(self, prepared: Prepared) -> None:
         self.prepared, self.data, self.anomalies = prepared, prepared.data, prepared.open_anomalies()
-        self._samples: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
+        self._windows: dict[tuple[int, bool], tuple[Samples, Samples]] = {}
 
     @classmethod
     def of(cls, prepared: Prepared) -> "Fits":
@@ -214,13 +222,13 @@ class Fits:
 
         If `tiled`, they are cut into the tiles of the region.
         """
-        if (before, tiled) not in self._samples:
+        if (before, tiled) not in self._windows:
             cut = cut_windows if tiled else whole_windows
             train, validation = (
-                samples(cut(self.anomalies, self.data, split, before)) for split in ("train", "validation")
+                in_parts(cut(self.anomalies, self.data, split, before)) for split in ("train", "validation")
             )
-            self._samples[before, tiled] = train, validation
-        return self._samples[before, tiled]
+            self._windows[before, tiled] = train, validation
+        return self._windows[before, tiled]
 
     def baselines(self, held_out: bool = False) -> dict[str, ForecastSystem]:
         """Fit all baselines, and return them by name (see `system`)."""
@@ -341,6 +349,11 @@ class Combination(ForecastSystem):
         leads = 1 + np.arange(first.horizon)
         self.parts, self.weights = parts, weights[lead_weeks(leads)].astype(np.float32)  # [lead, part]
 
+    @property
+    def before(self) -> int:
+        """The number of days that a forecast reads before its history."""
+        return max(part.before for part in self.parts)
+
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast the weighted mean as a single member (see `ForecastSystem.predict`).
 
@@ -375,13 +388,6 @@ def system_of(run: Run, prepared: Prepared | None = None, held_out: bool = False
     if held_out and (system := held_out_fit(run, prepared.data)) is not None:
         return Fits.of(prepared).system(system.name, held_out, system.predictors, **system.options)
     return _trained(run, prepared, held_out)
-
-
-def remembers(run: Run) -> bool:
-    """Return whether the weights of a system with a memory have one: not after a fit to too short a record."""
-    member = run.members[0]
-    weights = load_best(member, _trained_with(run, member))["model"]
-    return all(weights.get(key, True) for key in REMEMBERS)
 
 
 def load_combination(run: Run) -> Weights:

@@ -23,7 +23,7 @@ from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
 from sstcast.reading.regridding import proposed
-from sstcast.reading.xarray_objects import given, hold, release
+from sstcast.reading.xarray_objects import given, hold, let_go
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config
@@ -35,8 +35,8 @@ READING = ("variable", "units", "gaps", "grid")  # keys by which a source is rea
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
-def data_of(run: Run, days: FieldSource) -> DataConfig:
-    """Return the data configuration of a run for the region, the source, or both that were given in `days`.
+def data_of(run: Run, where: FieldSource) -> DataConfig:
+    """Return the data configuration of a run for the region, the source, or both that were given in `where`.
 
     The splits are the run's (see `splits_to_score` and `stores.splits_to_forecast`). What is the run's own is left
     out first (see `continued`). If nothing else was given, this is the run's configuration.
@@ -46,8 +46,8 @@ def data_of(run: Run, days: FieldSource) -> DataConfig:
 
     Raises SSTCastError if the region or source does not exist, or the run's model requires another shape of tile.
     """
-    data, days = run.config.data, continued(run, days)
-    if not (options := days.given):
+    data, where = run.config.data, continued(run, where)
+    if not (options := where.given):
         return data
     region, source = options.get("region"), options.get("source")
     if source is None and (unused := [key for key in options if key != "region"]):
@@ -59,7 +59,7 @@ def data_of(run: Run, days: FieldSource) -> DataConfig:
     models = [system.config.model for system in run.systems]
     transfers = {model.name: transfer_of(model.name, model.options) for model in models}
     if source is not None:
-        new_data = _of_source(new_data, days, data)
+        new_data = _of_source(new_data, where, data)
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
         new_data = _fitted(new_data, anywhere=region is None)
     for name, transfer in transfers.items():
@@ -76,19 +76,19 @@ def data_of(run: Run, days: FieldSource) -> DataConfig:
     return new_data
 
 
-def continued(run: Run, days: FieldSource) -> FieldSource:
-    """Return `days` without what is the run's own: its source by any path, its region, and how it reads them.
+def continued(run: Run, where: FieldSource) -> FieldSource:
+    """Return `where` without what is the run's own: its source by any path, its region, and how it reads them.
 
     Without another region, an object stands for the run's own source if that is an object. Raises SSTCastError if
     a day in the run's splits is lost or differs in it.
     """
-    data, options = run.config.data, days.given
+    data, options = run.config.data, where.given
     if "region" in options and _is_own_region(data, options["region"]):
         del options["region"]
     if "source" not in options:
         return FieldSource(**options)
-    if all(source_of(source).needs_python for source in (data.source, days.source)) and "region" not in options:
-        _replace_object(data, days)
+    if all(source_of(source).needs_python for source in (data.source, where.source)) and "region" not in options:
+        _replace_object(data, where)
         options["source"] = data.source
     if is_same_source(data.source, options["source"]):
         own_keys = [key for key in READING if key in options and options[key] == getattr(data, key)]
@@ -112,17 +112,17 @@ def _is_own_region(data: DataConfig, region: Region | str) -> bool:
     return region == data.region or (bool(region) and load_region(region) == data.box)
 
 
-def _replace_object(data: DataConfig, days: FieldSource) -> None:
-    """Let the object in `days` stand for the run's own, if it holds the same days in the splits of the data."""
-    if days.source == data.source:
+def _replace_object(data: DataConfig, where: FieldSource) -> None:
+    """Let the object in `where` stand for the run's own, if it holds the same days in the splits of the data."""
+    if where.source == data.source:
         return
-    new_object, previous = given(days.source), release(data.source)
+    new_object, previous = given(where.source), let_go(data.source)
     hold(new_object, data.source)
     try:
         if (prepared := Prepared.of(data)).exist:
             check_source(prepared, OTHER_DAYS)
     except SSTCastError:
-        release(data.source)
+        let_go(data.source)
         if previous is not None:
             hold(previous, data.source)
         raise
@@ -136,30 +136,30 @@ def splits_to_score(run: Run, data: DataConfig) -> Splits:
     """
     if data.source == run.config.data.source:
         return data.splits
-    where = f"--source {data.source}"
+    option = f"--source {data.source}"
     with open_region(data) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     if first > data.splits.train[1]:
         splits = for_training(first, last, data.path)[2]
     else:
-        splits = clipped(data.splits, first, last, where)
+        splits = clipped(data.splits, first, last, option)
     try:
         check_splits(data.model_copy(update={"splits": splits}), time)
     except SSTCastError as error:
-        raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
+        raise SSTCastError(f"{option}: holds {first}..{last}, which is too little of the run's {error}") from None
     return splits
 
 
-def transferred_run(run: Run, days: FieldSource) -> Run:
+def transferred_run(run: Run, where: FieldSource) -> Run:
     """Make or update the folder `RUN/elsewhere-NAME` of a run on another ocean, and prepare that ocean.
 
     In its configuration, `data` is the other ocean and `trained_on` is the run's own. The run itself is returned
-    if `days` give nothing but its own. Raises SSTCastError in the same cases as `data_of`, `splits_to_score` and
+    if `where` gives nothing but its own. Raises SSTCastError in the same cases as `data_of`, `splits_to_score` and
     `prepare`.
     """
     run = run.trained
-    if (data := data_of(run, days)) == run.config.data:
+    if (data := data_of(run, where)) == run.config.data:
         return run
     data = data.model_copy(update={"splits": splits_to_score(run, data)})
     record = prepare(data).record()
@@ -189,17 +189,17 @@ def _cut_as(region: Region, box: Box) -> Region:
     return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
 
 
-def _of_source(data: DataConfig, days: FieldSource, own: DataConfig) -> DataConfig:
-    """Return `data` with the source of `days`. Raises SSTCastError if it does not exist."""
-    source = source_of(days.source)
-    if not days.source or not (source.needs_python or source.exists()):
-        raise SSTCastError(f"--source {days.source}: no such file or folder")
+def _of_source(data: DataConfig, where: FieldSource, own: DataConfig) -> DataConfig:
+    """Return `data` with the source of `where`. Raises SSTCastError if it does not exist."""
+    source = source_of(where.source)
+    if not where.source or not (source.needs_python or source.exists()):
+        raise SSTCastError(f"--source {where.source}: no such file or folder")
     options: dict[str, Any] = {}
-    if days.source != own.source:
+    if where.source != own.source:
         options = {"variable": None, "units": None, "grid": None}
-        if days.grid is None and source_grid(days) is not None:  # to cells like the run's
-            options["grid"] = _spacing(own, days.source)
-    return data.model_copy(update=options | days.given | {"region": data.region})
+        if where.grid is None and source_grid(where) is not None:  # to cells like the run's
+            options["grid"] = _spacing(own, where.source)
+    return data.model_copy(update=options | where.given | {"region": data.region})
 
 
 def _spacing(own: DataConfig, other: str) -> float:

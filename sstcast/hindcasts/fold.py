@@ -45,7 +45,8 @@ Recipe = dict[str, Any]
 
 def train_run(config: RunConfig) -> str:
     """Train a run, or resume its training."""
-    run, trained = train(config, training_windows(config))
+    prepared = Prepared.of(config.data)
+    run, trained = train(config, training_windows(config, prepared), prepared)
     return f"{run.folder}: {'trained' if trained else 'already trained'}"
 
 

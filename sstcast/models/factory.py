@@ -153,7 +153,7 @@ def build_forecaster(
         raise SSTCastError(f"model.{min(given)}: follows from the data; leave it out")
     if issubclass(cls, LinearSystem):
         system = build_model(name, **options, **_asked_for(sizes, cls))
-        return with_predictors(name, system, predictors, sizes["nodes"]) if predictors else system
+        return reading_predictors(name, system, predictors, sizes["nodes"]) if predictors else system
     base, system_options = base_of(options)
     if options.pop("base", None) is None:
         base = cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE
@@ -189,7 +189,7 @@ def build_forecaster(
     return model
 
 
-def with_predictors(
+def reading_predictors(
     name: str, system: "LinearSystem", predictors: Mapping[str, str], nodes: int
 ) -> "LinearSystem":
     """Let the linear system called `name` read predictors. Raises SSTCastError if it is no ridge."""

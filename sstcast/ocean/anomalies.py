@@ -29,7 +29,7 @@ SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero wh
 DAYS_AT_ONCE = 24
 
 
-def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
+def fit_statistics(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
     """Compute `climatology` and `scale(dayofyear, lat, lon)` over the base period, in degC.
 
     `native` is the cropped source and `coarse` the cube made from it. The `physical` protocol uses the coarse
@@ -52,8 +52,8 @@ def standardise(
 ) -> xr.Dataset:
     """Return `anomaly(time, lat, lon)`, `climatology` and `scale(dayofyear, lat, lon)`, `ocean_mask(lat, lon)`.
 
-    `statistics` come from `fit`, and `ocean` is the mask of ocean cells on the native grid. The anomaly is NaN on
-    land.
+    `statistics` come from `fit_statistics`, and `ocean` is the mask of ocean cells on the native grid. The
+    anomaly is NaN on land.
     """
     climatology, scale = statistics["climatology"], statistics["scale"]
     fraction = ocean_fraction(ocean, data.box)

@@ -57,14 +57,14 @@ class Examined(NamedTuple):
     """What `init` found in a source.
 
     Attributes:
-        days: the source, and how it is read.
+        source: the source, and how it is read.
         sst: its days, `(time, lat, lon)` in degC, without the rows that are not where the axes have them.
         ocean: the cells with a value on a day that was examined, `[lat, lon]`.
         holes: the number of these days on which an ocean cell lacks its value.
         notes: lines about the grid and the rows left out.
     """
 
-    days: FieldSource
+    source: FieldSource
     sst: xr.DataArray
     ocean: NDArray[np.bool_]
     holes: int
@@ -80,29 +80,29 @@ class Examined(NamedTuple):
         return MOST_GAPS if self.holes else min(longest_gap(self.time), MOST_GAPS)
 
 
-def start(days: FieldSource, out: Path | None = None) -> list[str]:
+def start(source: FieldSource, out: Path | None = None) -> list[str]:
     """Write a configuration for days of any region to `out`. Returns lines that describe their source.
 
     By default, `out` is in the current folder and named after the source.
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    out = followed(out or Path(f"{folder_name(days.path.resolve().stem, UNNAMED)}.yaml"))
+    out = followed(out or Path(f"{folder_name(source.path.resolve().stem, UNNAMED)}.yaml"))
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
-    found = examine(days)
+    found = examine(source)
     sst, area = found.sst, choose_area(found.ocean)
     text = _configuration(found, area, out)
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
-        crop(sst, config.data.box, days.path)  # raises if the region does not fit, so that nothing is written
+        crop(sst, config.data.box, source.path)  # raises if the region does not fit, so that nothing is written
     run, longest, remedy = config.folder.parent / folder_name(out.stem, UNNAMED), longest_gap(found.time), ""
     lines = _description(found, area, config.data)
     if longest > found.gap:
         lines.append(f"  the gap of {longest} days in a row is too long to fill")
         remedy = f"add these {longest} days, or set data.gaps to {longest}; then "
-    if source_of(days.source).needs_python:
+    if source_of(source.source).needs_python:
         train = f"sstcast.train({str(out)!r}, source=...)"
         return [*lines, f"{out}: written; next: {train} with this object, then: sstcast evaluate {run}"]
     return [
@@ -112,23 +112,23 @@ def start(days: FieldSource, out: Path | None = None) -> list[str]:
     ]
 
 
-def examine(days: FieldSource) -> Examined:
+def examine(source: FieldSource) -> Examined:
     """Open a source, on a regular grid of its own spacing if it has another grid, and look at some of its days.
 
     Raises SSTCastError if it cannot be read, is too short to train on, or holds implausible values.
     """
-    path, of_grid, of_rows = days.path, [], []
-    if days.grid is None and (cells := source_grid(days)) is not None:
+    path, of_grid, of_rows = source.path, [], []
+    if source.grid is None and (cells := source_grid(source)) is not None:
         grid = cells.grid(path)
         spacing, whole = proposed(grid)
-        days = days.model_copy(update={"grid": spacing, "region": whole})
+        source = source.model_copy(update={"grid": spacing, "region": whole})
         kind = "a curvilinear grid" if cells.lat.ndim == 2 else "a mesh"
         of_grid = [
             f"  source: {kind} of {grid.index.size} cells, {grid.spacing:.3g} degrees wide; "
             f"data.grid brings them to {spacing:g} degrees"
         ]
     with options_for_keys():
-        sst = open_cells(days)
+        sst = open_cells(source)
     usable_rows = true_rows(sst)
     if excluded_rows := sst.sizes["lat"] - (usable_rows.stop - usable_rows.start):
         if usable_rows.stop - usable_rows.start < 2:
@@ -151,7 +151,7 @@ def examine(days: FieldSource) -> Examined:
             f"{path}: holds {implausible[0]:g} degC; give its --units, or set _FillValue if this marks land"
         )
     holes = int((is_finite != ocean).any((1, 2)).sum())
-    return Examined(days, sst, ocean, holes, (of_grid, of_rows))
+    return Examined(source, sst, ocean, holes, (of_grid, of_rows))
 
 
 def _sample_days(count: int) -> NDArray[np.intp]:
@@ -160,15 +160,15 @@ def _sample_days(count: int) -> NDArray[np.intp]:
 
 def _configuration(found: Examined, area: Area, out: Path) -> str:
     """Return the YAML of a run on an area of a source."""
-    days, sst, (first, last) = found.days, found.sst, found.time[[0, -1]]
+    source, sst, (first, last) = found.source, found.sst, found.time[[0, -1]]
     rows, cols, tile, skip = area
-    history, horizon, splits = for_training(first.date(), last.date(), days.path)
-    gap, grid = found.gap, days.grid
+    history, horizon, splits = for_training(first.date(), last.date(), source.path)
+    gap, grid = found.gap, source.grid
     return TEMPLATE.format(
         name=json.dumps(folder_name(out.stem, UNNAMED)),
-        source=json.dumps(days.source, ensure_ascii=False),
-        variable=f"\n  variable: {json.dumps(days.variable, ensure_ascii=False)}" if days.variable else "",
-        units=f"\n  units: {json.dumps(days.units, ensure_ascii=False)}" if days.units else "",
+        source=json.dumps(source.source, ensure_ascii=False),
+        variable=f"\n  variable: {json.dumps(source.variable, ensure_ascii=False)}" if source.variable else "",
+        units=f"\n  units: {json.dumps(source.units, ensure_ascii=False)}" if source.units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=Box.of(sst).yaml,
         cells=f"{sst.sizes['lat']} x {sst.sizes['lon']}",

@@ -120,7 +120,7 @@ class PointObservations:
         hours = None if first is None else (first, last[0])
         return cls.read(Path(recipe["file"]), recipe["platforms"], hours, recipe["units"], recipe["error"])
 
-    def described(self, left_out: dict[str, int]) -> dict[str, Any]:
+    def entry(self, left_out: dict[str, int]) -> dict[str, Any]:
         """Return the file, the error of an observation and what was left out, for the scores.
 
         `left_out` counts those on the days of the forecasts, and of these by reason those that were left out.

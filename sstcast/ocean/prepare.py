@@ -28,7 +28,7 @@ from sstcast._version import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
-from sstcast.ocean.anomalies import fit, standardise
+from sstcast.ocean.anomalies import fit_statistics, standardise
 from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -176,7 +176,7 @@ class _Preparation:
         return cube
 
     def _statistics(self) -> xr.Dataset:
-        statistics = fit(self.native, self.cube["sst"], self.data)
+        statistics = fit_statistics(self.native, self.cube["sst"], self.data)
         n = self.region.coarsen if self.data.protocol == "physical" else 1
         axes = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return statistics.assign_attrs(

@@ -8,6 +8,7 @@ accepts new days, and changes outside its splits. Any other change is an error.
 
 import datetime as dt
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from sstcast.storage.yaml_files import JsonRecord
 LAYOUT = 8  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
+RENAMING_SECONDS = 0.1  # in which another process that prepares a store puts it in the place of the old one
 STATES = "source_state"  # variable of a cube that was made from a URL
 T = TypeVar("T")
 
@@ -89,7 +91,7 @@ class Prepared:
         """Return the file of the spread of a linear system fitted to the training days, written on first use."""
         return self._beside(f".{system}.spread.nc")
 
-    def fit(self, system: str) -> Path:
+    def linear_weights(self, system: str) -> Path:
         """Return the file of the weights of a linear system fitted to the days before the test."""
         return self._beside(f".{system}.fit.nc")
 
@@ -241,11 +243,21 @@ class Prepared:
         return all(recipe.get(key) == digest for key, digest in found.items())
 
     def _opened(self, path: Path) -> xr.Dataset:
-        """Open a store, of which later states are told apart. Raises SSTCastError if it is absent or damaged."""
+        """Open a store, of which later states are told apart, again if it is replaced meanwhile.
+
+        Raises SSTCastError if it is absent or damaged.
+        """
         _ = self._states
         with suppress(SSTCastError):  # `prepare` makes damaged predictors again; others find them when they read
             _ = self.data.predictors and self.exist and self._known  # none is known while it is made
-        return open_intact(path, REMEDY, LAYOUT)
+        while True:
+            states = self._states_now()
+            try:
+                return open_intact(path, REMEDY, LAYOUT)
+            except SSTCastError:
+                time.sleep(RENAMING_SECONDS)
+                if self._states_now() == states:
+                    raise
 
     @cached_property
     def _cube(self) -> xr.Dataset:
@@ -266,7 +278,7 @@ class Prepared:
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self, data: DataConfig | None = None) -> "Record":
-        """Return a record that identifies the data in the stores. Raises SSTCastError like `open`.
+        """Return a record that identifies the data in the stores. Raises SSTCastError like `open` and `unchanged`.
 
         With `data` of the same ocean, it identifies the days in its splits. The statistics are then "" unless the
         stores hold those of its base period.
@@ -282,14 +294,17 @@ class Prepared:
         return self._record_of(self.data)
 
     def _record_of(self, data: DataConfig) -> "Record":
-        cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
-        return Record(
-            source=self.data.source,
-            cube=self.digest_of_days(data),
-            test=digest_of_days(cube, *data.splits.test),
-            statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
-            predictors=digests_of_predictors(data, self.cube.parent),
-        )
+        def of_one_state() -> Record:
+            cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
+            return Record(
+                source=self.data.source,
+                cube=self.digest_of_days(data),
+                test=digest_of_days(cube, *data.splits.test),
+                statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
+                predictors=digests_of_predictors(data, self.cube.parent),
+            )
+
+        return self.unchanged(of_one_state, data.splits.whole[1])
 
 
 class Record(JsonRecord):

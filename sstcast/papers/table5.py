@@ -158,7 +158,8 @@ def _run(folder: Path, config: RunConfig, done: bool) -> str:
     """Train a run, unless it is done, and keep its errors. Return a line that says what it did."""
     if done:
         return f"{config.folder}: nothing to do"
-    run, _ = train(config, training_windows(config))
+    prepared = Prepared.of(config.data)
+    run, _ = train(config, training_windows(config, prepared), prepared)
     errors_by_name = errors(config.data, {config.name: system_of(run)})
     ErrorFile(folder).write(*_of_run(config), errors_by_name[config.name])
     return f"{config.folder}: trained and forecast"

@@ -20,7 +20,7 @@ from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import weights_of
 from sstcast.reading.weights import Weights
-from sstcast.reading.xarray_objects import hold, release
+from sstcast.reading.xarray_objects import hold, let_go
 from sstcast.storage.scratch import parts
 
 MIN_DAYS = 365  # with values in a cell in the base period, for a climatology
@@ -58,7 +58,7 @@ def read_from(predictor: Predictor, given: Any) -> Iterator[PredictorConfig]:
     try:
         yield predictor.config.model_copy(update={"source": source})
     finally:
-        release(source)
+        let_go(source)
 
 
 def weights_to(predictor: Predictor, field: xr.DataArray, cells: xr.Dataset) -> Weights:

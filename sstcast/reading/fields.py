@@ -4,7 +4,7 @@ The same rules apply to observations, forecasts and downloaded files.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,7 +168,7 @@ def _judged(
     """
     field = dataset[name]
     valid = valid_range(field)
-    space = {dim for dim in field.dims if dim in dims[-2:]}
+    space: set[Hashable] = {dim for dim in field.dims if dim in dims[-2:]}
     rules = [Rule(f"in its {valid.text}", valid)] if valid else []
     rules += [*own_flags(field, notes), *flags_beside(dataset, name, space, notes)]
     for rule in rules:
@@ -222,21 +222,14 @@ def _misplaced(field: xr.DataArray) -> NDArray[np.bool_]:
 
     Their true positions are the coordinates with two dimensions. A cell without true position is not misplaced.
     """
-    lat, lon = field["lat"], field["lon"]
-    misplaced = np.zeros((lat.size, lon.size), bool)
-    for axis, other_axis in ((lat, lon), (lon, lat)):
-        kind = "latitude" if axis is lat else "longitude"
-        for name in field.cf.coordinates.get(kind, []):
-            coordinate = field[name]
-            if axis.size < 2 or set(coordinate.dims) != {*axis.dims, *other_axis.dims}:
-                continue
-            nominal_centres, true_centres = xr.broadcast(
-                axis.drop_vars(axis.coords), coordinate.drop_vars(coordinate.coords)
-            )
-            distance = abs((nominal_centres - true_centres + 180) % 360 - 180).where(
-                abs(true_centres) <= LARGEST_DEGREES
-            )
-            misplaced |= (distance > CENTRE_TOLERANCE * step(axis.values)).transpose(*lat.dims, *lon.dims).values
+    misplaced = np.zeros((field["lat"].size, field["lon"].size), bool)
+    for axis, kind in (("lat", "latitude"), ("lon", "longitude")):
+        nominal = field[axis].variable
+        for true in (field[name].variable for name in field.cf.coordinates.get(kind, [])):
+            if nominal.size > 1 and set(true.dims) == {"lat", "lon"}:
+                distance = abs((nominal - true + 180) % 360 - 180).where(abs(true) <= LARGEST_DEGREES)
+                is_far = distance > CENTRE_TOLERANCE * step(nominal.values)
+                misplaced |= is_far.transpose("lat", "lon").values
     return misplaced
 
 
@@ -358,11 +351,9 @@ def _blocks(field: xr.DataArray, dims: tuple[str, ...], stored: xr.DataArray) ->
 
     `stored` is the field as the file holds it.
     """
-    if field.chunks:
-        return (
-            field.chunk(dict.fromkeys(field.dims[-2:], -1)) if "init_time" in dims else field
-        )  # a crop reads few of its chunks
     along = "time" if "time" in dims else "init_time"
+    if field.chunks:  # of forecasts, a crop reads few
+        return field.chunk(dict.fromkeys(field.dims[-2:], -1)) if along == "init_time" else field
     count = max(1, VALUES_AT_ONCE * field.sizes.get(along, 1) // max(1, field.size))
     sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
     if step := sizes.get(along):

@@ -78,7 +78,7 @@ def name_of(source: Any) -> str:
     raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 
-def release(source: str) -> Object | None:
+def let_go(source: str) -> Object | None:
     """Return the object held as `source`, which is no longer held, or None."""
     return _held.pop(source, None)
 

@@ -17,7 +17,6 @@ from sstcast.figures.sheets import sections_of
 from sstcast.figures.sheets.errors import about_small_scales
 from sstcast.figures.sheets.sheet import Sheet, number
 from sstcast.figures.weights import weights
-from sstcast.forecasting.history import days_read
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
@@ -178,16 +177,14 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
 def _data(results: Results) -> Sheet:
     """Return the table that describes the data, the forecasts and the scoring."""
     metrics, block, every = results.metrics, results.metrics["block_days"], results.metrics["every"]
-    history = metrics["history"]
-    if results.run:
-        history = days_read(results.run)
+    history, horizon = (counted(metrics[key], "day") for key in ("history", "horizon"))
     facts = {
         "Source": metrics["source"],
         "Region": metrics["region"],
         "Ocean": f"{metrics['ocean_cells']} cells",
         "Protocol": metrics["protocol"],
         **{f"Predictors of {name}": text for name, text in metrics.get("predictors", {}).items()},
-        "History and horizon": f"{counted(history, 'day')} read, {counted(metrics['horizon'], 'day')} forecast",
+        "History and horizon": f"{history} read, {horizon} forecast",
         "Test": " to ".join(metrics["test"]),
         "Forecasts": f"{metrics['forecasts']}, {counted(every, 'day')} apart",
         "Intervals": f"moving-block bootstrap with blocks of {block} days" if block else "none: too few dates",

@@ -96,7 +96,7 @@ class Asked:
         """Add the places and the source of the observations to the contents of `metrics.json`."""
         metrics |= self._outlines
         if self.points is not None:
-            metrics["points"] |= self.points.described(metrics["points"]["left_out"])
+            metrics["points"] |= self.points.entry(metrics["points"]["left_out"])
 
     @property
     def words(self) -> str:

@@ -19,7 +19,7 @@ from sstcast.scores.evaluate import OCEAN_KEYS, check_same
 from sstcast.storage.artefacts import atomic, locked, write_json
 from sstcast.storage.yaml_files import save_config, validate
 from sstcast.training.checkpoint import close_training, save_checkpoint
-from sstcast.training.data_record import record_of
+from sstcast.training.data_record import check_data, record_of
 
 COMPARED_KEYS = (*OCEAN_KEYS, "horizon")
 DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
@@ -107,12 +107,13 @@ def _parts(config: RunConfig) -> tuple[str, dict[Path, str]]:
     return options.weights, {part.run: part.checkpoints for part in options.parts}
 
 
-def _fit(runs: list[Run]) -> Weights:
+def _fit(runs: list[Run], prepared: Prepared) -> Weights:
     """Return the fitted weights `[week, part]`. Raises SSTCastError if a forecast is not finite."""
     for run in runs:
         _check_unseen(run)
-    data = Analysis.of(runs[0], "validation")
-    systems = [system_of(run, data.prepared, held_out=True) for run in runs]
+    check_data(runs[0], prepared)
+    data = Analysis.open(prepared, "validation")
+    systems = [system_of(run, prepared, held_out=True) for run in runs]
     products = error_products(systems, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():
@@ -130,13 +131,14 @@ def _check_unseen(run: Run) -> None:
 
 def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
     weeks, fitted = -(-config.data.horizon // WEEK), config.model.options["weights"] == "fitted"
-    weights = torch.from_numpy(_fit(runs) if fitted else np.full((weeks, len(runs)), 1 / len(runs)))
+    prepared = Prepared.of(config.data)
+    shares = _fit(runs, prepared) if fitted else np.full((weeks, len(runs)), 1 / len(runs))
     with atomic(folder) as temporary:
         run = Run(temporary)
         run.checkpoints.mkdir(parents=True)
         write_json(run.folder / "provenance.json", provenance())
-        Prepared.of(config.data).record().save(run.data)
-        save_checkpoint(run.best, config, model={"weights": weights})
+        prepared.record().save(run.data)
+        save_checkpoint(run.best, config, model={"weights": torch.from_numpy(shares)})
         close_training(run, config)
         save_config(config, run.config_file, {"training"})
 

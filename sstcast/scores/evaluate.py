@@ -91,7 +91,6 @@ def tell_weights(places: Places, prepared: Prepared) -> None:
 
 def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked) -> dict[str, Any]:
     # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
-    from sstcast.forecasting.history import days_read
     from sstcast.forecasting.spread import SpreadCalibrator
     from sstcast.scores.analysis import Analysis
     from sstcast.scores.baseline_tables import tables_of_run
@@ -104,9 +103,10 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
 
     config, truth, label = prepared.data, Analysis.open(prepared), run.folder.name
     check_observations([truth], asked)
-    lacking = count_lacking(truth.windows.init_times, days_read(run, prepared), config, prepared.cube.parent)
     days = SpreadCalibrator(prepared)
     systems = systems_of(run, days)
+    history = config.history + systems[MODEL].system.before
+    lacking = count_lacking(truth.windows.init_times, history, config, prepared.cube.parent)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
     with forecast_file(run.forecasts, run, truth, **attributes, **{RECIPE: as_text(recipe)}) as write:
         verified = verify(Scene(truth, systems, asked, references=False), label, write)
@@ -120,6 +120,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
         config,
         asked,
         kind="run",
+        history=history,
         source=str(truth.cube.attrs["source"]),
         data=prepared.record().model_dump(),
         **predictors_of({MODEL: config}),

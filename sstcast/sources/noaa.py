@@ -68,8 +68,8 @@ class Psl(Remote):
 class Mirror(Daily):
     """Daily files in monthly folders or a single one.
 
-    Yearly files are tried first, with one request per year. They hold SST alone, so they are tried last if other
-    variables are wanted.
+    Yearly files are tried first, with one request per year. They hold SST alone, so `fetch` passes them over if
+    other variables are wanted.
     """
 
     name = "mirror"
@@ -82,7 +82,6 @@ class Mirror(Daily):
     @classmethod
     def open(cls, request: FetchRequest) -> Sequence[Source]:
         sources: list[Remote] = [_Years(request), cls(request)]
-        sources.sort(key=lambda source: len(source.optional), reverse=True)
         for source in sources:
             source.base = request.source
         return sources

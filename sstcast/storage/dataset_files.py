@@ -35,7 +35,8 @@ def write(
     unlimited, so that ncrcat can join files, and fields are compressed unless `compress` is false. Zarr has
     `chunks`, by default one of each variable, and stays only if `check` raises no error for it.
     """
-    shown = (dask_progress if dataset.chunks else waiting)(f"writing {path.name}")
+    is_lazy = any(variable.chunks for variable in dataset.variables.values())
+    shown = (dask_progress if is_lazy else waiting)(f"writing {path.name}")
     with noted(path, json.loads(dataset.attrs.get(RECIPE, "null"))) as temporary, shown:
         if path.suffix == ".zarr":
             write_zarr(dataset, temporary, chunks or {})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LISTED = 3  # windows in the description of a batch
 SHARE_OF_MEMORY = 0.5  # of a device's free memory that windows may fill
-MIN_WINDOWS, VALUES_AT_ONCE = 4, 2**19  # windows and values in a part of `samples`, which fits into the cache
+MIN_WINDOWS, VALUES_AT_ONCE = 4, 2**19  # windows and values in a part, which fits into the cache
 
 
 class ForecastTask:
@@ -87,7 +87,7 @@ def to_device(windows: Windows, device: torch.device) -> Windows:
     return windows.to(device)
 
 
-def samples(windows: Windows) -> Samples:
+def in_parts(windows: Windows) -> Samples:
     """Return a function of n that yields the windows of every n-th day and all tiles, in parts, with a bar."""
 
     def thinned_parts(stride: int) -> Iterator[Windows]:
@@ -104,4 +104,4 @@ def samples(windows: Windows) -> Samples:
 @torch.no_grad()
 def fit(model: LinearSystem, train: Windows, validation: Windows | None, refit: bool = True) -> dict[str, Any]:
     """Fit a linear system. Return its chosen options by name (see `LinearSystem.fit`)."""
-    return model.fit(samples(train), samples(validation) if validation is not None else None, refit)
+    return model.fit(in_parts(train), in_parts(validation) if validation is not None else None, refit)

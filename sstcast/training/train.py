@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def train(config: RunConfig, windows: Mapping[str, Windows]) -> tuple[Run, bool]:
+def train(config: RunConfig, windows: Mapping[str, Windows], prepared: Prepared | None = None) -> tuple[Run, bool]:
     """Train `config.model` on `windows["train"]`, and select the weights by the error on `windows["validation"]`.
 
     A linear system is solved directly. It chooses its options on the validation windows and is then fitted to both
@@ -49,6 +49,9 @@ def train(config: RunConfig, windows: Mapping[str, Windows]) -> tuple[Run, bool]
 
     An interrupted run resumes where it stopped. On a CPU it ends with the same weights, bit for bit, as an
     uninterrupted one. If another process trains the run, this one waits, and takes over if the other one dies.
+
+    `prepared` are the stores that the windows were cut from, which data.json is to identify, by default those of
+    the configuration, opened now.
 
     Returns:
         The run, and whether there was anything to do.
@@ -67,16 +70,16 @@ def train(config: RunConfig, windows: Mapping[str, Windows]) -> tuple[Run, bool]
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
     initial = _begin(config, model)
-    run = Run.create(config, write=FIRST_PROCESS)
+    run, prepared = Run.create(config, write=FIRST_PROCESS), prepared or Prepared.of(config.data)
     # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and record_of(run) is None:
-            record = Prepared.of(config.data).record()
+            record = prepared.record()
             if initial is not None:
                 record = record.model_copy(update={"initial_weights": initial.digest})
             record.save(run.data)
         else:
-            check_data(run, Prepared.of(config.data))
+            check_data(run, prepared)
             if initial is not None and (recorded := record_of(run)) is not None:
                 initial.check_recorded(run, recorded.initial_weights)
         if isinstance(model, LinearSystem):
@@ -224,14 +227,14 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return configs
 
 
-def training_windows(config: RunConfig) -> dict[str, Windows]:
-    """Return the training and validation windows of a run.
+def training_windows(config: RunConfig, prepared: Prepared | None = None) -> dict[str, Windows]:
+    """Return the training and validation windows of a run, cut from its `prepared` stores.
 
     Raises SSTCastError if the data are not prepared or their source has changed since, if a split has days outside
     the data, or if the base of the model fits one tile and there are several.
     """
     as_one, model, data = config.model.name in LINEAR, config.model, config.data
-    prepared = Prepared.of(data)
+    prepared = prepared or Prepared.of(data)
     check_source(prepared)
     anomalies = prepared.open_anomalies()
     check_splits(data, anomalies["time"].values)

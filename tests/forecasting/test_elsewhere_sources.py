@@ -67,7 +67,7 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     with pytest.raises(
         SSTCastError, match=r"short.nc: has 2012.*, but a climatology needs 5 years before 2016-01-01"
     ):
-        forecast(run.folder, days=FieldSource(source=short))
+        forecast(run.folder, where=FieldSource(source=short))
     assert not list(run.folder.glob("*.nc"))
 
 
@@ -76,7 +76,7 @@ def test_a_forecast_from_a_past_day_is_of_the_days_up_to_it(run: Run, years: Pat
     xr.load_dataset(years).sel(time=slice(None, "2015-06-30")).to_netcdf(known, engine="netcdf4")
     past, now = (
         xr.load_dataset(
-            forecast(run.folder, date, out=tmp_path / f"{date}.nc", days=FieldSource(source=source))[0]
+            forecast(run.folder, date, out=tmp_path / f"{date}.nc", where=FieldSource(source=source))[0]
         )
         for date, source in (("2015-06-30", years), ("latest", known))
     )
@@ -96,9 +96,9 @@ def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Pa
         ({"variable": "a"}, r"odd.nc: 2 missing day.*--gaps"),
     ):
         with pytest.raises(SSTCastError, match=words) as error:
-            forecast(run.folder, days=FieldSource(source=odd, **options))
+            forecast(run.folder, where=FieldSource(source=odd, **options))
         assert "data." not in str(error.value)
-    file, _ = forecast(run.folder, days=FieldSource(source=odd, variable="a", units="K", gaps=2))
+    file, _ = forecast(run.folder, where=FieldSource(source=odd, variable="a", units="K", gaps=2))
     filled = tmp_path / "filled.nc"
     held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
     ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled).value["sst"]
@@ -120,9 +120,9 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
 
 @pytest.mark.slow
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
-    file, new = forecast(run.folder, days=FieldSource(source=years))
+    file, new = forecast(run.folder, where=FieldSource(source=years))
     assert new
-    assert forecast(run.folder, days=FieldSource(source=years)) == (file, False)
+    assert forecast(run.folder, where=FieldSource(source=years)) == (file, False)
     data = stores_for(run, FieldSource(source=years), LAST).data
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)

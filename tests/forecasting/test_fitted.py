@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ import torch
 import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
+from untrained import replace_weights
 
 from sstcast.config import DataConfig
 from sstcast.forecasting import fitted
@@ -107,6 +109,23 @@ def test_a_day_before_training_that_a_memory_reads_counts(run: Run) -> None:
     prepare(data)
     again = [fitted.recipe_of_fit(run, Prepared.of(data), before) for before in (0, 355)]
     assert [new == old for new, old in zip(again, recipes, strict=True)] == [True, False]
+
+
+def test_the_recipe_of_a_fit_has_the_weights_and_the_days_that_tell_the_statistics(run: Run) -> None:
+    def recipe() -> dict[str, Any]:
+        return fitted.recipe_of_fit(run, Prepared.of(run.config.data))
+
+    recipes, other = [recipe()], make_run(run.config.model_copy(update={"name": "other"}), (1,))
+    replace_weights(run, other.best.read_bytes())
+    recipes.append(recipe())
+    sst = make_sst(YEARS)
+    sst["sst"] += 1
+    write(run, sst)
+    shutil.rmtree(Prepared.of(run.config.data).cube)
+    prepare(run.config.data)
+    recipes.append(recipe())
+    changed = [{key for key in one if one[key] != then[key]} for one, then in pairwise(recipes)]
+    assert changed == [{"checkpoints"}, {"days"}]
 
 
 def test_a_swapped_cut_or_halved_file_is_made_again(run: Run, tmp_path: Path) -> None:

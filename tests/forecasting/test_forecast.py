@@ -175,7 +175,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path, monkeypatch: pyt
     """
     monkeypatch.setattr("sstcast.forecasting.loaded_run.check_forecast", lambda *_: None)
     run = prepared_run(run_yaml, ("data.protocol=paper",))
-    west = read(run, "2004-03-03", days=FieldSource(region=WEST_TILE))
+    west = read(run, "2004-03-03", where=FieldSource(region=WEST_TILE))
     assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
     assert west.sizes["lon"] == 6
     whole = read(run, "2004-03-03")
@@ -191,10 +191,10 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path, monkeypatch: pyt
         ({"date": "1871-01-01"}, ["small.nc", "2001-01-01..2004-12-31"]),
         ({"date": "2135-01-01"}, ["small.nc", "2134-12-23..2135-01-01"]),
         ({"out": Path("a.csv")}, ["--out a.csv", ".nc or .zarr"]),
-        ({"days": FieldSource(region="atlantis")}, ["atlantis", "tasman"]),
-        ({"days": FieldSource(region="1,2")}, ["--region 1,2", "W,E,S,N"]),
-        ({"days": FieldSource(region="10,11.5,-12,-10")}, ["small.nc", "lat: [-12, -10]"]),
-        ({"days": FieldSource(region="170,171,-12,-10")}, ["small.nc", "8 x 4 cells are too few", "at least 6"]),
+        ({"where": FieldSource(region="atlantis")}, ["atlantis", "tasman"]),
+        ({"where": FieldSource(region="1,2")}, ["--region 1,2", "W,E,S,N"]),
+        ({"where": FieldSource(region="10,11.5,-12,-10")}, ["small.nc", "lat: [-12, -10]"]),
+        ({"where": FieldSource(region="170,171,-12,-10")}, ["small.nc", "8 x 4 cells are too few", "at least 6"]),
     ],
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:

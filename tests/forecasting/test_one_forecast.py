@@ -89,7 +89,7 @@ def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp
     assert asked.call_count == len(DATES)  # a year of histories asks once
     for date in DATES:
         for option in options:
-            path, new = forecast(run.folder, date, days=FieldSource(**option))
+            path, new = forecast(run.folder, date, where=FieldSource(**option))
             assert (path.name, new) == (f"forecast-{date}.nc", False)
             same(sstcast.load(run, **option).forecast(past(date)), plain[date])
 
@@ -136,7 +136,7 @@ def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> 
     date = DATES[-1]
     (tmp_path / "link.nc").symlink_to(tmp_path / "two.nc")
     own, linked, other = (
-        xr.load_dataset(forecast(two.folder, date, days=FieldSource(**options))[0])["sst"]
+        xr.load_dataset(forecast(two.folder, date, where=FieldSource(**options))[0])["sst"]
         for options in ({}, {"source": tmp_path / "link.nc"}, {"source": tmp_path / "two.nc", "variable": "sst"})
     )
     np.testing.assert_array_equal(own, linked)
@@ -214,16 +214,16 @@ def test_a_forecast_of_other_days_is_not_replaced(copy: Run, tmp_path: Path) -> 
         (tmp_path / folder).mkdir()
         ocean().to_netcdf(tmp_path / folder / "x.nc", engine="netcdf4")
     first, second = (FieldSource(source=tmp_path / folder / "x.nc") for folder in "ab")
-    made, _ = forecast(copy.folder, DATES[-1], days=first)
+    made, _ = forecast(copy.folder, DATES[-1], where=first)
     before = made.read_bytes()
     with (
         patch.object(LoadedRun, "turn_to", side_effect=AssertionError("computed")),
         pytest.raises(SSTCastError, match=r"x-2008-11-30.nc: holds .*, source \S+a/x.nc; name another .* --out"),
     ):
-        forecast(copy.folder, DATES[-1], days=second)
+        forecast(copy.folder, DATES[-1], where=second)
     assert made.read_bytes() == before
-    assert forecast(copy.folder, DATES[-1], days=first, samples=0) == (made, True)
-    assert forecast(copy.folder, DATES[-1], tmp_path / "own.nc", days=second)[1]
+    assert forecast(copy.folder, DATES[-1], where=first, samples=0) == (made, True)
+    assert forecast(copy.folder, DATES[-1], tmp_path / "own.nc", where=second)[1]
 
 
 def test_dates_and_places_are_the_run_s_own_in_any_words(run: Run) -> None:

@@ -266,7 +266,7 @@ def test_a_short_record_leaves_out_the_interval(tmp_path: Path, sst_file: Path) 
 def test_another_source_gives_its_own_training_days(made: Run, tmp_path: Path) -> None:
     make_sst(years=8, seed=5).to_netcdf(tmp_path / "other.nc", engine="netcdf4")
     days = FieldSource(source=tmp_path / "other.nc")
-    path, _ = forecast(made.folder, out=tmp_path / "o.nc", days=days, samples=20)
+    path, _ = forecast(made.folder, out=tmp_path / "o.nc", where=days, samples=20)
     found = xr.load_dataset(path).isel(init_time=0)
     data = stores_for(made, days, dt.date(2008, 12, 31)).data
     assert data.splits.train[1].year == 2006  # 2007 is for validation

@@ -10,8 +10,8 @@ from small_ocean import make_sst
 
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.history import days_read
 from sstcast.forecasting.loaded_run import LoadedRun
+from sstcast.forecasting.system import system_of
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
@@ -52,7 +52,7 @@ def test_a_memory_comes_with_a_longer_record(
     write(source, 730)
     run = trained(run_yaml, source, "model={name: local-ridge, memory: true}")
     assert "fitted without memory" in capsys.readouterr().err
-    assert days_read(run) == 10
+    assert system_of(run).before == 0
     write(source, 2922)
     path, new = forecast(run.folder)
     assert new

@@ -14,7 +14,6 @@ from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import MARGIN_DAYS
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.history import days_read
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.runs import Run
@@ -116,6 +115,5 @@ def test_a_short_record_is_told_and_needs_no_year(
     run = sstcast.train(local())  # on two years
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("runs/one: fitted without memory: ")
-    assert days_read(run) == 10
     path, _ = forecast(run.folder, "2001-02-01")
     assert np.isfinite(xr.load_dataset(path, engine="netcdf4")["sst"].values[..., 3:]).all()

@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, whole_windows
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.combine import combine
-from sstcast.training.forecast_task import fit, samples
+from sstcast.training.forecast_task import fit, in_parts
 from sstcast.training.train import train, training_windows
 
 
@@ -147,13 +147,13 @@ def test_values_in_a_file_are_those_in_memory(config: RunConfig, monkeypatch: py
     index = torch.arange(len(in_memory))
     for field in ("history", "target", "ocean"):
         assert torch.equal(getattr(in_file.batch(index), field), getattr(in_memory.batch(index), field))
-    assert sum(part.starts for part in samples(in_file)(3)) == -(-(365 - 18) // 3)
+    assert sum(part.starts for part in in_parts(in_file)(3)) == -(-(365 - 18) // 3)
 
 
 def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_all = eof_models.eofs(samples(region_windows(config, "train")), 2).numpy()
+    of_all = eof_models.eofs(in_parts(region_windows(config, "train")), 2).numpy()
     monkeypatch.setattr(eof_models, "LARGEST_FIELD", 96 * 100)
-    of_some = eof_models.eofs(samples(region_windows(config, "train")), 2).numpy()
+    of_some = eof_models.eofs(in_parts(region_windows(config, "train")), 2).numpy()
     assert not np.array_equal(of_all, of_some)
     np.testing.assert_allclose(of_some @ of_some.T, np.eye(2), atol=1e-5)
     shared = np.linalg.svd(of_all @ of_some.T)[1]  # the wave of the small ocean is in both

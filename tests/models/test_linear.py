@@ -20,7 +20,7 @@ from sstcast.models.base import LinearSystem
 from sstcast.models.eof_models import LinearInverseModel
 from sstcast.models.linear import YEAR, MultiscaleRidge, Ridge, TrendClimatology
 from sstcast.ocean.windows import Batch, Windows, windows_of
-from sstcast.training.forecast_task import fit, samples
+from sstcast.training.forecast_task import fit, in_parts
 
 ROWS, COLS, HISTORY, HORIZON = 7, 9, 12, 5
 BEFORE = 365 - HISTORY  # days that a memory reads before the history
@@ -78,14 +78,14 @@ def initial(span: tuple[int, int], every: int = 1) -> np.ndarray:
 
 def batches(windows: Windows, stride: int) -> Iterator[Batch]:
     """Yield batches of the windows that start every `stride` days."""
-    for part in samples(windows)(stride):
+    for part in in_parts(windows)(stride):
         yield part.batch(torch.arange(len(part)))
 
 
 def ahead(model: LinearSystem, windows: Windows) -> np.ndarray:
     """Forecast on ocean cells, `[starts, horizon, cells]`."""
     with torch.no_grad():
-        parts = [model.forecast_windows(part) for part in samples(windows)(1)]
+        parts = [model.forecast_windows(part) for part in in_parts(windows)(1)]
     return torch.cat(parts).numpy()[:, :, 0, OCEAN.ravel()]
 
 
@@ -275,7 +275,7 @@ def test_a_linear_inverse_model(windows: Splits, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(model.propagators[4], propagator, atol=1e-4)
     one = model.propagators[0].double().numpy()
     np.testing.assert_allclose(np.linalg.matrix_power(one, 5), propagator, atol=1e-4)
-    moments = model._moments(samples(validation), samples(train))
+    moments = model._moments(in_parts(validation), in_parts(train))
     error = moments.error(model.propagators.double().numpy(), model.damping.double().numpy())
     came = torch.cat([batch.target for batch in batches(validation, 3)]).numpy()[:, OCEAN.ravel()]
     direct = ((ahead(model, validation.thinned(3)).swapaxes(1, 2) - came) ** 2).sum(dtype=float)

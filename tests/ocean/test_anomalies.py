@@ -6,7 +6,7 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast.config import DataConfig, Region, Splits
-from sstcast.ocean.anomalies import fit, standardise
+from sstcast.ocean.anomalies import fit_statistics, standardise
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.grid import coarsen, ocean_cells
 
@@ -20,7 +20,7 @@ def prepared(
 ) -> tuple[xr.Dataset, xr.DataArray]:
     data, ocean = DataConfig(region=region, protocol=protocol, splits=splits), ocean_cells(sst)
     coarse = coarsen(sst, ocean, data.box)
-    return standardise(sst, coarse, ocean, fit(sst, coarse, data), data), coarse
+    return standardise(sst, coarse, ocean, fit_statistics(sst, coarse, data), data), coarse
 
 
 def small() -> xr.DataArray:

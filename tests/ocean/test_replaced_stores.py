@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -13,8 +14,9 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
+from sstcast.config import ModelConfig
 from sstcast.errors import SSTCastError
-from sstcast.extremes import heatwaves
+from sstcast.extremes import heatwaves, records
 from sstcast.extremes.heatwaves import limits_of
 from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.spread import calibrated
@@ -22,6 +24,9 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
+from sstcast.storage.stores import open_intact
+from sstcast.training.data_record import record_of
+from sstcast.training.train import train, training_windows
 
 WORDS = r"was prepared again from other days while it was read; load the run again$"
 DAYS = -60  # which the file lacks at first
@@ -110,6 +115,53 @@ def test_nothing_of_two_states_is_scored(run: Run) -> None:
         evaluate(run)
     assert not run.metrics.exists()
     assert not run.forecasts.exists()
+
+
+def test_events_of_two_states_are_not_written(run: Run) -> None:
+    def with_change(*arguments: Any) -> xr.Dataset:
+        again(run, warmer=3)
+        return of_days(*arguments)
+
+    of_days = records.events_of_cells
+    with patch.object(records, "events_of_cells", with_change), pytest.raises(SSTCastError, match=WORDS):
+        sstcast.heatwaves(run.folder)
+    assert not (run.folder / "heatwaves.nc").exists()
+
+
+def test_a_run_records_the_days_that_it_was_trained_on(run: Run) -> None:
+    """An ensemble is trained for hours after its windows were cut."""
+    config = run.config.model_copy(update={"name": "second", "model": ModelConfig(name="multiscale-ridge")})
+    held = Prepared.of(config.data)
+    windows, unread = training_windows(config, held), opened(run)
+    again(run, last=None)
+    second, _ = train(config, windows, held)
+    again(run, warmer=3)
+    third, _ = train(config.model_copy(update={"name": "third"}), windows, held)
+    assert record_of(third).cube == record_of(second).cube != Prepared.of(config.data).record().cube
+    with pytest.raises(SSTCastError, match=WORDS):
+        train(config.model_copy(update={"name": "fourth"}), windows, unread)
+    assert not Run(run.folder.with_name("fourth")).data.exists()
+
+
+def test_a_store_that_is_renamed_while_it_is_opened_is_opened_again(run: Run) -> None:
+    held, calls = Prepared.of(run.config.data), []
+
+    def renamed_meanwhile(path: Path, *arguments: Any) -> xr.Dataset:
+        calls.append(path)
+        if len(calls) > 1:
+            return open_intact(path, *arguments)
+        aside = path.rename(path.with_name("aside"))
+        try:
+            return open_intact(path, *arguments)
+        finally:
+            shutil.copytree(aside, path)
+
+    with patch("sstcast.ocean.prepared.open_intact", renamed_meanwhile):
+        assert held.open_cube()["sst"].notnull().any()
+    assert calls == [held.cube] * 2
+    shutil.rmtree(held.cube)
+    with pytest.raises(SSTCastError, match="does not exist; run `sstcast prepare`"):
+        opened(run)
 
 
 def test_stores_of_a_killed_preparation_are_prepared_again(run: Run) -> None:

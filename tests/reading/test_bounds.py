@@ -10,7 +10,7 @@ from logged import logged
 from small_ocean import make_sst
 
 from sstcast.config import FieldSource
-from sstcast.forecasting.history import checked, recognised
+from sstcast.forecasting.history import last_consecutive, recognised
 from sstcast.ocean.init_config import start
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.reading import open_sst
@@ -67,7 +67,7 @@ def test_the_days_of_a_history_in_memory(capsys: pytest.CaptureFixture[str]) -> 
             "sst"
         ]  # an array has no bounds, because these have a dimension of their own
         days = history["time"].values[-10:].astype("datetime64[D]")
-        np.testing.assert_array_equal(checked(recognised(history), 10)["time"].values, days)
+        np.testing.assert_array_equal(last_consecutive(recognised(history), 10)["time"].values, days)
         assert ("an array does not hold the bounds of its time" in capsys.readouterr().err) is ambiguous
 
 

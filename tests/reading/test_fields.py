@@ -344,7 +344,7 @@ def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, r
     always = (lambda: prepare(data_of(path, **keys)), lambda: score(scored, FieldSource(source=path)))
     unless_regridded = (  # which these do by themselves
         lambda: start(FieldSource(source=path), tmp_path / "a.yaml"),
-        lambda: forecast(run.folder, days=FieldSource(source=path)),
+        lambda: forecast(run.folder, where=FieldSource(source=path)),
     )
     for use in (*always, *(() if case in ("curvilinear", "points") else unless_regridded)):
         with refused(path.name, *(words if path.exists() else ["no such"])):

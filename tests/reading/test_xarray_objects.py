@@ -16,7 +16,7 @@ import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepared import Prepared
-from sstcast.reading.xarray_objects import held, release
+from sstcast.reading.xarray_objects import held, let_go
 from sstcast.runs import Run
 
 SET = ["data.history=10", "data.horizon=5", "model={name: ridge}"]
@@ -150,7 +150,7 @@ def test_the_command_line_goes_on_from_the_stores(
 ) -> None:
     run = trained(days)
     forecast = sstcast.forecast(run, out="a.nc").value.load()
-    release(run.config.data.source)  # as another process
+    let_go(run.config.data.source)  # as another process
     for arguments in (("prepare", run.config_file), ("evaluate", run.folder), ("train", "run.yaml", *options())):
         assert command(*arguments)[0] == 0
     assert command("forecast", run.folder, "--out", "b.nc")[0] == 0

@@ -168,7 +168,7 @@ def test_another_region_is_that_of_a_forecast(run: Run) -> None:
     assert metrics["ocean_cells"] == 8 * 6 - 6
     assert made.folder.name.endswith("-170_171.5_-12_-10")
     hindcast = xr.open_zarr(made.forecasts)["sst"].sel(init_time="2004-05-05")
-    one, _ = forecast(run.folder, "2004-05-05", days=FieldSource(region=WEST))
+    one, _ = forecast(run.folder, "2004-05-05", where=FieldSource(region=WEST))
     np.testing.assert_allclose(hindcast, xr.load_dataset(one)["sst"][0], atol=1e-4)
     same, _ = forecast(made.folder, "2004-05-05")  # a folder like any other
     np.testing.assert_allclose(hindcast, xr.load_dataset(same)["sst"][0], atol=1e-4)

@@ -87,7 +87,7 @@ def test_a_metric_is_one_class(
     draw_quickly(monkeypatch)
     html = write_report(Results(run.folder))[0].read_text()
     assert f"{share:.3f}" in html
-    assert "Share of errors larger than 1 °C." in html
+    assert "Share of errors larger than 1\u00a0°C." in html
 
 
 def test_a_baseline_is_one_model_and_one_line(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,7 @@ def test_days_of_the_history_are_other_days_and_without_a_match_nothing_is_forec
     older = replace(read, table=read.table.assign(time=history))
     tables = Points(scene(truth, Asked(observations=older), x=None))
     assert set(tables.left_out.values()) == {0}
-    assert older.described(tables.left_out)["left_out"][-1] == f"{COUNT:,} observations left out: on other days"
+    assert older.entry(tables.left_out)["left_out"][-1] == f"{COUNT:,} observations left out: on other days"
     tables.begin(observation(slice(0, 9), np.zeros((9, *truth.ocean.shape), np.float32)[:, None].repeat(8, 1)))
     empty = tables.dataset()
     assert float(empty["point_count_by_date"].sum()) == float(empty["point_count_of_analysis"]) == 0

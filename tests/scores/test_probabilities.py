@@ -7,9 +7,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from sstcast.names import SCORED_YEARS
 from sstcast.scores.cases import STEPS, steps_of
-from sstcast.scores.comparisons import Loss
+from sstcast.scores.comparisons import Loss, on_common_dates
 from sstcast.scores.probabilities import Probabilities, brier_of, cases_by, scores, with_scored_years
-from sstcast.scores.summary import _on_common_dates
 
 DATES = np.datetime64("2003-01-05", "ns") + 6 * np.arange(40) * np.timedelta64(1, "D")
 LEADS, CELLS = 3, 8
@@ -120,6 +119,6 @@ def test_dates_that_a_compared_system_lacks_are_compared_by_none() -> None:
     values = values.assign_coords(system=["one", "other"], init_time=DATES[:6], lead=[1, 2])
     values[0, 2] = np.nan
     values[:, :, 1] = np.nan  # a lead that nobody has
-    common = _on_common_dates(values)
+    common = on_common_dates(values)
     assert common["init_time"].values.tolist() == np.delete(DATES[:6], 2).tolist()
     assert Loss.of("score", values).values.identical(values)
