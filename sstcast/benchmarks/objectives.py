@@ -197,10 +197,10 @@ class Classes(Objective):
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
         self.outputs = dataset.options.get("classes") or int(y.max()) + 1
         self.weights = torch.ones(self.outputs)
+        sizes = torch.bincount(training[training >= 0].long(), minlength=self.outputs)
         if dataset.balanced:
-            sizes = torch.bincount(training[training >= 0].long(), minlength=self.outputs)
             self.weights = len(training) / (self.outputs * sizes.clamp(min=1))
-        self.constant = F.one_hot(training[training >= 0].long().mode().values, self.outputs)
+        self.constant = F.one_hot(sizes.argmax(), self.outputs)
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:

@@ -341,7 +341,7 @@ def test_a_path_names_a_yaml(tmp_path: Path) -> None:
     keys = [*SMALL, f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     (result,) = sstcast.benchmark(tmp_path / "mine.yaml", "gin", overrides=keys)
     assert sstcast.benchmark(str(tmp_path / "mine.yaml"), "gin", overrides=keys) == [result]
-    with pytest.raises(SSTCastError, match="or your own YAML file"):
+    with pytest.raises(SSTCastError, match=r"write to mine\.yaml the line \{kind: pyg, path: mine\.pt\}"):
         sstcast.benchmark(tmp_path / "mine.pt", "gin", overrides=keys)
 
 
