@@ -15,6 +15,7 @@ IMAGES = ROOT / "docs/images"
 sys.path.insert(0, str(ROOT / "tests/reports"))  # for the browser that the tests use
 from chrome import Chrome, find_chrome  # noqa: E402
 from PIL import Image  # noqa: E402
+from PIL.PngImagePlugin import PngInfo  # noqa: E402
 
 from sstcast.figures.heatwave_case import heatwave_case  # noqa: E402
 from sstcast.figures.results import Results  # noqa: E402
@@ -32,6 +33,7 @@ LONG = {
 }
 
 
+HEADINGS = "headings"  # of a page, in the PNG of its picture
 STILL = "scroll-behavior: auto; scrollbar-width: none"  # for a screenshot
 
 
@@ -45,14 +47,15 @@ def photograph(
 ) -> None:
     """Write screens of a page side by side: each has a width, a height and the part of the page that it shows.
 
-    `ready` is a JavaScript expression that is true once the page has been drawn.
+    `ready` is a JavaScript expression that is true once the page has been drawn. The PNG keeps the headings of the
+    page, so that a test finds a picture that is older than the page.
     """
     executable = find_chrome()
     if executable is None:
         print(f"{to}: left as it is: no Chromium", file=sys.stderr)
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        screens = []
+        screens, headings = [], ""
         with Chrome(executable, Path(folder)) as chrome:
             for width, height, part in places:
                 chrome.screen(width, height, mobile=width < 600)
@@ -60,6 +63,8 @@ def photograph(
                 chrome.wait_until(ready)
                 chrome.run(f"document.documentElement.style.cssText = {STILL!r}")
                 chrome.run(f"document.querySelector({part!r}).scrollIntoView()")
+                drawn = "[...document.querySelectorAll('h1, h2')].map(of => of.textContent)"
+                headings = "\n".join(chrome.run(drawn))
                 chrome.screenshot(Path(folder) / "screen.png")
                 screens.append(Image.open(Path(folder) / "screen.png").convert("RGB"))
     across, down, gap = sum(s.width for s in screens), max(s.height for s in screens), 24
@@ -68,18 +73,22 @@ def photograph(
     for screen in screens:
         sheet.paste(screen, (left, 0))
         left += screen.width + gap
-    sheet.quantize(128).save(to, optimize=True)
-    print(to)
+    _save(sheet, to, headings)
 
 
 def beside(left: Path, right: Path, to: Path) -> None:
-    """Write two pictures side by side, of one height."""
-    pictures = [Image.open(path).convert("RGB") for path in (left, right)]
+    """Write two pictures side by side, of one height, with the headings of the right one."""
+    pictures, headings = [Image.open(path).convert("RGB") for path in (left, right)], Image.open(right).info
     pictures = [picture.resize((picture.width * HEIGHT // picture.height, HEIGHT)) for picture in pictures]
     sheet = Image.new("RGB", (sum(picture.width for picture in pictures), HEIGHT), "white")
     sheet.paste(pictures[0], (0, 0))
     sheet.paste(pictures[1], (pictures[0].width, 0))
-    sheet.quantize(128).save(to, optimize=True)
+    _save(sheet, to, headings.get(HEADINGS, ""))
+
+
+def _save(sheet: Image.Image, to: Path, headings: str) -> None:
+    (info := PngInfo()).add_text(HEADINGS, headings)
+    sheet.quantize(128).save(to, optimize=True, pnginfo=info)
     print(to)
 
 
@@ -102,7 +111,7 @@ def main() -> None:
     case.figure.savefig(IMAGES / "heatwave.png")
     print(case.alt)
     forecast = ROOT / DEMO / "forecast-2015-12-20.nc"
-    sstcast("forecast", DEMO, "--date", "2015-12-20", "--out", str(forecast))
+    sstcast("forecast", DEMO, "--date", "2015-12-20", "--places", "none", "--out", str(forecast))
     sstcast("page", str(forecast))
     view = "#layer=heatwave_probability&day=7&lat=-41.125&lon=150.875"
     drawn = "'ready' in document.documentElement.dataset"
