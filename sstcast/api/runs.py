@@ -138,7 +138,9 @@ def train(
                 LOG.info(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
     run_folder = folder if run_config is None else run_config.folder
     assert run_folder is not None  # without either, plan raises
-    return Run(run_folder)
+    made = Run(run_folder)
+    vars(made)["given"] = source, predictors  # are held as long as the run, so that it forecasts from them
+    return made
 
 
 def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False) -> Run:

@@ -41,7 +41,7 @@ def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
             prepared = replace(Prepared.of(own), note=note)
         else:
             prepared = prepare(data)
-    update_predictors(prepared)
+    prepared = update_predictors(prepared)
     if is_own_ocean:
         check_data(run, prepared)
     return prepared

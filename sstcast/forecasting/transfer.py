@@ -116,15 +116,12 @@ def _replace_object(data: DataConfig, where: FieldSource) -> None:
     """Let the object in `where` stand for the run's own, if it holds the same days in the splits of the data."""
     if where.source == data.source:
         return
-    new_object, previous = given(where.source), let_go(data.source)
-    hold(new_object, data.source)
+    hold(given(where.source), data.source)
     try:
         if (prepared := Prepared.of(data)).exist:
             check_source(prepared, OTHER_DAYS)
     except SSTCastError:
         let_go(data.source)
-        if previous is not None:
-            hold(previous, data.source)
         raise
 
 

@@ -74,11 +74,16 @@ def prepare(data: DataConfig) -> Prepared:
             return replace(prepared, written=work.run())
 
 
-def update_predictors(prepared: Prepared) -> None:
-    """Bring only the stores of the predictors up to date, so that a forecast reads the newest values."""
-    if prepared.data.predictors:
-        with locked(prepared.cube.parent):
-            prepare_predictors(prepared.data, prepared.cube.parent, prepared.open_cube())
+def update_predictors(prepared: Prepared) -> Prepared:
+    """Bring only the stores of the predictors up to date, so that a forecast reads the newest values.
+
+    Returns the stores. Those with predictors are to be opened anew.
+    """
+    if not prepared.data.predictors:
+        return prepared
+    with locked(prepared.cube.parent):
+        prepare_predictors(prepared.data, prepared.cube.parent, prepared.open_cube())
+    return replace(prepared)
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:

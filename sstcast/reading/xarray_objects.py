@@ -2,15 +2,16 @@
 
 A configuration names such a source `object:TOKEN`, with dask's token of the object that was prepared first. It
 keys the stores. The object that stands for it may grow or be opened again: as for a file that has changed, digests
-of its days then decide. It is held while its owner keeps it. A process that holds no object, such as a command,
-goes on from the prepared stores.
+of its days then decide. Of several, the newest stands for the source while its owner keeps it, which may be the
+run that `train` or `load` returned. A process that holds no object, such as a command, goes on from the prepared
+stores.
 """
 
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import ref
 
 import xarray as xr
 from dask.base import tokenize
@@ -23,7 +24,7 @@ USE_PYTHON = "use Python for days that are not prepared, with the object as sour
 
 Object = xr.Dataset | xr.DataArray
 
-_held: WeakValueDictionary[str, Object] = WeakValueDictionary()
+_held: dict[str, list[ref[Object]]] = {}
 
 
 def is_object(source: str) -> bool:
@@ -32,14 +33,14 @@ def is_object(source: str) -> bool:
 
 
 def held(source: str) -> Object | None:
-    """Return the object held as `source`, or None."""
-    return _held.get(source)
+    """Return the newest object that is held as `source`, or None."""
+    return next((data for known in reversed(_held.get(source, [])) if (data := known()) is not None), None)
 
 
 def hold(data: Object, source: str | None = None) -> str:
     """Hold an object as a `source`, by default one named after its token. Returns the name of the source."""
     source = source or f"{OBJECT_PREFIX}{token(data)}"
-    _held[source] = data
+    _held[source] = [*(known for known in _held.get(source, []) if known() is not None), ref(data)]
     return source
 
 
@@ -78,9 +79,9 @@ def name_of(source: Any) -> str:
     raise SSTCastError(f"source: is a {type(source).__name__}; give a path, or an xarray Dataset or DataArray")
 
 
-def let_go(source: str) -> Object | None:
-    """Return the object held as `source`, which is no longer held, or None."""
-    return _held.pop(source, None)
+def let_go(source: str) -> None:
+    """Hold the newest object as `source` no longer."""
+    del _held.get(source, [])[-1:]
 
 
 def given(source: str) -> Object:
