@@ -12,14 +12,14 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.loaded_run import made_from
 from sstcast.names import MODEL
 from sstcast.runs import Run
-from sstcast.scores.score_files import ScoreFiles, climatologies, errors_of
+from sstcast.scores.score_files import ScoreFiles, best_climatology, errors_of
 from sstcast.storage.artefacts import RECIPE, digest
 
 WIDTH, HEIGHT = 420, 190  # of the drawing of errors, in its units
 LEFT, RIGHT, TOP, BOTTOM = 34, 8, 8, 36  # margins
-STEPS = (0.05, 0.1, 0.2, 0.5, 1, 2)  # of the axis of errors, in degC
-WEEKS = (1, 7, 14, 21, 28)  # days that are labelled
-STYLES = {  # of the curve in a column of verification.csv
+ERROR_STEPS = (0.05, 0.1, 0.2, 0.5, 1, 2)  # of the axis of errors, in degC
+LABELLED_DAYS = (1, 7, 14, 21, 28)  # days that are labelled
+CURVE_STYLES = {  # of the curve in a column of verification.csv
     "rmse": 'stroke="var(--forecast)" stroke-width="2.5"',
     "rmse_persistence": 'stroke="#d55e00" stroke-width="1.5"',
     "rmse_climatology": 'stroke="var(--soft)" stroke-width="1.5" stroke-dasharray="5 3"',
@@ -47,12 +47,12 @@ def how_good(run: Run) -> str:
     """Return a sentence on the scores of a run: RMSE after a week beside climatology, and what intervals held."""
     metrics = ScoreFiles(run.folder).read()
     lead = min(7, metrics["horizon"])
-    usual = min(climatologies(metrics["systems"]), key=lambda name: float(errors_of(metrics, name)["mse"]))
-    rmse, of_usual = (errors_of(metrics, name)["by_lead"]["rmse"][lead - 1] for name in (MODEL, usual))
+    names = (MODEL, best_climatology(metrics))
+    rmse, of_climatology = (errors_of(metrics, name)["by_lead"]["rmse"][lead - 1] for name in names)
     years = " to ".join(dict.fromkeys(day[:4] for day in metrics["test"]))
     after = "a week" if lead == 7 else f"{lead} days"
     text = f"{metrics['forecasts']} forecasts of {years}, RMSE {rmse:.2f} °C after {after}"
-    text += f" (climatology {of_usual:.2f})"
+    text += f" (climatology {of_climatology:.2f})"
     held = metrics["probabilities"].get(MODEL, {}).get("covered_80")
     return f"How good: {text}" + ("" if held is None else f"; 80 % intervals held {100 * held:.0f} %")
 
@@ -62,8 +62,8 @@ def drawing_of_errors(scores: pd.DataFrame) -> str:
 
     `scores` is the table of `update.verify_issued`.
     """
-    leads, highest = scores.index.to_numpy(float), float(scores[[*STYLES]].max().max())
-    step = next((step for step in STEPS if highest / step <= 5), highest)
+    leads, highest = scores.index.to_numpy(float), float(scores[[*CURVE_STYLES]].max().max())
+    step = next((step for step in ERROR_STEPS if highest / step <= 5), highest)
     top, last = step * np.ceil(highest / step), max(leads[-1], 2)
 
     def x(lead: float) -> str:
@@ -79,10 +79,10 @@ def drawing_of_errors(scores: pd.DataFrame) -> str:
     for error in np.arange(0, top + step / 2, step):
         lines.append(f'<path d="M{LEFT} {y(error)}H{WIDTH - RIGHT}" stroke="var(--line)"/>')
         lines.append(f'<text x="{LEFT - 5}" y="{y(error)}" dy="4" text-anchor="end">{error:g}</text>')
-    for lead in [lead for lead in WEEKS if leads[0] <= lead <= leads[-1]]:
+    for lead in [lead for lead in LABELLED_DAYS if leads[0] <= lead <= leads[-1]]:
         lines.append(f'<text x="{x(lead)}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{lead}</text>')
     lines.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 4}" text-anchor="middle">days ahead</text>')
-    for name, style in STYLES.items():
+    for name, style in CURVE_STYLES.items():
         points = " ".join(f"{x(lead)},{y(error)}" for lead, error in zip(leads, scores[name], strict=True))
         lines.append(f'<polyline points="{points}" fill="none" {style}/>')
     return "\n".join([*lines, "</svg>"])
