@@ -16,7 +16,7 @@ from sstcast.storage.yaml_files import JsonRecord
 
 SCORED = "delete the file and re-run the command, which scores the run again"
 LOWER_IS_BETTER = ("mae", "rmse")
-HEADER = ["mean", "sd", "seeds", "seconds"]
+SCORE_COLUMNS = ["mean", "sd", "seeds", "seconds"]
 
 
 class DataDigest(JsonRecord):
@@ -98,7 +98,7 @@ def tables_of(scores: Iterable[tuple[str, SplitScore]]) -> list[ScoreTable]:
         data = f" (data {digest[:8]})" if titles[dataset, split, metric] > 1 else ""
         count = "..".join(map(str, dict.fromkeys((samples[0], samples[-1]))))
         title = f"{dataset}{data}: test {metric}, split {split}, {count} test samples"
-        tables.append(ScoreTable(title, HEADER, rows))
+        tables.append(ScoreTable(title, SCORE_COLUMNS, rows))
     return tables
 
 

@@ -40,7 +40,7 @@ EXPECTED = ("heatwave_threshold", "climatology")
 LIMITS_OF_EVENTS = ("climatology", "heatwave_threshold")
 DAYS_AFTER_ONSET = 3  # preferred days from the onset of the heatwave to the initial date of the forecast
 MOST_DAYS = 7  # from the onset to the initial date, beyond which the figure has them in its title
-YEAR = 366 * DAY
+LONGEST_YEAR = 366 * DAY
 
 
 def heatwave_case(results: Results) -> Iterator[Chart]:
@@ -128,7 +128,7 @@ def _most_severe(results: Results) -> tuple[int, int, int, int] | None:
     there are none, it is that of all of which a day is forecast. Return None if there is none.
     """
     starts, valid = results.tables["init_time"].values, results.tables["valid_time"].values
-    sst = results.prepared.open_cube()["sst"].sel(time=slice(starts[0] - YEAR, valid.max() + YEAR))
+    sst = results.prepared.open_cube()["sst"].sel(time=slice(starts[0] - LONGEST_YEAR, valid.max() + LONGEST_YEAR))
     sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull())
     limits = limits_of(results.prepared, *EXPECTED).transpose(..., "lat", "lon").stack(cell=("lat", "lon"))
 

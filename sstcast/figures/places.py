@@ -18,7 +18,7 @@ from sstcast.ocean.places import OUTLINES, Places
 
 WEEKS = {7: "1 week", 14: "2 weeks", 28: "4 weeks"}
 CURVE_WIDTH, CURVE_HEIGHT = 150, 40  # of a curve, in units of its drawing
-SPACE = 2
+CURVE_MARGIN = 2
 MOST_NAMED, LONGEST_LABEL = 20, 30  # places with their names on a map, and characters of a name
 SHOWN = ("sst", "sst_quantile", "threshold", "heatwave_probability", "heatwave_share", "heatwave_share_quantile")
 STYLE: dict[str, Any] = {"facecolor": "none", "edgecolor": "black", "linewidth": 1.2, "zorder": 2.5}
@@ -77,8 +77,12 @@ def _curve(fields: dict[str, NDArray[Any]]) -> str:
     bottom, top = float(shown.min()), float(shown.max())
 
     def points(values: NDArray[Any]) -> list[str]:
-        x = SPACE + np.arange(len(values)) * (CURVE_WIDTH - 2 * SPACE) / max(1, len(values) - 1)
-        y = CURVE_HEIGHT - SPACE - (values - bottom) / max(top - bottom, 0.01) * (CURVE_HEIGHT - 2 * SPACE)
+        x = CURVE_MARGIN + np.arange(len(values)) * (CURVE_WIDTH - 2 * CURVE_MARGIN) / max(1, len(values) - 1)
+        y = (
+            CURVE_HEIGHT
+            - CURVE_MARGIN
+            - (values - bottom) / max(top - bottom, 0.01) * (CURVE_HEIGHT - 2 * CURVE_MARGIN)
+        )
         return [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)]
 
     band = " ".join(points(low) + points(high)[::-1])

@@ -26,7 +26,7 @@ JSON_SUFFIXES = (".geojson", ".json")
 SEQUENCE_SUFFIXES = (".geojsonl", ".geojsons", ".geojsonseq", ".jsonl", ".ndjson")
 RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142), if lines do not separate them
 CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
-TINY = 1e-9
+TINY_DEGREES = 1e-9
 
 
 def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -127,7 +127,7 @@ def united(parts: list[Any], where: str) -> Any:
     area = shapely.MultiPolygon(parts)
     if shapely.is_valid(parts).all():
         whole = shapely.union_all(_in_one_turn(parts))
-        if not area.is_valid or whole.area < area.area * (1 - TINY):
+        if not area.is_valid or whole.area < area.area * (1 - TINY_DEGREES):
             area = shapely.MultiPolygon([part for part in shapely.get_parts(whole) if part.geom_type == "Polygon"])
     if not area.is_valid:
         raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")
@@ -137,13 +137,13 @@ def united(parts: list[Any], where: str) -> Any:
 def _in_one_turn(parts: list[Any]) -> list[Any]:
     """Return parts of an area within 360 degrees of longitude, which begin where they cut no part, if possible."""
     west, _, east, _ = shapely.bounds(parts).T
-    after = (west[:, None] - west + TINY) % 360  # of each west end, from that of each part
-    uncut = ((after <= 2 * TINY) | (after >= east - west)).all(1)
+    after = (west[:, None] - west + TINY_DEGREES) % 360  # of each west end, from that of each part
+    uncut = ((after <= 2 * TINY_DEGREES) | (after >= east - west)).all(1)
     first = west[uncut.argmax()]
     moved = []
-    for part, turn in zip(parts, np.floor((west - first + TINY) / 360) * 360, strict=True):
+    for part, turn in zip(parts, np.floor((west - first + TINY_DEGREES) / 360) * 360, strict=True):
         moved.append(shapely.affinity.translate(part, -turn))
-        if moved[-1].bounds[2] > first + 360 + TINY:
+        if moved[-1].bounds[2] > first + 360 + TINY_DEGREES:
             around = moved.pop()
             window = shapely.box(first, -90, first + 360, 90)
             moved += [shapely.intersection(shapely.affinity.translate(around, by), window) for by in (0, -360)]
@@ -157,7 +157,7 @@ def _unwrapped(polygon: Any, where: str) -> Any:
         points = np.array(ring.coords)
         points[:, 0] = _without_jumps(points[:, 0], where)
         if rings:  # a hole lies in the 360 degrees that begin at the west end of the polygon
-            points[:, 0] -= 360 * np.floor((points[:, 0].min() - rings[0][:, 0].min() + TINY) / 360)
+            points[:, 0] -= 360 * np.floor((points[:, 0].min() - rings[0][:, 0].min() + TINY_DEGREES) / 360)
         rings.append(points)
     return shapely.Polygon(rings[0], rings[1:])
 
@@ -167,16 +167,16 @@ def _without_jumps(lon: Array, where: str) -> Array:
     steps = np.diff(lon)
     if abs(lon).max() > 180:
         shorter = 360 - abs(steps)
-        for edge in np.flatnonzero((abs(steps) > 180 + TINY) & (shorter >= CLEARLY_SHORTER)):
+        for edge in np.flatnonzero((abs(steps) > 180 + TINY_DEGREES) & (shorter >= CLEARLY_SHORTER)):
             west, east = np.sort(lon[edge : edge + 2])
             raise SSTCastError(
                 f"{where}: has an edge that is {east - west:g} degrees wide from {west:g} to {east:g}, or "
                 f"{shorter[edge]:g} from {east:g} to {west:g}; add a corner between them"
             )
     unwrapped: Array = np.unwrap(lon, period=360)
-    around = abs(abs(steps) - 360) < TINY
-    if around.any() and (abs(unwrapped[-1] - unwrapped[0]) > TINY or np.ptp(unwrapped) < TINY):
+    around = abs(abs(steps) - 360) < TINY_DEGREES
+    if around.any() and (abs(unwrapped[-1] - unwrapped[0]) > TINY_DEGREES or np.ptp(unwrapped) < TINY_DEGREES):
         unwrapped = lon[0] + np.concatenate([[0], np.where(around, steps, np.diff(unwrapped)).cumsum()])
-    if abs(unwrapped[-1] - unwrapped[0]) > TINY:
+    if abs(unwrapped[-1] - unwrapped[0]) > TINY_DEGREES:
         raise SSTCastError(f"{where}: encircles a pole; divide it into parts that do not")
     return unwrapped

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS, Box, bounds
 from sstcast.log import LOG
-from sstcast.ocean.place_files import TINY, read_geometries, united
+from sstcast.ocean.place_files import TINY_DEGREES, read_geometries, united
 from sstcast.types import Array
 
 LEAST_COVERED = 0.5  # share of a polygon that must be sea of the region
@@ -202,7 +202,7 @@ def _ends(area: Any) -> tuple[float, float]:
     reached = np.maximum.accumulate(np.append(east.max() - 360, east[order[:-1]]))
     gaps = west[order] - reached
     widest = int(gaps.argmax())
-    if gaps[widest] <= TINY:
+    if gaps[widest] <= TINY_DEGREES:
         return -180.0, 180.0
     first, last = west[order[widest]], reached[widest]
     return float((first + 180) % 360 - 180), float(180 - (180 - last) % 360)

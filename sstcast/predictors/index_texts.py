@@ -21,7 +21,7 @@ GIVE = "correct it, or give a CSV of dates and values (docs/predictors.md)"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 DATA = re.compile(r"[+-]?\.?\d|[a-z]{3,9}[- ]\d{4}( |$)", re.I)  # a number, or a month or season and a year
 PARTS = [re.compile(part) for part in (r"[12]\d{3}", r"0?[1-9]|1[0-2]", r"0?[1-9]|[12]\d|3[01]")]  # of dates
-YEAR = PARTS[0]
+YEAR_PATTERN = PARTS[0]
 FUSED = re.compile(r"(?<=[\d.])(?=[+-]\d*\.)")  # CPC writes -999.9-999.9 without a blank
 MARKED_YEAR = re.compile(r"^(\s*\d{4})\*+")  # a year whose values are preliminary
 DECLARED = re.compile(
@@ -49,7 +49,7 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
     rows, names, missing = _rows(path)
     if not rows:
         raise SSTCastError(f"{path}: no line begins with a date; {GIVE}")
-    if sum(len(cells) > 12 and bool(YEAR.fullmatch(cells[0])) for _, cells in rows) >= len(rows) / 2:
+    if sum(len(cells) > 12 and bool(YEAR_PATTERN.fullmatch(cells[0])) for _, cells in rows) >= len(rows) / 2:
         found = _months_in_columns(rows, path)
     else:
         dates = _date_columns(rows, names)
@@ -112,13 +112,13 @@ def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
 
 def _without_first_and_last_year(rows: list[Row]) -> list[Row]:
     """Return rows of data without the first line of PSL, which holds the first and the last year."""
-    return rows[1:] if rows and len(rows[0][1]) == 2 and all(map(YEAR.fullmatch, rows[0][1])) else rows
+    return rows[1:] if rows and len(rows[0][1]) == 2 and all(map(YEAR_PATTERN.fullmatch, rows[0][1])) else rows
 
 
 def _is_table_of_years(rows: list[Row]) -> bool:
     """Return whether all rows have a year and twelve months."""
     rows = _without_first_and_last_year(rows)
-    return bool(rows) and all(len(cells) == 13 and YEAR.fullmatch(cells[0]) for _, cells in rows)
+    return bool(rows) and all(len(cells) == 13 and YEAR_PATTERN.fullmatch(cells[0]) for _, cells in rows)
 
 
 def _cells(line: str) -> list[str]:
@@ -140,7 +140,7 @@ def _months_in_columns(rows: list[Row], path: Path) -> list[tuple[int, str, str]
     newest = max(rows, key=lambda row: row[1][0])
     for number, cells in rows:
         is_whole = len(cells) == 13 or ((number, cells) == newest == rows[-1] and 1 < len(cells) < 13)
-        if not (is_whole and YEAR.fullmatch(cells[0])):
+        if not (is_whole and YEAR_PATTERN.fullmatch(cells[0])):
             raise _fault(path, number, f"has {len(cells)} columns, not a year and twelve months")
     return [(n, f"{cells[0]}-{month}", text) for n, cells in rows for month, text in enumerate(cells[1:], 1)]
 

@@ -17,7 +17,7 @@ CENTRE_TOLERANCE = 0.1  # of a cell, between the centre on the axes and the true
 LARGEST_DEGREES = 720.0  # larger values of a position stand for a missing one
 SPACE = ("row", "column")  # dimensions of cells on no axes of latitude and longitude
 MOST_AT_A_PLACE = 4  # cells with one position, where a seam and a fold meet; more of them have none
-MEND = "correct its grid mapping, or add latitudes and longitudes of the cells"
+MAPPING_REMEDY = "correct its grid mapping, or add latitudes and longitudes of the cells"
 MAPPINGS = ("grid_mapping_name", "crs_wkt")  # attributes of a variable that describes a projection
 
 
@@ -27,7 +27,7 @@ def located(dataset: xr.Dataset, path: Path) -> xr.Dataset:
     They are computed from its grid mapping (CF conventions, appendix F). Raises SSTCastError if that is broken, or
     its axes are in other units than m and km.
     """
-    with reading(path, MEND), warnings.catch_warnings():
+    with reading(path, MAPPING_REMEDY), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # serious faults raise errors
         return _located(dataset, path)
 

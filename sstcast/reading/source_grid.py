@@ -22,7 +22,7 @@ SAME_DEGREES = 1e-4  # between the positions of a cell in two files
 FEWEST_TO_FOLD = 16  # columns
 MOSTLY = 0.6  # share of a row or column from which its repeated cells tell that it repeats another
 NEIGHBOURING = 1.5  # of a cell, between the last column and the first one across a seam
-MEND = "correct its positions or its mesh"
+GRID_REMEDY = "correct its positions or its mesh"
 # Names of the corners of faces, counted from 1: in FVCOM, FESOM and ICON.
 CONNECTIVITY = ("nv", "elem", "face_nodes", "vertex_of_cell")
 
@@ -214,7 +214,7 @@ class Cells:
 
         Raises SSTCastError, which names `path`, if that cannot be done, as of two points.
         """
-        with reading(path, MEND), warnings.catch_warnings():
+        with reading(path, GRID_REMEDY), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # serious faults raise errors
             if self.lat.ndim == 2:
                 return structured(self.lat, self.lon, self.vertices)
@@ -228,7 +228,7 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
 
     Raises SSTCastError if a mesh is broken or lacks its nodes.
     """
-    with reading(path, MEND), warnings.catch_warnings():
+    with reading(path, GRID_REMEDY), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # serious faults raise errors
         lat_name, lon_name = axes["lat"], axes["lon"]
         lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])

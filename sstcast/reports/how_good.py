@@ -83,6 +83,6 @@ def drawing_of_errors(scores: pd.DataFrame) -> str:
         lines.append(f'<text x="{x(lead)}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{lead}</text>')
     lines.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 4}" text-anchor="middle">days ahead</text>')
     for name, style in CURVE_STYLES.items():
-        points = " ".join(f"{x(lead)},{y(error)}" for lead, error in zip(leads, scores[name], strict=True))
+        points = " ".join(f"{x(lead)},{y(error)}" for lead, error in scores[name].dropna().items())
         lines.append(f'<polyline points="{points}" fill="none" {style}/>')
     return "\n".join([*lines, "</svg>"])

@@ -25,7 +25,7 @@ from sstcast.scores.significance import spacing
 MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
 # In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
-CELLS = ("lat", "lon")
+SPACE_DIMS = ("lat", "lon")
 
 Days = NDArray[np.datetime64]
 
@@ -146,11 +146,11 @@ def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray) -> tuple[Days, xr
     members lack at most a tenth of the ocean cells that any forecast covers.
     """
     valid = sst.notnull() & ocean
-    present = valid.any(("lead", *CELLS))
+    present = valid.any(("lead", *SPACE_DIMS))
     masks = xr.Dataset({"coverage": (valid.all("lead") | ~present).all("member"), "present": present}).compute()
     present = masks["present"]
     coverage = masks["coverage"] & ocean & present.any("member")
-    share = coverage.sum(CELLS) / max(1, int(coverage.any("init_time").sum()))
+    share = coverage.sum(SPACE_DIMS) / max(1, int(coverage.any("init_time").sum()))
     complete = np.flatnonzero(share.values >= 1 - MOST_MISSING)
     cells, members = coverage.isel(init_time=complete), present.isel(init_time=complete).sum("member").values
     return cells["init_time"].values, cells.all("init_time") if cells.size else ~ocean & ocean, members
@@ -202,8 +202,8 @@ def _check(departure: xr.DataArray, path: Path) -> None:
     `FARTHEST_MEAN * (1 + 1 / sqrt(n))` degC.
     """
     magnitude = abs(departure)
-    mean, cells = magnitude.mean(CELLS), magnitude.notnull().sum(CELLS).clip(min=1)
-    implausible = (magnitude > FARTHEST_CELL).any(CELLS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
+    mean, cells = magnitude.mean(SPACE_DIMS), magnitude.notnull().sum(SPACE_DIMS).clip(min=1)
+    implausible = (magnitude > FARTHEST_CELL).any(SPACE_DIMS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
     if not implausible.any():
         return
     position = tuple(np.argwhere(implausible.values)[0])

@@ -1,5 +1,6 @@
 """One place for all that the tests of this folder prepare."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,3 +9,18 @@ import pytest
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A point, a point outside the region, and an area whose edges are those of cells."""
+    path = tmp_path_factory.mktemp("places") / "mine.geojson"
+    ring = [[171, -11.5], [172, -11.5], [172, -10.5], [171, -10.5], [171, -11.5]]
+    of = {
+        "farm": {"type": "Point", "coordinates": [171.3, -10.3]},
+        "elsewhere": {"type": "Point", "coordinates": [20, -10.3]},
+        "park": {"type": "Polygon", "coordinates": [ring]},
+    }
+    features = [{"type": "Feature", "properties": {"name": n}, "geometry": g} for n, g in of.items()]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path

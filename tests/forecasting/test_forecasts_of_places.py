@@ -42,26 +42,11 @@ def made(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A point, a point outside the region, and an area whose edges are those of cells."""
-    path = tmp_path_factory.mktemp("places") / "mine.geojson"
-    ring = [[171, -11.5], [172, -11.5], [172, -10.5], [171, -10.5], [171, -11.5]]
-    of = {
-        "farm": {"type": "Point", "coordinates": [171.3, -10.3]},
-        "elsewhere": {"type": "Point", "coordinates": [20, -10.3]},
-        "park": {"type": "Polygon", "coordinates": [ring]},
-    }
-    features = [{"type": "Feature", "properties": {"name": n}, "geometry": g} for n, g in of.items()]
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    return path
-
-
-@pytest.fixture(scope="module")
-def forecasted(made: Run, file: Path, tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+def forecasted(made: Run, sites: Path, tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
     """A forecast with places and all samples."""
     out = tmp_path_factory.mktemp("out") / "f.nc"
     with logged() as lines:
-        path, new = forecast(made.folder, DATE, out, samples=SAMPLES, places=Places.read(file), shares=(20, 60))
+        path, new = forecast(made.folder, DATE, out, samples=SAMPLES, places=Places.read(sites), shares=(20, 60))
     assert new
     assert [line for line in lines if "base period" not in line] == [
         "elsewhere: lies outside the region, 170,173,-12,-10, so it has no forecast",
@@ -198,7 +183,7 @@ def test_chances_of_days_without_a_threshold_are_left_out(forecasted: xr.Dataset
 
 
 def test_a_line_tells_of_each_place(
-    forecasted: xr.Dataset, command, made: Run, file: Path, tmp_path: Path
+    forecasted: xr.Dataset, command, made: Run, sites: Path, tmp_path: Path
 ) -> None:
     one = forecasted.isel(init_time=-1)
     farm, elsewhere, park = lines_of_places(one, tmp_path / "f-places.csv")
@@ -215,7 +200,7 @@ def test_a_line_tells_of_each_place(
     assert len(lines) == 11
     assert lines[-1] == f"and 2 more in {tmp_path / 'f-places.csv'}"
     for state in ("written", "nothing to do"):
-        options = ("--date", DATE, "--places", file, "--share", "20,60", "--out", tmp_path / "g.nc")
+        options = ("--date", DATE, "--places", sites, "--share", "20,60", "--out", tmp_path / "g.nc")
         _, out, _ = command("forecast", made.folder, *options)
         assert out.splitlines()[-4] == f"{tmp_path / 'g.nc'}: {state}"
         assert out.splitlines()[-2:] == [elsewhere, park]
@@ -277,7 +262,7 @@ def test_the_forecast_of_cells_stays(made: Run, forecasted: xr.Dataset) -> None:
 
 
 def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
-    made: Run, file: Path, forecasted: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Run, sites: Path, forecasted: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("loaded_run", "samples"):
         monkeypatch.setattr(f"sstcast.forecasting.{module}.MAX_CELLS_UNASKED", 3)
@@ -288,7 +273,7 @@ def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
         return drawn[-1]
 
     monkeypatch.setattr(ErrorPaths, "standard_errors", drawing)
-    places = Places.read(file)
+    places = Places.read(sites)
     path, _ = forecast(made.folder, DATE, tmp_path / "large.nc", places=places, shares=(20, 60))
     assert [errors.shape[1] for errors in drawn] == [17]
     large = xr.load_dataset(path)
@@ -299,12 +284,12 @@ def test_areas_of_a_large_region_need_the_samples_of_their_cells_alone(
         np.testing.assert_array_equal(large[name], forecasted[name], err_msg=str(name))
 
 
-def test_python_and_both_formats(made: Run, file: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:
+def test_python_and_both_formats(made: Run, sites: Path, tmp_path: Path, forecasted: xr.Dataset) -> None:
     for name in ("a.nc", "a.zarr"):
         for new in (True, False):
             table = tmp_path / "a-places.csv"
             table.unlink(missing_ok=True)
-            result = sstcast.forecast(made, DATE, tmp_path / name, places=file, share="20,60")
+            result = sstcast.forecast(made, DATE, tmp_path / name, places=sites, share="20,60")
             assert result.new is new
             assert table.read_text() == Path(forecasted.attrs["table"]).read_text()
         np.testing.assert_array_equal(result.value["place_sst"], forecasted["place_sst"])
@@ -343,7 +328,7 @@ def test_events_of_an_area_are_those_of_its_mean(forecasted: xr.Dataset, made: R
     np.testing.assert_allclose(farm["place_climatology_past"], cell["heatwave_climatology_past"], atol=1e-5)
 
 
-def test_an_event_of_an_area_that_ends_on_day_7_is_running_on_it(forecasted: xr.Dataset, file: Path) -> None:
+def test_an_event_of_an_area_that_ends_on_day_7_is_running_on_it(forecasted: xr.Dataset, sites: Path) -> None:
     fields = forecasted.copy(deep=True)
     time = pd.date_range("2001-01-01", "2002-12-31")
     random = np.random.default_rng(0).normal(20, 1, (len(time), 3)).astype(np.float32)
@@ -360,14 +345,14 @@ def test_an_event_of_an_area_that_ends_on_day_7_is_running_on_it(forecasted: xr.
         cells = int(fields["sst"].isel(init_time=0, lead=0).notnull().sum())
         errors = np.zeros((8 + MARGIN_DAYS, cells, 64), np.float32)
         lowest = np.full(cells, np.nan, np.float32)
-        found = with_place_events(fields, base, Places.read(file), of_cells, errors, lowest).isel(init_time=0)
+        found = with_place_events(fields, base, Places.read(sites), of_cells, errors, lowest).isel(init_time=0)
         assert float(found["place_event_probability"].sel(place="park")) == 1
         assert float(found["place_running_probability"].sel(place="park", running_day=7)) == running
         assert found["place_event_probability"].isnull().sel(place=["farm", "elsewhere"]).all()
 
 
 def test_events_in_a_forecast_join_the_days_before_it(
-    forecasted: xr.Dataset, file: Path, tmp_path: Path, fails
+    forecasted: xr.Dataset, sites: Path, tmp_path: Path, fails
 ) -> None:
     path = tmp_path / "f.nc"
     forecasted.drop_attrs(deep=False).assign_attrs(places=forecasted.attrs["places"]).to_netcdf(
@@ -396,7 +381,7 @@ def test_events_in_a_forecast_join_the_days_before_it(
     assert float(found["event_probability"][event]) == float(one["heatwave_event_probability"].sel(at))
     running = one["heatwave_running_probability"].sel(at)
     np.testing.assert_array_equal(found["event_running_probability"][event], running)
-    table = sstcast.heatwaves(path, file).value
+    table = sstcast.heatwaves(path, sites).value
     assert set(table["place"]) <= {"farm", "park"}
     joined = [
         np.concatenate([one[f"place_{name}_past"], one[f"place_{name}"]])
@@ -418,7 +403,7 @@ def test_events_in_a_forecast_join_the_days_before_it(
     fails(["broken.nc", "download it again"], "heatwaves", tmp_path / "broken.nc")
     fails(["--years", "has its own"], "heatwaves", path, "--years", "2001:2002")
     fails(["--region", "has its own"], "heatwaves", path, "--region", "170,171,-12,-11")
-    fails(["holds only heatwaves of places"], "heatwaves", path, "--places", file, "--cold")
+    fails(["holds only heatwaves of places"], "heatwaves", path, "--places", sites, "--cold")
     other = tmp_path / "other.csv"
     other.write_text("name,lat,lon\nfarm,-10.3,172\n")
     fails(["does not hold the place farm; forecast again with --places"], "heatwaves", path, "--places", other)
@@ -461,24 +446,36 @@ def test_events_and_heat_stress_of_a_run_have_its_base_period(made: Run, sst_fil
     assert dhw.attrs["baseline"].startswith("monthly means of 2001..2002, ")
 
 
-def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
-    coast = json.loads(file.read_text())["features"][2]
+def test_what_is_refused(made: Run, sites: Path, tmp_path: Path, fails) -> None:
+    coast = json.loads(sites.read_text())["features"][2]
     coast["geometry"]["coordinates"] = [[[170, -12], [170.8, -12], [170.8, -11.4], [170, -11.4], [170, -12]]]
     path, out = tmp_path / "coast.json", tmp_path / "b.nc"
     path.write_text(json.dumps(coast))
     options = ("forecast", made.folder, "--date", DATE, "--out", out, "--places")
     fails([f"{path}: park: only ", "ocean cells of the region"], *options, path)
-    fails(["--share none: give per cent"], *options, file, "--share", "none")
+    fails(["--share none: give per cent"], *options, sites, "--share", "none")
     fails(["absent.csv: cannot be read"], *options, tmp_path / "absent.csv")
     (own := out.with_name("b-places.csv")).write_text("station,depth\nA,5\n")
-    fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, file)
+    fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, sites)
     assert own.read_text() == "station,depth\nA,5\n"
     fails(
-        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+        [f"{own}: exists and is not a file of sstcast"],
+        "heatwaves",
+        made.folder,
+        "--places",
+        sites,
+        "--out",
+        own,
     )
     own.write_text("place,lat,lon\nA,5,6\n")
     fails(
-        [f"{own}: exists and is not a file of sstcast"], "heatwaves", made.folder, "--places", file, "--out", own
+        [f"{own}: exists and is not a file of sstcast"],
+        "heatwaves",
+        made.folder,
+        "--places",
+        sites,
+        "--out",
+        own,
     )
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
@@ -488,34 +485,6 @@ def test_what_is_refused(made: Run, file: Path, tmp_path: Path, fails) -> None:
     for wrong in ("0", "101", "", "10;20", None, 0.0, ["a"]):
         with pytest.raises(SSTCastError, match="--share"):
             parse_shares(wrong)
-
-
-def test_points_need_no_samples(tmp_path: Path, sst_file: Path, file: Path) -> None:
-    splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
-    run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits))
-    path = tmp_path / "farms.csv"
-    path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
-    with logged() as lines:
-        made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(path))
-    told = f"{run.folder}: too few training days for joint samples: points have no means of weeks"
-    assert told in lines
-    fields = xr.load_dataset(made)
-    assert fields["place_sst"].notnull().all()
-    assert fields["place_week_heatwave_probability"].notnull().all()
-    assert fields["place_week_sst"].isnull().all()
-    (line,) = lines_of_places(fields.isel(init_time=-1), Path("c-places.csv"))
-    assert line.startswith("farm: heatwave by week ")
-    kept = Places.from_geojson(Places.read(file).geojson)
-    with pytest.raises(SSTCastError, match="--samples 100: needs 100 stretches"):
-        forecast(run.folder, DATE, tmp_path / "c.nc", places=Places.read(file))
-    with logged() as lines:
-        made, _ = forecast(run.folder, DATE, tmp_path / "c.nc", places=kept)
-    assert f"{told}, and areas no forecast" in lines
-    assert xr.load_dataset(made)["place_sst"].isnull().all(("init_time", "lead")).values.tolist() == [
-        False,
-        True,
-        True,
-    ]
 
 
 def test_cells_of_the_table_are_written_as_pandas_writes_them() -> None:

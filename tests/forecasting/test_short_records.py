@@ -5,13 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scored_runs
 import xarray as xr
+from logged import logged
+from scored_runs import configure
 from small_ocean import make_sst
 
 from sstcast.config import load_config
+from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import LoadedRun
+from sstcast.forecasting.place_periods import lines_of_places
 from sstcast.forecasting.system import system_of
+from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
@@ -65,3 +71,31 @@ def test_a_memory_comes_with_a_longer_record(
     assert fetched.attrs["data"].endswith("preliminary days: 2008-12-30..2008-12-31")
     assert loaded.system.models[0].before > 0
     xr.testing.assert_equal(fetched["sst"].drop_attrs(), loaded.forecast(days)["sst"].drop_attrs())
+
+
+def test_points_need_no_samples(tmp_path: Path, sst_file: Path, sites: Path) -> None:
+    splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
+    run = scored_runs.make_run(configure(tmp_path, sst_file, splits=splits))
+    path = tmp_path / "farms.csv"
+    path.write_text("name,lat,lon\nfarm,-10.3,171.3\n")
+    with logged() as lines:
+        made, _ = forecast(run.folder, "2004-03-10", tmp_path / "c.nc", places=Places.read(path))
+    told = f"{run.folder}: too few training days for joint samples: points have no means of weeks"
+    assert told in lines
+    fields = xr.load_dataset(made)
+    assert fields["place_sst"].notnull().all()
+    assert fields["place_week_heatwave_probability"].notnull().all()
+    assert fields["place_week_sst"].isnull().all()
+    (line,) = lines_of_places(fields.isel(init_time=-1), Path("c-places.csv"))
+    assert line.startswith("farm: heatwave by week ")
+    kept = Places.from_geojson(Places.read(sites).geojson)
+    with pytest.raises(SSTCastError, match="--samples 100: needs 100 stretches"):
+        forecast(run.folder, "2004-03-10", tmp_path / "c.nc", places=Places.read(sites))
+    with logged() as lines:
+        made, _ = forecast(run.folder, "2004-03-10", tmp_path / "c.nc", places=kept)
+    assert f"{told}, and areas no forecast" in lines
+    assert xr.load_dataset(made)["place_sst"].isnull().all(("init_time", "lead")).values.tolist() == [
+        False,
+        True,
+        True,
+    ]
