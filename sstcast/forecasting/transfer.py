@@ -19,10 +19,10 @@ from sstcast.models import transfer_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, Record, check_source
 from sstcast.ocean.splits import check_splits, clipped, for_training
+from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.grid import crop
 from sstcast.reading.reading import open_region, open_sst, source_grid, source_name
-from sstcast.reading.regridding import proposed
 from sstcast.reading.xarray_objects import given, hold, let_go
 from sstcast.runs import ELSEWHERE, Run, file_name, provenance
 from sstcast.storage.artefacts import atomic, locked, write_json

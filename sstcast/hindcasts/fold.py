@@ -18,7 +18,7 @@ from sstcast.forecasting.fields import described
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.names import BASELINES, REFERENCES
+from sstcast.names import REFERENCES
 from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import dask_progress
@@ -117,8 +117,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     prepared = Prepared.of(data)
-    recipe = recipe_of_scores() | {"sstcast": __version__, "baselines": BASELINES, "every": every}
-    recipe |= {"data": prepared.record().model_dump()}
+    recipe = recipe_of_scores() | {"sstcast": __version__, "every": every, "data": prepared.record().model_dump()}
     recipe |= digest_of_scored(prepared) | _base(thresholds) | asked.recipe_of_fold
     if is_up_to_date(path, recipe):
         return f"{path}: already written"

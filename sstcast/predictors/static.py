@@ -21,11 +21,11 @@ from sstcast.geo import EARTH_RADIUS
 from sstcast.predictors import grid
 from sstcast.predictors.kind import Days, Kind, Places, scale_of
 from sstcast.predictors.predictor import Predictor
+from sstcast.reading.any_grid import LEAST_KNOWN
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, find_field
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.reading import placed
-from sstcast.reading.regridding import LEAST_KNOWN
 
 # Standard and other names of a height of the ground or a depth of the sea, but not of the height of a wave.
 HEIGHT = re.compile(

@@ -22,13 +22,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.reading.bounds import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
 from sstcast.reading.flags import ValidRange
 from sstcast.reading.layouts import FORECAST, REFORECAST
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
+from sstcast.reading.valid_days import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
 
 DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}

@@ -18,7 +18,7 @@ from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
-from sstcast.reading.bounds import averages, days_of
+from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
@@ -28,8 +28,8 @@ from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.plausible import judged
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
-from sstcast.reading.regridding import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.source_grid import Cells, cells_of
+from sstcast.reading.valid_days import averages, days_of
 from sstcast.storage.artefacts import is_up_to_date, read_recipe
 from sstcast.storage.stores import open_netcdf
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, bounds, evenly_spaced, step
+from sstcast.reading.any_grid import LEAST_KNOWN, any_grid_weights
 from sstcast.reading.fields import CELLS, MISPLACED
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells
 from sstcast.reading.plausible import judged
-from sstcast.reading.regridding import LEAST_KNOWN, any_grid_weights
 from sstcast.reading.weights import TargetGrid, Weights
 from sstcast.types import Array
 

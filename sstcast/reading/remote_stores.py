@@ -35,14 +35,14 @@ from zarr.storage import ObjectStore
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
-from sstcast.reading.bounds import days_of
+from sstcast.reading.any_grid import around_grid, target_of
 from sstcast.reading.fields import CELLS, find_field
 from sstcast.reading.flags import RANGES
 from sstcast.reading.grid import crop
 from sstcast.reading.layouts import OBSERVED
 from sstcast.reading.positions import SPACE
 from sstcast.reading.regrid import weights_of
-from sstcast.reading.regridding import around_grid, target_of
+from sstcast.reading.valid_days import days_of
 from sstcast.reading.weights import TargetGrid
 from sstcast.storage.guarded import guarded
 from sstcast.storage.stores import check_codecs, chunk_bytes

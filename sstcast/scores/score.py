@@ -19,13 +19,13 @@ from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REF
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
+from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import CELLS
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
-from sstcast.reading.regridding import proposed
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
