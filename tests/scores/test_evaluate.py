@@ -176,6 +176,11 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluate(scored) == (metrics_of(scored), False)
     copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
+    text = copy.config_file.read_text()
+    copy.config_file.write_text(text.replace("width: 8", "activation: gelu\n  width: 8"))
+    with pytest.raises(SSTCastError, match="another configuration than the run has now"):
+        evaluate(copy)
+    copy.config_file.write_text(text)
     retrain(copy)
 
     monkeypatch.setattr("sstcast.scores.verify.verify", Mock(side_effect=InterruptedError))
