@@ -127,8 +127,12 @@ class Predictor:
 
         Raises SSTCastError if the source cannot be read or does not serve.
         """
-        recipe = {key: getattr(self.config, key) for key in (*READING_KEYS, "perfect")}
-        recipe |= {"layout": LAYOUT, "cells": digest_of(cube[["ocean_mask"]]), "files": self.source_state(cube)}
+        recipe = {  # how the source is read, the store's name tells
+            "layout": LAYOUT,
+            "perfect": self.config.perfect,
+            "cells": digest_of(cube[["ocean_mask"]]),
+            "files": self.source_state(cube),
+        }
         clear_leftovers(self.path)
         absent = self.field.needs_python and not self.field.exists() and self.path.exists()
         times, is_new = self.field.changes(), False
