@@ -38,10 +38,22 @@ def write(run: Run, warmer: float = 0, last: int | None = DAYS) -> None:
     sst.isel(time=slice(None, last)).to_netcdf(run.config.data.source, engine="netcdf4")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    """A run beside its source and stores, and a copy of all of them."""
+    folder = tmp_path_factory.mktemp("made")
+    make_sst(5).isel(time=slice(None, DAYS)).to_netcdf(folder / "small.nc", engine="netcdf4")
+    run = make_run(configure(folder, folder / "small.nc"))
+    return run, shutil.copytree(folder, tmp_path_factory.mktemp("copies") / "made")
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    make_sst(5).isel(time=slice(None, DAYS)).to_netcdf(tmp_path / "small.nc", engine="netcdf4")
-    return make_run(configure(tmp_path, tmp_path / "small.nc"))
+def run(made: tuple[Run, Path]) -> Run:
+    """The run, and its source and stores as they were made, in the same place."""
+    run, copy = made
+    shutil.rmtree(folder := run.config.runs.parent)
+    shutil.copytree(copy, folder)
+    return Run(run.folder)
 
 
 def opened(run: Run) -> Prepared:
