@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from scored_runs import configure, make_run, metrics_of, retrain
+from scored_runs import SHORT_TEST, configure, make_run, metrics_of, retrain
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.spread import SpreadCalibrator
@@ -26,7 +26,7 @@ from sstcast.scores.score_files import ScoreFiles
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     """A run that is scored, and so are the baselines of its ocean."""
-    run = make_run(configure(tmp_path_factory.mktemp("shared"), sst_file))
+    run = make_run(configure(tmp_path_factory.mktemp("shared"), sst_file, splits=SHORT_TEST))
     evaluate(run)
     return run
 
@@ -109,7 +109,7 @@ def test_other_values_and_other_questions_have_tables_of_their_own(
         warmer = ocean.load()
     warmer["sst"][300] += 1  # a day of training; those scored have a digest of their own
     warmer.to_netcdf(tmp_path / "warmer.nc")
-    other = make_run(configure(tmp_path, tmp_path / "warmer.nc"))
+    other = make_run(configure(tmp_path, tmp_path / "warmer.nc", splits=SHORT_TEST))
     for kept in (file_of(first), file_of(first).with_name(f".{file_of(first).name}.note")):
         shutil.copy(kept, file_of(other).with_name(kept.name))  # a colleague's
     found = tables_of(other)
