@@ -17,6 +17,7 @@ from sstcast.progress import tracked
 
 ROUNDS = 6  # of colour refinement; graphs that differ only further away count as equal
 NUMBERS_AT_ONCE = 3 * 10**7
+INCREMENT = -7046029254386353131  # an odd number of 64 bits, by which a value of 0 has another hash than 0
 MULTIPLIERS = -49064778989728563, -4265267296055464877  # odd numbers of 64 bits, which spread all bits
 
 
@@ -24,9 +25,8 @@ def equal_graphs(graphs: Graphs, smiles: object, cache: Path) -> Tensor:
     """Return the number of the group of each graph, `[graphs]`. Groups are numbered as they first occur.
 
     Molecules given as a list `smiles` are equal if their canonical SMILES are, which a file in `cache` keeps.
-    Other graphs are equal if they have as many nodes and edges, and the same Weisfeiler-Lehman colours
-    (Shervashidze et al. 2011), which begin with the bits of their features. Some graphs that differ have the same
-    colours.
+    Other graphs are equal if their nodes have the same Weisfeiler-Lehman colours (Shervashidze et al. 2011), which
+    begin with the bits of their features. Some graphs that differ have the same colours.
     """
     if isinstance(smiles, list) and find_spec("rdkit") is not None:
         digest = hashlib.sha256(json.dumps(smiles).encode()).hexdigest()[:12]
@@ -34,8 +34,7 @@ def equal_graphs(graphs: Graphs, smiles: object, cache: Path) -> Tensor:
     else:
         numbers = sum(table.numel() for table in graphs.tensors().values())
         blocks = torch.arange(len(graphs)).tensor_split(numbers // NUMBERS_AT_ONCE + 1)
-        sizes = torch.stack([graphs.nodes, graphs.edges], 1)
-        keys = (_hash_rows(sizes) + torch.cat([_colours(graphs.batch(block)) for block in blocks])).tolist()
+        keys = torch.cat([_colours(graphs.batch(block)) for block in blocks]).tolist()
     return torch.from_numpy(pd.factorize(pd.Series(keys))[0])
 
 
@@ -70,10 +69,12 @@ def _colours(batch: GraphBatch) -> Tensor:
     if batch.x is not None:
         colours = _hash_rows(batch.x)
     tables = [*([] if batch.edge_attr is None else [batch.edge_attr]), *(batch.graph.edge_weight or [])]
-    edges = sum(map(_hash_rows, tables), torch.zeros_like(source))
-    for _ in range(ROUNDS):
+    edges = torch.zeros_like(source)
+    for table in tables:
+        edges = _mix(edges + _hash_rows(table))  # in turn, so that no two tables may change places
+    for _ in range(ROUNDS):  # only what a node receives is mixed, so that its own colour stays apart
         received = torch.zeros_like(colours).index_add_(0, target, _mix(colours[source] + edges))
-        colours = _mix(3 * colours + received)
+        colours = _mix(colours + received)
     return colours.new_zeros(batch.graph.graphs).index_add_(0, graph_of, _mix(colours))
 
 
@@ -85,6 +86,7 @@ def _hash_rows(table: Tensor) -> Tensor:
 
 
 def _mix(values: Tensor) -> Tensor:
+    values = values + INCREMENT
     for multiplier in MULTIPLIERS:
         values = (values ^ (values >> 31)) * multiplier
     return values ^ (values >> 29)

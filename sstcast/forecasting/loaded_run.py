@@ -200,8 +200,7 @@ class LoadedRun:
             "sstcast": __version__,
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
-            "statistics": str(self.normals.statistics.attrs["digest"]),
-            "spread": spread_file(self.run, self.prepared)[1],
+            "spread": spread_file(self.run, self.prepared)[1],  # which tells the statistics
             "limits": LAYOUT,
             "terciles": TERCILES_LAYOUT,
             "history": state.hexdigest(),

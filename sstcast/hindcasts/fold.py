@@ -18,7 +18,7 @@ from sstcast.forecasting.fields import described
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
-from sstcast.names import BASELINES, REFERENCES
+from sstcast.names import REFERENCES
 from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import dask_progress
@@ -95,7 +95,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     with locked(tables_file(run)):
         prepared = Prepared.of(config.data)
         recipe = _recipe_of(run, every, prepared)
-        score_recipe = recipe | digest_of_scored(prepared) | _base(thresholds) | asked.recipe_of_fold
+        score_recipe = recipe | recipe_of_tables(prepared, every, thresholds, asked)
         if is_up_to_date(tables_file(run), score_recipe) and (joined or is_up_to_date(part_file(run), recipe)):
             return f"{run.folder}: already forecast"
         check_data(run, prepared)
@@ -117,9 +117,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig, asked: Asked) -> str:
     """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     prepared = Prepared.of(data)
-    recipe = recipe_of_scores() | {"sstcast": __version__, "baselines": BASELINES, "every": every}
-    recipe |= {"data": prepared.record().model_dump()}
-    recipe |= digest_of_scored(prepared) | _base(thresholds) | asked.recipe_of_fold
+    recipe = recipe_of_tables(prepared, every, thresholds, asked) | {"sstcast": __version__}
     if is_up_to_date(path, recipe):
         return f"{path}: already written"
     truth = Analysis.open(prepared, every=every, base=_base_of(prepared, thresholds))
@@ -137,10 +135,19 @@ def part_file(run: Run) -> Path:
     return run.folder / "hindcast.zarr"
 
 
+def recipe_of_tables(prepared: Prepared, every: int, thresholds: DataConfig, asked: Asked) -> Recipe:
+    """Return what the statistics of a fold depend on besides the systems (see `score_run`)."""
+    base = {"base_period": [str(day) for day in thresholds.splits.base]}
+    return _recipe_of_days(prepared, every) | digest_of_scored(prepared) | base | asked.recipe_of_fold
+
+
+def _recipe_of_days(prepared: Prepared, every: int) -> Recipe:
+    return recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+
+
 def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:
     """Return the recipe of a run's forecasts for its fold."""
-    data = prepared.record().model_dump()
-    return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run.members)}
+    return _recipe_of_days(prepared, every) | {"checkpoints": checkpoints(run.members)}
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:
@@ -219,7 +226,3 @@ def _open(path: Any) -> xr.Dataset:
 def _base_of(prepared: Prepared, thresholds: DataConfig) -> Prepared:
     """Return the stores whose base period defines the thresholds: those of the fold itself if it is the same."""
     return prepared if prepared.data == thresholds else Prepared.of(thresholds)
-
-
-def _base(thresholds: DataConfig) -> Recipe:
-    return {"base_period": [str(day) for day in thresholds.splits.base]}

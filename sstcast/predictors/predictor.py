@@ -47,7 +47,7 @@ from sstcast.storage.stores import open_intact, open_written
 
 LAYOUT = 2
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
+READING_KEYS = ("kind", "variable", "units", "region", "span", "perfect")  # which say how a source is read
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
 LOOKED_BACK = 365  # newest values among which the last one that is known is looked for, for a message
@@ -127,8 +127,11 @@ class Predictor:
 
         Raises SSTCastError if the source cannot be read or does not serve.
         """
-        recipe = {key: getattr(self.config, key) for key in (*READING_KEYS, "perfect")}
-        recipe |= {"layout": LAYOUT, "cells": digest_of(cube[["ocean_mask"]]), "files": self.source_state(cube)}
+        recipe = {  # how the source is read, the store's name tells
+            "layout": LAYOUT,
+            "cells": digest_of(cube[["ocean_mask"]]),
+            "files": self.source_state(cube),
+        }
         clear_leftovers(self.path)
         absent = self.field.needs_python and not self.field.exists() and self.path.exists()
         times, is_new = self.field.changes(), False

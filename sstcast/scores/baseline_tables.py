@@ -8,7 +8,6 @@ import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.forecasting.spread import SpreadCalibrator
-from sstcast.names import BASELINES
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.scene import Scene
@@ -37,14 +36,13 @@ def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked) -> xr.D
 
 def recipe_of_tables(truth: Analysis, asked: Asked) -> Recipe:
     """Return all that the tables of `tables_of_run` depend on."""
-    data, record = truth.data, truth.prepared.record()
+    data = truth.data
     return recipe_of_scores() | {
         "sstcast": __version__,
-        "baselines": BASELINES,
-        "days": {"cube": record.cube, "test": record.test, "statistics": record.statistics},
+        "days": truth.prepared.record().cube,  # which tell the statistics
         **digest_of_scored(truth.prepared),
-        # Not the predictors, which no baseline reads.
-        "data": data.model_dump(mode="json", exclude={"directory", "source", "predictors"}),
+        # Not the predictors, which no baseline reads, nor the name of a region.
+        "data": data.model_dump(mode="json", exclude={"directory", "source", "predictors", "region"}),
         "region": data.box.model_dump(mode="json"),
         **asked.recipe_of_fold,
     }

@@ -184,7 +184,7 @@ def skill_of(compared: Mapping[str, Any]) -> float | None:
 
 def recipe_of_scores() -> dict[str, Any]:
     """Return the part of the recipe that all scores share: layout, metrics and baselines of this version."""
-    return _form() | {"baselines": sorted(BASELINES)}
+    return _form() | {"baselines": BASELINES}
 
 
 def _form() -> dict[str, Any]:

@@ -78,6 +78,48 @@ def test_equal_graphs_are_those_with_the_same_colours_in_networkx() -> None:
     assert loaded(data).groups[first] != loaded(data).groups[second]
 
 
+def undirected(ends: list[tuple[int, int]], x: Tensor | None) -> Data:
+    one_way = torch.tensor(ends).T
+    return Data(x=x, edge_index=torch.cat([one_way, one_way.flip(0)], 1), num_nodes=1 + int(one_way.max()))
+
+
+def groups_of(first: Data, second: Data) -> list[int]:
+    """Return the groups of the two graphs, of which there are several copies."""
+    return loaded([Data(**(first, second)[i % 2].to_dict(), y=i % 3) for i in range(12)]).groups[:4].tolist()
+
+
+@pytest.mark.parametrize("x", [None, torch.zeros(4, 1), torch.ones(4, 2).long()])
+def test_a_star_and_a_path_differ_without_features_too(x: Tensor | None) -> None:
+    """Both have four nodes and three edges."""
+    star, path = [(0, 1), (0, 2), (0, 3)], [(0, 1), (1, 2), (2, 3)]
+    assert groups_of(undirected(star, x), undirected(path, x)) == [0, 1, 0, 1]
+
+
+def test_a_node_is_not_one_of_its_neighbours() -> None:
+    """In both squares, a node and its neighbours are two of one kind and one of the other."""
+    square, x = [(0, 1), (1, 2), (2, 3), (3, 0)], torch.tensor([[1], [1], [2], [2]])
+    assert groups_of(undirected(square, x), undirected(square, x[[0, 2, 1, 3]])) == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("apart", "equal"), [(11, False), (13, True)])
+def test_six_rounds_see_six_edges_far(apart: int, equal: bool) -> None:
+    """Two nodes of a ring are marked. A node half way sees both, or none does."""
+    ring, rows = [(i, (i + 1) % 32) for i in range(32)], torch.arange(32)[:, None]
+    marked = [(rows == 0) | (rows == far) for far in (apart, apart + 1)]
+    assert groups_of(*(undirected(ring, one.long()) for one in marked)) == ([0] * 4 if equal else [0, 1, 0, 1])
+
+
+def test_a_weight_is_no_feature() -> None:
+    data, values = distinct(), torch.tensor([0.5, 2.0])
+    for i, one in enumerate(data):
+        one.x, one.edge_attr, one.edge_weight = (
+            torch.ones(3, 1),
+            values[i % 2, None, None],
+            values[1 - i % 2, None],
+        )
+    assert loaded(data).groups.tolist() == [0, 1] * 15
+
+
 @pytest.mark.parametrize("split", ["60/20/20", "folds:5", "random:4-per-class"])
 def test_equal_graphs_stay_in_one_part_of_a_drawn_split(split: str) -> None:
     found = loaded(repeated(), f"split={split}")

@@ -19,12 +19,15 @@ import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import short_base_period
+from sstcast.forecasting import loaded_run, spread
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded_run import Extras
 from sstcast.forecasting.spread import calibrated
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reports.page import write_forecast_page
 from sstcast.runs import Run
+from sstcast.storage.yaml_files import save_config
 
 WEST_TILE = "170,171.5,-12,-10"
 
@@ -233,3 +236,22 @@ def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Run.open(Path("mine"))
     with pytest.raises(SSTCastError, match=r"^other: not a run \(no config.yaml\); name a folder"):
         Run.open(Path("other"))
+
+
+def test_the_recipe_of_a_forecast_tells_what_it_depends_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, history = loaded_run.LoadedRun(run.folder), make_sst()["sst"][-100:]
+    recipe = loaded.recipe(history, Extras())
+    for extras in (Extras(members=True), Extras(samples=9), Extras(above=(28.0,))):
+        assert loaded.recipe(history, extras) != recipe, extras
+    for other in (history + 1, history.assign_coords(preliminary=("time", np.full(100, True)))):
+        assert loaded.recipe(other, Extras()) != recipe
+    names = [(loaded_run, name) for name in ("__version__", "CONVENTIONS", "LAYOUT", "TERCILES_LAYOUT")]
+    for module, name in (*names, (spread, "LAYOUT")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, 0)
+            assert loaded.recipe(history, Extras()) != recipe, (module, name)
+    learnt = run.config.training.model_copy(update={"include_validation": True, "epochs": 1})
+    save_config(run.config.model_copy(update={"training": learnt}), run.config_file)
+    before = loaded_run.LoadedRun(run.folder).recipe(history, Extras())
+    run.best.write_bytes(b"others, of which the spread of its linear base does not tell")
+    assert loaded_run.LoadedRun(run.folder).recipe(history, Extras()) != before

@@ -13,6 +13,7 @@ from small_ocean import make_sst
 from untrained import replace_weights
 
 from sstcast.config import ModelConfig
+from sstcast.forecasting import spread
 from sstcast.forecasting.fitted import held_out_fit
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated, pooled
@@ -134,6 +135,17 @@ def test_runs_share_the_spread_of_their_linear_system(run: Run, monkeypatch: pyt
             xr.testing.assert_equal(calibrated(first).values, found.values)
             xr.testing.assert_equal(calibrated(on_stencil).values, other.values)
             assert file.read_bytes() == whole
+    for one, another in (files, [file.with_name(f".{file.name}.note") for file in files]):
+        one.rename(one.with_suffix(".other"))
+        another.rename(one)
+        one.with_suffix(".other").rename(another)
+    xr.testing.assert_equal(calibrated(first).values, found.values)
+    xr.testing.assert_equal(calibrated(on_stencil).values, other.values)
+    recipe = spread.spread_file(first, Prepared.of(config.data))[1]
+    for name in ("LAYOUT", "__version__"):
+        with monkeypatch.context() as patch:
+            patch.setattr(spread, name, 0)
+            assert spread.spread_file(first, Prepared.of(config.data))[1] != recipe, name
     for days, same in (("2004", True), ("2003-08", False)):
         changed = make_sst()
         changed["sst"].loc[{"time": days}] += 1

@@ -19,6 +19,8 @@ OTHER_DAYS = {
     "test": ["2003-07-01", "2004-06-30"],
 }
 
+SHORT_TEST = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-04-15"]}
+
 
 def configure(
     folder: Path,

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,16 @@ from sstcast.extremes.heatwaves import events, limits
 from sstcast.figures.results import Results
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.executors import run_tasks
+from sstcast.hindcasts.fold import recipe_of_tables, recipes
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
 from sstcast.reports.report import write_report
 from sstcast.runs import Run
+from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.summary import summarise_again
 from sstcast.storage.artefacts import remove, write_json
@@ -353,6 +357,26 @@ def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
     assert sum(line.endswith("already trained") for line in lines) == 4
     assert sum(line.endswith(f"{DATES} forecasts") for line in lines) == 3
     assert [contents(inside / "hindcast", name) for name in ("one", "two")] == before
+
+
+def test_recipes_tell_what_scores_and_folds_depend_on(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, events = systems(), Asked(events=True)
+    protocol, (one, _) = replace(planned.protocol, every=7), planned.systems
+    for key, value in (("systems", [one]), ("protocol", protocol), ("asked", events)):
+        assert replace(planned, **{key: value}).recipe != planned.recipe, key
+    best = Run(planned.run(one, planned.protocol.folds[0]).folder).best
+    content, before = best.read_bytes(), [planned.recipe, recipes(planned, one)]
+    best.write_bytes(content[::-1])
+    try:
+        assert all(now != then for now, then in zip([planned.recipe, recipes(planned, one)], before, strict=True))
+    finally:
+        best.write_bytes(content)
+    first, later = (Prepared.of(fold.split(one.data)) for fold in planned.protocol.folds)
+    recipe, record = recipe_of_tables(first, EVERY, first.data, NOTHING), first.record()
+    for other in ((7, first.data, NOTHING), (EVERY, later.data, NOTHING), (EVERY, first.data, events)):
+        assert recipe_of_tables(first, *other) != recipe
+    monkeypatch.setattr(Prepared, "record", lambda _: record.model_copy(update={"cube": "other days"}))
+    assert recipe_of_tables(first, EVERY, first.data, NOTHING) != recipe
 
 
 def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> None:

@@ -211,6 +211,10 @@ def test_a_store_follows_its_source_and_tells_whether_days_have_changed(tmp_path
     data["u10"].attrs["units"] = "knots"
     data.to_netcdf(path)
     assert "wind is in 'knots' now, but its store in 'm s-1'" in stored.changed()
+    days, known = DAYS[300:310].values, stored.known(DAYS[300:310].values).load()
+    data.assign(u10=(2 * data["u10"]).assign_attrs(units="m s-1")).to_netcdf(path)
+    doubled, _ = predictor(tmp_path, sst_file, path, delay=2)
+    np.testing.assert_allclose(doubled.known(days), known, atol=2e-2)  # by climatology and scale of its own
 
 
 @pytest.mark.parametrize("kind", ["grid", "index", "static"])

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import xarray as xr
-from scored_runs import configure, make_run, metrics_of, retrain
+from scored_runs import SHORT_TEST, configure, make_run, metrics_of, retrain
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.spread import SpreadCalibrator
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
-from sstcast.scores import baseline_tables
+from sstcast.scores import baseline_tables, score_files
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.baseline_tables import recipe_of_tables, tables_of_run
@@ -26,7 +26,7 @@ from sstcast.scores.score_files import ScoreFiles
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     """A run that is scored, and so are the baselines of its ocean."""
-    run = make_run(configure(tmp_path_factory.mktemp("shared"), sst_file))
+    run = make_run(configure(tmp_path_factory.mktemp("shared"), sst_file, splits=SHORT_TEST))
     evaluate(run)
     return run
 
@@ -107,9 +107,9 @@ def test_other_values_and_other_questions_have_tables_of_their_own(
 ) -> None:
     with xr.open_dataset(sst_file) as ocean:
         warmer = ocean.load()
-    warmer["sst"][-40] += 1  # a test day
+    warmer["sst"][300] += 1  # a day of training; those scored have a digest of their own
     warmer.to_netcdf(tmp_path / "warmer.nc")
-    other = make_run(configure(tmp_path, tmp_path / "warmer.nc"))
+    other = make_run(configure(tmp_path, tmp_path / "warmer.nc", splits=SHORT_TEST))
     for kept in (file_of(first), file_of(first).with_name(f".{file_of(first).name}.note")):
         shutil.copy(kept, file_of(other).with_name(kept.name))  # a colleague's
     found = tables_of(other)
@@ -119,7 +119,7 @@ def test_other_values_and_other_questions_have_tables_of_their_own(
     assert len(fitted) == 3
 
 
-def test_the_recipe_names_what_the_tables_depend_on(first: Run) -> None:
+def test_the_recipe_names_what_the_tables_depend_on(first: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = Analysis.of(first)
     recipe, data = recipe_of_tables(truth, NOTHING), truth.data
     splits = data.splits.model_copy(update={"validation": data.splits.train})
@@ -130,6 +130,14 @@ def test_the_recipe_names_what_the_tables_depend_on(first: Run) -> None:
     other = replace(truth.prepared, data=data.model_copy(update={"source": f"./{data.source}"}))
     assert recipe_of_tables(replace(truth, prepared=other), NOTHING) == recipe  # the digests tell the values
     assert recipe_of_tables(truth, Asked(events=True)) != recipe
+    for module, name, value in (
+        (baseline_tables, "__version__", "9.9"),
+        (score_files, "LAYOUT", 0),
+        (score_files, "BASELINES", score_files.BASELINES | {"ridge": "linear"}),  # another model of the same name
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, value)
+            assert recipe_of_tables(truth, NOTHING) != recipe, name
 
 
 def test_in_a_read_only_folder_they_are_scored_each_time(

@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 import torch
 import xarray as xr
-from scored_runs import OTHER_DAYS, configure, make_run, metrics_of, retrain
+from scored_runs import OTHER_DAYS, SHORT_TEST, configure, make_run, metrics_of, retrain
 from scores.probability import crps_for_ensemble, rank_histogram
 from untrained import replace_weights
 from whole_fields import forecast_of, truth_of
@@ -149,8 +149,7 @@ def test_ratios_are_of_the_scores_and_none_where_undefined(scored: Run, units: s
 def test_neither_blocks_nor_arrays_in_files_change_anything(
     sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-04-15"]}
-    short = make_run(configure(tmp_path, sst_file, splits=splits, directory=tmp_path / "prepared"))
+    short = make_run(configure(tmp_path, sst_file, splits=SHORT_TEST, directory=tmp_path / "prepared"))
     evaluate(short, Asked(events=True))
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
@@ -177,6 +176,11 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 def test_nothing_to_do_until_the_run_goes_on(scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert evaluate(scored) == (metrics_of(scored), False)
     copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
+    text = copy.config_file.read_text()
+    copy.config_file.write_text(text.replace("width: 8", "activation: gelu\n  width: 8"))
+    with pytest.raises(SSTCastError, match="another configuration than the run has now"):
+        evaluate(copy)
+    copy.config_file.write_text(text)
     retrain(copy)
 
     monkeypatch.setattr("sstcast.scores.verify.verify", Mock(side_effect=InterruptedError))

@@ -24,6 +24,7 @@ from sstcast.scores.significance import ratio
 from sstcast.storage.stores import open_netcdf
 
 HORIZON = 8
+SPLITS = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-07-31"]}
 BY_STEP = ("forecaster", "init_time", "probability")
 CASES_OF_ONE = {  # of 72 dates
     "event_cases_by_date": ((*BY_STEP, "occurred"), np.ones((1, 72, STEPS + 1, 2))),
@@ -34,7 +35,7 @@ CASES_OF_ONE = {  # of 72 dates
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     """A run whose warnings are scored."""
-    made = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    made = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file, splits=SPLITS))
     sstcast.evaluate(made, events=True)
     return made
 

@@ -54,6 +54,12 @@ def test_folds_are_concatenated_averaged_or_added() -> None:
     assert "of_areas" not in joined  # whose dimension one fold lacks
 
 
+def test_a_cell_without_a_mean_in_one_fold_has_none_of_all() -> None:
+    """A mean of the other folds with the weights of all would be too near 0. On land, it would be 0."""
+    folds = [fold("2001-01-01", 2, np.nan), fold("2002-01-01", 6, 5.0)]
+    assert np.isnan(join_folds(folds)["by_cell"].item())
+
+
 def test_systems_are_joined_along_their_own_axis() -> None:
     tables = [fold("2001-01-01", 2, value) for value in (1, 2)]
     tables[1] = tables[1].assign_coords(system=["other"], forecaster=["other"])

@@ -3,7 +3,6 @@
 import operator
 import os
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import yaml
 from logged import logged
 from other_conventions import climpred
 from quick_drawing import draw_quickly
+from scored_runs import SHORT_TEST, configure, make_run
 from scores.probability import brier_score_for_ensemble, crps_for_ensemble
 from small_files import SPLITS
 from whole_fields import forecast_of
@@ -453,8 +453,8 @@ def test_an_ensemble_beside_another_of_another_size(
     assert saved.open()["member_mse_by_date"].sel(system=ensemble.folder.name, member=2).isnull().all()
 
 
-def test_places_and_warnings_of_a_file_are_those_of_evaluate(scored: Run, tmp_path: Path) -> None:
-    copy = Run(Path(shutil.copytree(scored.folder, tmp_path / "copy")))
+def test_places_and_warnings_of_a_file_are_those_of_evaluate(sst_file: Path, tmp_path: Path) -> None:
+    copy = make_run(configure(tmp_path, sst_file, "copy", splits=SHORT_TEST))
     (places := tmp_path / "places.csv").write_text("name,lat,lon\npier,-10.6,171.4\n")
     asked: Any = {"places": places, "events": True}
     own = sstcast.evaluate(copy, **asked).value
