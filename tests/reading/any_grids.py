@@ -19,7 +19,7 @@ from sstcast.reading.weights import (
 )
 from sstcast.types import Array
 
-DAYS = np.arange("2001-01-01", "2001-02-10", dtype="datetime64[D]").astype("datetime64[ns]")
+DAYS = np.arange("2001-01-01", "2001-01-13", dtype="datetime64[D]").astype("datetime64[ns]")
 AMPLITUDE = 8.0
 
 
@@ -125,7 +125,8 @@ def configured(source: Path, box: Box, grid: float | None, **region: Any) -> Dat
 def dataset_on(
     lat: Array, lon: Array, dims: tuple[str, ...], names: tuple[str, str] = ("nav_lat", "nav_lon")
 ) -> xr.Dataset:
-    field = np.stack([temperature(lat, lon) + 0.01 * day for day in range(len(DAYS))]).astype(np.float32)
+    warming = 0.01 * np.arange(len(DAYS)).reshape(-1, *(1,) * lat.ndim)
+    field = (temperature(lat, lon) + warming).astype(np.float32)
     positions = {
         name: (dims, values, {"units": units})
         for name, values, units in zip(names, (lat, lon), ("degrees_north", "degrees_east"), strict=True)

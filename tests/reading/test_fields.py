@@ -61,9 +61,9 @@ def kelvin(**attributes: str) -> xr.Dataset:
 
 def days(folder: Path) -> Path:
     """A folder of links to files of a day each, in no order of their names."""
-    for n in range(40):
+    for n in range(12):
         netcdf(OCEAN.isel(time=[n]), f"{n % 7}-{n}.nc")(folder / "far")
-    netcdf(OCEAN.isel(time=slice(40, None)), "rest.nc4")(folder / "far")
+    netcdf(OCEAN.isel(time=slice(12, None)), "rest.nc4")(folder / "far")
     (folder / "far/notes.txt").touch()
     (folder / "days").mkdir()
     (folder / "days/linked").symlink_to(folder / "far")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bucket_server import BucketServer, serving
+from logged import logged
 from small_ocean import make_sst
 
 import sstcast
@@ -42,12 +44,59 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(scope="module")
+def serving_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, BucketServer]]:
+    """One server, whose folder each test sets, so that a store has the same address in all."""
+    with serving(tmp_path_factory.mktemp("nothing")) as found:
+        yield found
+
+
+def serve(bucket: BucketServer, folder: Path) -> None:
+    """Serve another folder, as a server that behaves."""
+    vars(bucket).update(vars(BucketServer(folder)))
+
+
+@pytest.fixture(scope="module")
+def ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small ocean, `served/days.zarr`, in chunks of 100 days and 4 x 4 cells."""
+    folder = tmp_path_factory.mktemp("ocean")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write(make_sst())
+    return folder
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[str, BucketServer]]:
-    """A server of the small ocean, `days.zarr`, in chunks of 100 days and 4 x 4 cells."""
-    write(make_sst())
-    with serving(tmp_path / "served") as (url, bucket):
-        yield f"{url}/days.zarr", bucket
+def server(tmp_path: Path, ocean: Path, serving_folder: tuple[str, BucketServer]) -> tuple[str, BucketServer]:
+    """The address of a copy of the small ocean, and its server."""
+    url, bucket = serving_folder
+    shutil.copytree(ocean / "served", tmp_path / "served")
+    serve(bucket, tmp_path / "served")
+    return f"{url}/days.zarr", bucket
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    tmp_path_factory: pytest.TempPathFactory, ocean: Path, serving_folder: tuple[str, BucketServer]
+) -> tuple[Path, list[str]]:
+    """A folder with a run that was evaluated while the server refused, and what was told."""
+    (url, bucket), folder = serving_folder, tmp_path_factory.mktemp("evaluated")
+    serve(bucket, ocean / "served")
+    with pytest.MonkeyPatch.context() as patch, logged() as told:
+        patch.chdir(folder)
+        patch.setattr(remote_stores, "RETRIES", 0)
+        run = trained(f"{url}/days.zarr")
+        told.clear()
+        bucket.fault = "500"
+        sstcast.evaluate(run)
+    return folder, told
+
+
+@pytest.fixture
+def run(evaluated: tuple[Path, list[str]], server: tuple[str, BucketServer]) -> Run:
+    """A copy of the evaluated run and its stores, while the server behaves."""
+    shutil.copytree(evaluated[0], Path(), dirs_exist_ok=True)
+    return Run(Path("runs/run"))
 
 
 def write(days: xr.Dataset, zarr_format: Any = 2, **options: Any) -> None:
@@ -67,27 +116,26 @@ def grown(days: xr.Dataset, count: int = 10) -> xr.Dataset:
     return xr.concat([days, later.assign_coords(time=later["time"] + np.timedelta64(count, "D"))], "time")
 
 
-def test_the_sample_served_by_http_gives_the_scores_of_the_file(tmp_path: Path, command: Command) -> None:
+def test_the_sample_served_by_http_gives_the_stores_of_the_file(tmp_path: Path, command: Command) -> None:
     """With Python's own server, through the command line, to the bit."""
     with open_sst(FieldSource()) as sample:
-        days = sample.sel(time=slice("2010", None)).rename("sst").drop_attrs().assign_attrs(units="degC")
+        days = sample.sel(time=slice("2013", None)).rename("sst").drop_attrs().assign_attrs(units="degC")
         chunks = {"time": 512, "lat": 16, "lon": 16}
         encoding = {"sst": {"chunks": tuple(chunks.values())}}
         days.to_dataset().chunk(chunks).to_zarr("sample.zarr", zarr_format=2, encoding=encoding)
     region = "data.region={lon: [150, 152], lat: [-42, -40], tile: [8, 8]}"
-    scores = []
+    records = []
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/sample.zarr"
         for name, source in (("http", url), ("file", "sample.zarr")):
             assert command("init", source, "--out", f"{name}.yaml")[0] == 0
-            assert (
-                command("train", f"{name}.yaml", *(word for key in (region, *SET) for word in ("--set", key)))[0]
-                == 0
-            )
-            scores.append(sstcast.evaluate(f"runs/{name}").value["scores"])
+            keys = [word for key in (region, *SET) for word in ("--set", key)]
+            assert command("prepare", f"{name}.yaml", *keys)[0] == 0
+            prepared = Prepared.of(load_config(Path(f"{name}.yaml"), [region, *SET]).data)
+            records.append(prepared.record().model_dump(exclude={"source"}))
         server.shutdown()
-    assert scores[0] == scores[1]
+    assert records[0] == records[1]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -154,10 +202,9 @@ def test_of_a_curvilinear_grid_only_chunks_around_the_cells_are_asked_for(
 
 
 def test_days_that_change_between_prepare_and_evaluate(
-    server: tuple[str, BucketServer], capsys: pytest.CaptureFixture[str]
+    run: Run, server: tuple[str, BucketServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, _ = server
-    run = trained(url)
     with (days := make_sst()):
         days["sst"].loc[{"time": slice("2002-05-01", "2002-05-02")}] += 1
         write(days)
@@ -174,7 +221,7 @@ def test_days_that_change_between_prepare_and_evaluate(
 def test_flags_that_change_count_as_days_that_change(server: tuple[str, BucketServer]) -> None:
     """Days are in chunks of 100, flags of them in chunks of 10; a mask without days counts for all."""
     url, _ = server
-    data = make_sst()
+    data = make_sst(years=1)
     data["quality_level"] = (data["sst"].dims, np.full(data["sst"].shape, 5, "i1"))
     data["wet"] = (data["sst"].dims[1:], np.ones(data["sst"].shape[1:], "i1"))
 
@@ -223,7 +270,8 @@ def test_a_store_that_grew_is_not_read_whole(server: tuple[str, BucketServer], e
 def test_what_does_not_show_that_chunks_are_the_same(server: tuple[str, BucketServer]) -> None:
     """Another scale, other dates or other places of the same chunks are other values."""
     url, _ = server
-    states = [remote_stores.day_states(trained(url).config.data)]
+    sstcast.init(url, "run.yaml")
+    states = [remote_stores.day_states(load_config(Path("run.yaml"), SET).data)]
     for change in (
         lambda days: days.assign_coords(time=days["time"] + np.timedelta64(1, "D")),
         lambda days: days.assign_coords(lat=days["lat"] + 1e-5),
@@ -236,11 +284,14 @@ def test_what_does_not_show_that_chunks_are_the_same(server: tuple[str, BucketSe
 
 
 def test_a_server_that_stops_is_slow_or_refuses(
-    server: tuple[str, BucketServer], fails: Fails, command: Command, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    evaluated: tuple[Path, list[str]],
+    server: tuple[str, BucketServer],
+    fails: Fails,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Commands that need days end in one line. `evaluate` goes on from the prepared stores, and says so."""
     url, bucket = server
-    run = trained(url)
     for fault, words in (("403", "refuses to send it; check"), ("404", "is no Zarr store"), ("500", "status 500")):
         bucket.fault = fault
         fails([url, words], "init", url, "--out", "other.yaml")
@@ -250,10 +301,9 @@ def test_a_server_that_stops_is_slow_or_refuses(
         patch.setattr(remote_stores, "SILENCE_TIMEOUT", dt.timedelta(seconds=0.3))
         fails([url, "does not answer in time); try again"], "init", url, "--out", "other.yaml")
     assert not Path("other.yaml").exists()
-    bucket.fault = "500"
-    code, _, err = command("evaluate", run.folder)
-    assert code == 0
-    assert "status 500); try again later, or check data.source; not compared with" in err
+    (told,) = evaluated[1]
+    assert "status 500); try again later, or check data.source; not compared with" in told
+    assert run.metrics.exists()
 
 
 @pytest.mark.parametrize("part", ["sst/0.0.0", ".zmetadata"])

@@ -1,6 +1,7 @@
 """An xarray object is a source: it gives the numbers of its file, and digests identify its days."""
 
 import gc
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from weakref import ref
@@ -10,6 +11,7 @@ import pytest
 import xarray as xr
 import yaml
 from dask.base import tokenize
+from scored_runs import metrics_of
 from small_ocean import make_sst
 
 import sstcast
@@ -31,6 +33,28 @@ def days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
     monkeypatch.setattr("sstcast.reading.xarray_objects._held", {})
     make_sst().to_netcdf("days.nc")
     return xr.open_dataset("days.nc")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of an object that was evaluated without it, as in another process."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(xarray_objects, "_held", {})
+        make_sst().to_netcdf("days.nc")
+        with xr.open_dataset("days.nc") as opened:
+            run = trained(opened)
+        xarray_objects._held.clear()
+        sstcast.evaluate(Run(run.folder))
+    return folder
+
+
+@pytest.fixture
+def run(evaluated: Path, days: xr.Dataset) -> Run:
+    """The run of an object and its stores, copied beside `days`."""
+    shutil.copytree(evaluated, Path(), ignore=shutil.ignore_patterns("days.nc"), dirs_exist_ok=True)
+    return Run(Path("runs/run"))
 
 
 def trained(days: Object, name: str = "run") -> Run:
@@ -62,10 +86,10 @@ FORMS: dict[str, Callable[[xr.Dataset], Object]] = {
 }
 
 
-def test_scores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
+def test_stores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
     sstcast.init("days.nc", "file.yaml")
     of_file = sstcast.train("file.yaml", SET)
-    scores, expected = sstcast.evaluate(of_file).value["scores"], sstcast.forecast(of_file).value
+    expected = sstcast.forecast(of_file).value
     for form, convert in FORMS.items():
         given, keys = convert(xr.open_dataset("days.nc")), {"variable": "a"} if form == "dask" else {}
         sstcast.init(given, f"{form}.yaml", **keys)
@@ -77,7 +101,6 @@ def test_scores_and_forecasts_are_those_of_the_file(days: xr.Dataset) -> None:
         xr.testing.assert_identical(sstcast.forecast(run).value.drop_attrs(), expected.drop_attrs())
         name = keys.get("variable", "sst")
         assert (given if isinstance(given, xr.DataArray) else given[name])[-1].notnull().any()  # still open
-    assert sstcast.evaluate(run).value["scores"] == scores
     np.testing.assert_array_equal(sstcast.load(run).forecast(days["sst"])["sst"], expected["sst"])
 
 
@@ -93,10 +116,9 @@ def test_a_file_is_scored_with_an_object(days: xr.Dataset) -> None:
     assert scores[2] == scores[3]
 
 
-def test_days_decide_whether_an_object_is_the_same(days: xr.Dataset) -> None:
+def test_days_decide_whether_an_object_is_the_same(run: Run, days: xr.Dataset) -> None:
     """Opened again, grown or changed after the splits, it is; with another day in them, it is refused."""
-    run = trained(days)
-    scores, cube = sstcast.evaluate(run).value["scores"], Prepared.of(run.config.data).cube
+    scores, cube = metrics_of(run)["scores"], Prepared.of(run.config.data).cube
     for same in (xr.open_dataset("days.nc"), days.load(), grown(days)):
         assert sstcast.evaluate(run, source=same).value["scores"] == scores
         assert not list(run.folder.glob("elsewhere-*"))
@@ -116,17 +138,15 @@ def test_days_decide_whether_an_object_is_the_same(days: xr.Dataset) -> None:
     assert sstcast.evaluate(run, source=days).value["scores"] == scores
 
 
-def test_a_run_of_an_object_refuses_stores_of_another(days: xr.Dataset) -> None:
-    run = trained(days)
+def test_a_run_of_an_object_refuses_stores_of_another(run: Run, days: xr.Dataset) -> None:
     sstcast.prepare(run.config, source=changed(days, 1, "2003-05-05", "2003-05-05"))
     with pytest.raises(SSTCastError, match=r"was trained on other data than .*cube.zarr holds: cube"):
         sstcast.evaluate(run)
     sstcast.prepare(run.config, source=days)
-    sstcast.evaluate(run)
+    assert sstcast.evaluate(run).value == metrics_of(run)
 
 
-def test_an_object_that_has_grown_is_forecast_from(days: xr.Dataset) -> None:
-    run = trained(days)
+def test_an_object_that_has_grown_is_forecast_from(run: Run, days: xr.Dataset) -> None:
     assert sstcast.forecast(run, source=grown(days)).path.name == "forecast-2005-01-10.nc"
     assert sstcast.forecast(run, "2004-12-31").path.name == "forecast-2004-12-31.nc"
 
@@ -147,10 +167,9 @@ def test_another_ocean_is_an_object_too(days: xr.Dataset) -> None:
 
 
 def test_the_command_line_goes_on_from_the_stores(
-    days: xr.Dataset, command: Callable[..., tuple[int, str, str]]
+    run: Run, days: xr.Dataset, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    run = trained(days)
-    forecast = sstcast.forecast(run, out="a.nc").value.load()
+    forecast = sstcast.forecast(run, source=days, out="a.nc").value.load()
     xarray_objects._held.clear()  # as in another process
     for arguments in (("prepare", run.config_file), ("evaluate", run.folder), ("train", "run.yaml", *options())):
         assert command(*arguments)[0] == 0
@@ -195,10 +214,9 @@ def options(*more: str) -> list[str]:
     return [word for change in (*SET, "name=next", *more) for word in ("--set", change)]
 
 
-def test_what_is_no_source(days: xr.Dataset) -> None:
+def test_what_is_no_source(run: Run, days: xr.Dataset) -> None:
     with pytest.raises(SSTCastError, match="source: is a ndarray; give a path, or an xarray Dataset or DataArray"):
         sstcast.init(days["sst"].values)
-    run = trained(days)
     with pytest.raises(SSTCastError, match="a resumed run goes on with its own days"):
         sstcast.train(resume=run.folder, source=days)
 

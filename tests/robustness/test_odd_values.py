@@ -12,6 +12,7 @@ import h5py
 import pandas as pd
 import pytest
 import zarr
+from quick_drawing import draw_quickly
 from refusals import refused
 from small_ocean import make_sst
 
@@ -119,8 +120,9 @@ def test_the_steps_of_a_curve_are_whole_also_after_a_resume(tmp_path: Path) -> N
     assert pd.read_csv(tmp_path / "curve.csv")["step"].dtype.kind == "i"
 
 
-def test_a_flipped_bit_in_scores_heals(copy: Path, attempt: Attempt) -> None:
+def test_a_flipped_bit_in_scores_heals(copy: Path, attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the file keeps its time of modification."""
+    draw_quickly(monkeypatch)
     file = copy / "scores.nc"
     content, state = bytearray(file.read_bytes()), file.stat()
     assert attempt((), "evaluate", copy) == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from oisst_server import DAYS, REGION, calendar, hundredths
+from oisst_server import DAYS, REGION, calendar, hundredths, ice_hundredths
 
 from sstcast import status
 from sstcast.config import parse_box
@@ -23,14 +23,15 @@ def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -
     return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options))
 
 
-def day(date: dt.date, preliminary: bool = False, origin: str = "aws") -> Day:
-    return Day(hundredths(date, preliminary), origin, preliminary)
+def day(date: dt.date, preliminary: bool = False, origin: str = "aws", ice: bool = False) -> Day:
+    optional = {"ice": np.maximum(ice_hundredths(date), 0)} if ice else {}
+    return Day(hundredths(date, preliminary), origin, preliminary, optional)
 
 
-def put(path: Path, days: list[dt.date], last: dt.date | None = None, **how) -> None:
-    store = RawStore(path, GRID)
+def put(path: Path, days: list[dt.date], last: dt.date | None = None, ice: bool = False, **how) -> None:
+    store = RawStore(path, GRID, variables=("ice",) if ice else ())
     with store.writing():
-        store.put({date: day(date, **how) for date in days}, last or days[-1])
+        store.put({date: day(date, ice=ice, **how) for date in days}, last or days[-1])
 
 
 def tree(path: Path) -> dict[str, bytes]:

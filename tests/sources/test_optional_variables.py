@@ -1,7 +1,5 @@
 """OISST's ice and error in raw stores: on all days of a store or on none, and read as predictors."""
 
-import asyncio
-import shutil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,16 +17,14 @@ from oisst_server import (
     ice_hundredths,
     yearly_file,
 )
-from storing import EARLY, GRID, assert_holds, day, get, tree
-from zarr.core.sync import sync
+from storing import EARLY, assert_holds, get, put, tree
 
 import sstcast
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.reading.raw import FIRST_DAY, Day, open_days
+from sstcast.reading.raw import FIRST_DAY, open_days
 from sstcast.reading.reading import open_daily, open_sst
 from sstcast.sources import find_source
-from sstcast.sources.raw_store import RawStore
 from sstcast.sources.source import FetchRequest
 from sstcast.storage.stores import consolidate
 
@@ -197,63 +193,8 @@ def test_ice_that_is_no_share_is_refused(tmp_path: Path, oisst, monkeypatch) -> 
     assert "aws: ice of 40..40 of 1" in report.missing[FEW[0]]
 
 
-class Killed(BaseException):
-    """Nothing in the program under test may catch this, as nothing catches kill -9."""
-
-
-def put_ice(path: Path, days: list) -> None:
-    store = RawStore(path, GRID, variables=("ice",))
-    with store.writing():
-        fields = {date: np.maximum(ice_hundredths(date), 0) for date in days}
-        store.put(
-            {date: Day(day(date).field, "aws", False, {"ice": field}) for date, field in fields.items()}, days[-1]
-        )
-
-
-def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatch) -> None:
-    rename, moments = Path.replace, 0
-    put_ice(tmp_path / "begun.zarr", EARLY[:12])
-    put_ice(shutil.copytree(tmp_path / "begun.zarr", tmp_path / "whole.zarr"), EARLY)
-    whole = open_days(tmp_path / "whole.zarr").load()
-    while True:
-        countdown = moments
-
-        def stop(self: Path, target: Path) -> Path:
-            nonlocal countdown
-            countdown -= 1
-            if countdown >= 0:
-                return rename(self, target)
-            raise Killed
-
-        async def wait_for_others() -> None:
-            if others := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(others)
-
-        path = shutil.copytree(tmp_path / "begun.zarr", tmp_path / f"{moments}.zarr")
-        monkeypatch.setattr(Path, "replace", stop)
-        try:
-            put_ice(path, EARLY)
-        except Killed:
-            sync(wait_for_others())
-            monkeypatch.setattr(Path, "replace", rename)
-        else:
-            break
-        held = open_days(path).load()
-        assert held.sizes["time"] >= 12
-        for name in ("sst", "ice"):
-            xr.testing.assert_equal(held[name], whole[name].sel(time=held["time"]))
-        again = shutil.copytree(path, tmp_path / "again.zarr")
-        put_ice(again, EARLY[12:])  # does not trip over what was begun
-        assert open_days(again).load().sizes["time"] == len(EARLY)
-        shutil.rmtree(again)
-        put_ice(path, EARLY)
-        assert tree(path) == tree(tmp_path / "whole.zarr")
-        moments += 1
-    assert moments > 10
-
-
 def test_a_lost_file_of_ice_is_one_line_and_not_days_without_it(tmp_path: Path) -> None:
-    put_ice(tmp_path / "a.zarr", EARLY)
+    put(tmp_path / "a.zarr", EARLY, ice=True)
     (tmp_path / "a.zarr/ice/1.0.0").unlink()
     with pytest.raises(SSTCastError, match=r"a\.zarr: cannot be read \(its file ice/1\.0\.0 is missing"):
         open_days(tmp_path / "a.zarr")

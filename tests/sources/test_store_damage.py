@@ -30,12 +30,12 @@ async def wait_for_others() -> None:
 
 
 def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatch) -> None:
-    """Every file is renamed into place; stop just before each rename in turn."""
-    rename, moments, late = Path.replace, 0, calendar("1981-12-07", 2)
-    put(tmp_path / "whole.zarr", EARLY)
-    put(tmp_path / "whole.zarr", late)  # lengthens the calendar
-    whole = open_days(tmp_path / "whole.zarr")["sst"].load()
-    put(tmp_path / "begun.zarr", EARLY[:8])
+    """Every file is renamed into place; stop just before each rename of days that lengthen the calendar."""
+    rename, moments, days = Path.replace, 0, EARLY[8:] + calendar("1981-12-07", 2)
+    put(tmp_path / "begun.zarr", EARLY[:8], ice=True)
+    put(shutil.copytree(tmp_path / "begun.zarr", tmp_path / "whole.zarr"), days, ice=True)
+    whole = open_days(tmp_path / "whole.zarr").load()
+    assert whole.sizes["time"] == len(EARLY) + 2
     while True:
         countdown = moments
 
@@ -49,18 +49,17 @@ def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatc
         path = shutil.copytree(tmp_path / "begun.zarr", tmp_path / f"{moments}.zarr")
         monkeypatch.setattr(Path, "replace", stop)
         try:
-            put(path, EARLY)
-            put(path, late)
+            put(path, days, ice=True)
         except Killed:
             sync(wait_for_others())
             monkeypatch.setattr(Path, "replace", rename)
         else:
             break
-        held = open_days(path)["sst"].load()
+        held = open_days(path).load()
         assert held.sizes["time"] >= 8
-        xr.testing.assert_equal(held, whole.sel(time=held["time"]))
-        put(path, EARLY)
-        put(path, late)
+        for name in ("sst", "ice"):
+            xr.testing.assert_equal(held[name], whole[name].sel(time=held["time"]))
+        put(path, days, ice=True)
         assert tree(path) == tree(tmp_path / "whole.zarr")
         moments += 1
     assert moments > 10
