@@ -25,6 +25,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython.display import display
+from matplotlib.collections import LineCollection
 
 import sstcast
 from sstcast.figures.events import draw_events_by_year
@@ -102,9 +103,9 @@ rows, cols = windows.shape
 ocean = batch.ocean[0].reshape(rows, cols).numpy()
 source, target = batch.graph.edge_index().numpy()
 both = ocean.ravel()[source] & ocean.ravel()[target]
-ends = np.stack([np.stack([source % cols, target % cols]), np.stack([source // cols, target // cols])])[..., both]
+ends = np.stack([[source % cols, source // cols], [target % cols, target // cols]], axis=1)[..., both]  # x and y
 fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")
-ax.plot(ends[0], ends[1], color="tab:blue", lw=0.3, alpha=0.5)
+ax.add_collection(LineCollection(ends.T.tolist(), color="tab:blue", lw=0.3, alpha=0.5))
 ax.scatter(*np.nonzero(ocean)[::-1], c=batch.history[0, ocean.ravel(), -1], cmap="RdBu_r", s=14, zorder=2)
 ax.scatter(*np.nonzero(~ocean)[::-1], c="0.85", marker="s", s=40)
 ax.set(title=f"{ocean.sum()} ocean nodes and {both.sum():,} directed edges", xlabel="column", ylabel="row")

@@ -17,8 +17,8 @@
 # A graph network forecasts the sea east of Tasmania. It is message passing between neighbouring cells, with a virtual
 # node that all cells share, and it changes the forecast of a linear map of a year's history, its linear base. This
 # notebook draws what it forecasts beside the linear system and the truth, and where each errs. It trains the network of
-# `configs/demo-network.yaml` on half as many years and a quarter as many windows, and scores it on one year.
-# `docs/results.md` compares such networks over twenty years.
+# `configs/demo-network.yaml` at half a degree, on half as many years and a quarter as many windows, and scores it on
+# nine months. `docs/results.md` compares such networks over twenty years, at a quarter of a degree.
 
 # %%
 # %matplotlib inline
@@ -33,9 +33,12 @@ from sstcast.figures.results import Results
 from sstcast.scores.indices import box_mean
 
 PLACES = ["runs=../runs", "data.directory=../data/prepared"]
-YEARS = ["data.splits.train=[1997, 2012]", "data.splits.test=[2016, 2016]"]
-SHORT = ["name=notebook-network", "training.windows_per_epoch=800"]
-config = sstcast.load_config("configs/demo-network.yaml", [*PLACES, *YEARS, *SHORT])
+OCEAN = [
+    "data.region={lon: [147.25, 154.75], lat: [-44.75, -37.25], coarsen: 2, tile: [15, 15]}",
+    "data.splits={train: [1998, 2013], validation: [2014-07-01, 2014-12-31], test: [2016-01-01, 2016-09-30]}",
+]
+SHORT = ["name=half-degree-network", "training.windows_per_epoch=800"]
+config = sstcast.load_config("configs/demo-network.yaml", [*PLACES, *OCEAN, *SHORT])
 run = sstcast.train(config)
 metrics = sstcast.evaluate(run).value
 
@@ -46,7 +49,7 @@ metrics = sstcast.evaluate(run).value
 # years up to the summer of 2016, when the whole region was far warmer than usual. The linear system is `configs/demo.yaml`.
 
 # %%
-linear = sstcast.train(sstcast.load_config("configs/demo.yaml", ["name=notebook-maps", *PLACES, *YEARS]))
+linear = sstcast.train(sstcast.load_config("configs/demo.yaml", [*PLACES, *OCEAN, "name=half-degree-linear"]))
 cube, _ = sstcast.open(config)
 day = "2016-01-31"
 past = cube.sst.sel(time=slice("2014-02-01", day))
@@ -74,25 +77,25 @@ display(added.draw(title="Network, linear base, and what the network added"))
 compared = metrics["ratios"]["mse"]["model"]["linear base"]
 low, high = compared["interval"]
 print(f"{compared['ratio']:.3f} times the squared error of its linear base, 95 % interval {low:.3f} to {high:.3f}")
-display(over_base.draw(title="Skill of the network over its linear base, 2016"))
+display(over_base.draw(title="Skill of the network over its linear base, January to September 2016"))
 
 # %% [markdown]
 # ## Where are the errors?
 #
-# Root mean squared error of the network by week of lead, over all forecasts of 2016.
+# Root mean squared error of the network by week of lead, over all forecasts of the first nine months of 2016.
 
 # %%
 (rmse,) = weekly_maps(results, "rmse")
-display(rmse.draw(title="RMSE, 2016"))
+display(rmse.draw(title="RMSE, January to September 2016"))
 
 # %% [markdown]
 # The skill is the share of the squared error of a multiscale ridge that the system saves: 0 is no gain, and below 0
 # the multiscale ridge is better. In hatched cells the difference may be due to chance, by a Diebold-Mariano
-# test in each cell that controls the false discovery rate over the map. One year is little.
+# test in each cell that controls the false discovery rate over the map. Nine months are little.
 
 # %%
 (skill,) = skill_maps(results)
-display(skill.draw(title="Skill over the multiscale ridge, 2016"))
+display(skill.draw(title="Skill over the multiscale ridge, January to September 2016"))
 
 # %% [markdown]
 # ## The mean of a box

@@ -99,8 +99,9 @@ def test_short_commands_run(
         "name": "demo",
         "data": {
             "source": "sample",
-            "region": {"lon": [148, 150], "lat": [-43, -41], "tile": [8, 8]},
-            "splits": {"train": [2007, 2012], "validation": [2013, 2014], "test": ["2015-10-15", "2016-02-28"]},
+            "region": {"lon": [148, 149.5], "lat": [-43, -41.5], "tile": [6, 6]},
+            "horizon": 7,
+            "splits": {"train": [2009, 2013], "validation": [2014, 2014], "test": ["2015-11-01", "2016-02-28"]},
         },
     }
     Path("demo.yaml").write_text(yaml.safe_dump(demo))

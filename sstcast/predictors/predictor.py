@@ -47,7 +47,7 @@ from sstcast.storage.stores import open_intact, open_written
 
 LAYOUT = 2
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-READING_KEYS = ("kind", "variable", "units", "region", "span")  # which say how a source is read
+READING_KEYS = ("kind", "variable", "units", "region", "span", "perfect")  # which say how a source is read
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
 LOOKED_BACK = 365  # newest values among which the last one that is known is looked for, for a message
@@ -129,7 +129,6 @@ class Predictor:
         """
         recipe = {  # how the source is read, the store's name tells
             "layout": LAYOUT,
-            "perfect": self.config.perfect,
             "cells": digest_of(cube[["ocean_mask"]]),
             "files": self.source_state(cube),
         }

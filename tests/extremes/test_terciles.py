@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scored_runs import configure
+from small_ocean import make_sst
 
-from sstcast.extremes import terciles
+from sstcast.extremes import heatwaves, terciles
+from sstcast.extremes.heatwaves import limits_of
 from sstcast.extremes.terciles import bounds_of_thirds, terciles_of, weekly_means, weekly_spread
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -74,3 +76,25 @@ def test_terciles_of_an_ocean(tmp_path: Path, sst_file: Path, monkeypatch: pytes
         np.testing.assert_allclose(field[ocean_cells], bound.reshape(field.shape)[ocean_cells], atol=2e-5)
     monkeypatch.setattr(terciles, "bounds_of_thirds", None)  # the file is used again
     xr.testing.assert_equal(terciles_of(Prepared.of(data)), found)
+
+
+def test_thirds_and_thresholds_of_other_days_or_another_layout_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values twice as far from their mean have bounds twice as far."""
+    sst, path = make_sst(4, 4, 6).isel(lat=slice(2, None), lon=slice(3, None)), tmp_path / "sea.nc"
+    mean, bounds = sst["sst"].sel(time=slice("2001", "2002")).mean("time"), []
+    region = {"lon": [170.75, 171.5], "lat": [-10.5, -10], "tile": [2, 3]}
+    data = configure(tmp_path, path, region=region).data
+    for factor in (1, 2):
+        sst.assign(sst=(mean + factor * (sst["sst"] - mean)).assign_attrs(units="degC")).to_netcdf(path)
+        prepared = prepare(data)
+        bounds.append((terciles_of(prepared)["upper_bound"], limits_of(prepared)["heatwave_threshold"] - mean))
+    for once, twice in zip(*bounds, strict=True):
+        np.testing.assert_allclose(twice, 2 * once, atol=2e-2)  # stored in hundredths
+    for module, of, maker in ((terciles, terciles_of, "bounds_of_thirds"), (heatwaves, limits_of, "_by_bands")):
+        monkeypatch.setattr(module, maker, None)
+        of(prepared)  # from the file
+        monkeypatch.setattr(module, "LAYOUT", 0)
+        with pytest.raises(TypeError, match="not callable"):
+            of(prepared)

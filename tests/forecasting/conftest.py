@@ -1,14 +1,38 @@
 """One place for all that the tests of this folder prepare."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from sstcast.runs import Run
 
 
 @pytest.fixture(scope="session")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture
+def as_made(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Run]:
+    """Return the run `runs/small` in a folder, which becomes the working folder and is as it was made.
+
+    Tests may change all in it: the next one finds it as this one did. It stays in its place, which stores tell.
+    """
+
+    def enter(folder: Path) -> Run:
+        kept = folder.with_name(f"{folder.name}-as-made")
+        if kept.exists():
+            shutil.rmtree(folder)
+            shutil.copytree(kept, folder)
+        else:
+            shutil.copytree(folder, kept)
+        monkeypatch.chdir(folder)
+        return Run(Path("runs/small"))
+
+    return enter
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,13 @@
 """What a run fits to other days is saved, and read only for the same run, days and version."""
 
+import contextlib
 import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -40,10 +42,19 @@ def write(run: Run, sst: xr.Dataset) -> None:
     sst.to_netcdf(run.config.data.source, engine="netcdf4")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run, its ocean and the stores of its last forecasts."""
+    folder = tmp_path_factory.mktemp("made")
+    make_sst(YEARS).to_netcdf(folder / "small.nc", engine="netcdf4")
+    with contextlib.chdir(folder):
+        newest(make_run(configure(Path(), "small.nc", model=MODEL)))
+    return folder
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    make_sst(YEARS).to_netcdf(tmp_path / "small.nc", engine="netcdf4")
-    return make_run(configure(tmp_path, tmp_path / "small.nc", model=MODEL))
+def run(made: Path, as_made: Callable[[Path], Run]) -> Run:
+    return as_made(made)
 
 
 def kept_fits(run: Run) -> list[Path]:

@@ -1,8 +1,10 @@
 """A run and an initial date give one forecast, whatever function or option asks for it, without any later day."""
 
+import contextlib
 import datetime as dt
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -45,27 +47,47 @@ def ocean() -> xr.Dataset:
     return sst
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("one")
+def train_in(folder: Path) -> Path:
+    """Make the ocean and a run on it in a folder, and return it."""
     ocean().to_netcdf(folder / "small.nc", engine="netcdf4")
-    config = configure(folder, folder / "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
-    prepare(config.data)
-    return train(config, training_windows(config))[0]
+    config = configure(Path(), "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
+    with contextlib.chdir(folder):
+        prepare(config.data)
+        train(config, training_windows(config))
+    return folder
 
 
 @pytest.fixture(scope="module")
-def plain(run: Run) -> dict[str, xr.Dataset]:
-    return {date: xr.load_dataset(forecast(run.folder, date)[0], engine="netcdf4") for date in DATES}
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_in(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(scope="module")
+def forecasts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a folder with the forecasts of three dates and their stores."""
+    with contextlib.chdir(folder := train_in(tmp_path_factory.mktemp("forecasts"))):
+        for date in DATES:
+            forecast(Path("runs/small"), date)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(forecasts: Path) -> dict[str, xr.Dataset]:
+    folder = forecasts / "runs/small"
+    return {date: xr.load_dataset(folder / f"forecast-{date}.nc", engine="netcdf4") for date in DATES}
 
 
 @pytest.fixture
-def copy(run: Run, tmp_path: Path) -> Run:
-    """A copy of the run whose source and stores may be changed."""
-    shutil.copy(run.config.data.source, tmp_path / "small.nc")
-    config = configure(tmp_path, tmp_path / "small.nc", model={"name": "multiscale-ridge"}, splits=SPLITS)
-    prepare(config.data)
-    return train(config, training_windows(config))[0]
+def run(forecasts: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The run with those forecasts, in its own folder."""
+    monkeypatch.chdir(forecasts)
+    return Run(Path("runs/small"))
+
+
+@pytest.fixture
+def copy(made: Path, as_made: Callable[[Path], Run]) -> Run:
+    """The run without forecasts, whose source and stores may be changed."""
+    return as_made(made)
 
 
 def same(one: xr.Dataset, other: xr.Dataset) -> None:
@@ -78,27 +100,27 @@ def past(date: str) -> xr.DataArray:
 
 
 def test_all_ways_give_the_same_bits(run: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
-    source = Path(run.config.data.source)
-    (tmp_path / "link.nc").symlink_to(source)
+    (tmp_path / "link.nc").symlink_to(Path(run.config.data.source).absolute())
     loaded = sstcast.load(run)
-    options = [{"source": os.path.relpath(source)}, {"source": tmp_path / "link.nc"}, {"region": OWN_BOX}]
+    options = [{"source": os.path.relpath(tmp_path / "link.nc")}, {"region": OWN_BOX}]
     with patch.object(loaded_run, "stores_for", side_effect=loaded_run.stores_for) as asked:
         for date in DATES:
             same(loaded.forecast(past(date)), plain[date])
         same(loaded.forecast(past("2008-11-30")), plain["2008-11-30"])
     assert asked.call_count == len(DATES)  # a year of histories asks once
-    for date in DATES:
-        for option in options:
+    for option in options:
+        loaded = sstcast.load(run, **option)
+        for date in DATES:
             path, new = forecast(run.folder, date, where=FieldSource(**option))
             assert (path.name, new) == (f"forecast-{date}.nc", False)
-            same(sstcast.load(run, **option).forecast(past(date)), plain[date])
+            same(loaded.forecast(past(date)), plain[date])
 
 
 def test_an_object_gives_the_bits_of_its_file(run: Run, plain: dict[str, xr.Dataset], tmp_path: Path) -> None:
     held = sstcast.train(
         run.config.model_copy(update={"name": "held", "runs": tmp_path}), source=ocean().chunk(time=300)
     )
-    for date in DATES:
+    for date in (DATES[0], DATES[-1]):
         same(sstcast.forecast(held, date).value, plain[date])
         same(sstcast.load(held, source=ocean()).forecast(past(date)), plain[date])
 
@@ -147,10 +169,9 @@ def test_an_option_says_otherwise_for_the_own_file(run: Run, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("reason", ["gone", "read-only"])
 def test_without_a_source_the_stores_of_the_training_serve_and_it_is_told(
-    copy: Run, reason: str, tmp_path: Path
+    copy: Run, plain: dict[str, xr.Dataset], reason: str
 ) -> None:
-    loaded, history = sstcast.load(copy), past(DATES[-1])
-    trained = sstcast.load(copy).forecast(past("2004-06-30"))
+    loaded, history, trained = sstcast.load(copy), past(DATES[-1]), plain["2004-06-30"]
     with logged() as lines:
         if reason == "gone":
             Path(copy.config.data.source).unlink()
@@ -239,7 +260,7 @@ def test_dates_and_places_are_the_run_s_own_in_any_words(run: Run) -> None:
 
 def test_a_part_in_another_folder_is_the_run_itself(run: Run, tmp_path: Path) -> None:
     """A combination forecasts from the stores of its first part. The base of the second is not fitted to them."""
-    (tmp_path / "link.nc").symlink_to(run.config.data.source)
+    (tmp_path / "link.nc").symlink_to(Path(run.config.data.source).absolute())
     model = {"name": "mpnn", "width": 4, "layers": 1, "base": {"name": "linear", "memory": False}}
     first, second = (
         make_run(configure(tmp_path, source, name, model, splits=SPLITS, directory=tmp_path / name))

@@ -10,6 +10,7 @@ import pytest
 import scored_runs
 import xarray as xr
 from logged import logged
+from quick_drawing import draw_nothing
 from scored_runs import configure
 
 import sstcast
@@ -144,7 +145,9 @@ def test_another_ocean_uses_the_places_of_the_run_and_keeps_none(run: Run, farm:
     assert run.places.read_text() == before
 
 
-def test_update_and_evaluate_share_them(run: Run, farm: Path, park: Path) -> None:
+def test_update_and_evaluate_share_them(run: Run, farm: Path, park: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sstcast.reports.update.write_forecast_page", lambda file, page, **_: (page, False))
+    draw_nothing(monkeypatch)
     made = update(run.folder, DATE).forecast
     assert names(xr.load_dataset(made)) == []
     line = sstcast.update(run, DATE, places=farm).line

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sstcast.figures import catalogue
 from sstcast.reports import report
 
 
@@ -9,3 +10,9 @@ def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the figures of a report, and encode none of them."""
     for name in ("png_uri", "svg_uri", "animate"):
         monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out all figures and maps of a report."""
+    for name in ("FIGURES", "MAPS"):
+        monkeypatch.setattr(catalogue, name, {})

@@ -78,7 +78,7 @@ def squares(forecast: xr.DataArray) -> np.ndarray:
 
 def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None:
     found = metrics()
-    forecasts = {name: xr.open_zarr(f"hindcast/{name}/hindcast.zarr") for name in ("one", "two")}
+    forecasts = {name: xr.open_zarr(f"hindcast/{name}/hindcast.zarr").load() for name in ("one", "two")}
     sst = truth()
     years = sst["time"].dt.year
     dates = []
@@ -113,7 +113,7 @@ def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) 
     angle = 2 * np.pi * np.outer(sst["time"].dt.dayofyear, [1, 2, 3]) / 365.2425
     terms = np.hstack([np.ones((len(angle), 1)), np.cos(angle), np.sin(angle)])
     values, years = np.nan_to_num(sst.values.reshape(len(sst), -1)), sst["time"].dt.year.values
-    forecasts = xr.open_zarr("hindcast/one/hindcast.zarr")
+    forecasts = xr.open_zarr("hindcast/one/hindcast.zarr").load()
     errors: dict[str, list[np.ndarray]] = {"climatology": [], "persistence": []}
     for first in (2005, 2007):
         known = years < first

@@ -26,6 +26,7 @@ SPLITS = {"train": [2001, 2003], "validation": [2004, 2004], "test": [2005, 2005
 RIDGE = {"name": "multiscale-ridge"}
 MEMORY = {"name": "local-ridge", "memory": True, "stencil": True}
 DELAY = 2
+FORECAST = {"kind": "forecast", "delay": 0}
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +104,11 @@ def test_ice_in_a_fetched_store_is_a_field(place: Path) -> None:
     [RIDGE, MEMORY, {"name": "mpnn", "width": 8, "layers": 1, "base": "linear"}],
     ids=lambda model: model["name"],
 )
-def test_unknown_days_change_no_bit_and_the_newest_known_day_does(place: Path, model: dict[str, Any]) -> None:
-    run = sstcast.train(config(place, f"bits-{model['name']}", model))
-    loaded, day, wind = sstcast.load(run), "2005-08-04", read(place)
+def test_unknown_days_change_no_bit_and_the_newest_known_day_does(
+    place: Path, run: Run, model: dict[str, Any]
+) -> None:
+    of_model = run if model is RIDGE else sstcast.train(config(place, f"bits-{model['name']}", model))
+    loaded, day, wind = sstcast.load(of_model), "2005-08-04", read(place)
     unknown, newest = (wind["time"] > np.datetime64("2005-08-02")), wind["time"] == np.datetime64("2005-08-02")
     first, same, other = (
         loaded.forecast(history(place, day), predictors={"wind": field["u10"]})
@@ -241,11 +244,8 @@ def test_a_field_may_grow_but_not_change(place: Path, tmp_path: Path) -> None:
     assert Prepared.of(made.data).exist
 
 
-@pytest.mark.parametrize("model", [RIDGE, {"name": "mpnn", "width": 8, "layers": 1}], ids=["ridge", "network"])
-def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any], command: Any) -> None:
-    """Issues every third day, nine days ahead, of which the newest on or before the initial date is read."""
-    wind, folder = read(place), place / f"ahead-{model['name']}"
-    folder.mkdir()
+def issued(wind: xr.Dataset) -> xr.DataArray:
+    """Return the wind as perfect forecasts that are issued every third day, nine days ahead."""
     issues, leads = wind["time"].values[:-9:3], np.arange(1, 10)
     valid = xr.DataArray(
         np.add.outer(issues, leads * np.timedelta64(1, "D")),
@@ -254,10 +254,17 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
     )
     ahead = wind["u10"].sel(time=valid).drop_vars("time")
     ahead["lead"].attrs["units"] = "days"
-    ahead.to_dataset().to_netcdf(folder / "gefs.nc")
-    run = sstcast.train(config(place, folder.name, model, folder / "gefs.nc", kind="forecast", delay=0))
+    return ahead
+
+
+@pytest.mark.parametrize("model", [RIDGE, {"name": "mpnn", "width": 8, "layers": 1}], ids=["ridge", "network"])
+def test_the_newest_forecast_of_the_wind_is_read(place: Path, tmp_path: Path, model: dict[str, Any]) -> None:
+    """It was issued on or before the initial date. Later ones change no bit."""
+    ahead = issued(read(place))
+    ahead.to_dataset().to_netcdf(tmp_path / "gefs.nc")
+    run = sstcast.train(config(place, f"ahead-{model['name']}", model, tmp_path / "gefs.nc", **FORECAST))
     day = "2005-08-04"
-    newest = max(issue for issue in issues if issue <= np.datetime64(day))
+    newest = max(issue for issue in ahead["init_time"].values if issue <= np.datetime64(day))
     loaded = sstcast.load(run)
     first, same, other = (
         loaded.forecast(history(place, day), predictors={"wind": field})["sst"].values
@@ -269,15 +276,21 @@ def test_a_forecast_of_the_wind_is_read_ahead(place: Path, model: dict[str, Any]
     )
     assert first.tobytes() == same.tobytes() == loaded.forecast(history(place, day))["sst"].values.tobytes()
     assert not np.array_equal(first, other, equal_nan=True)
-    if model is RIDGE:
-        code, out, _ = command("evaluate", run.folder)
-        scores = json.loads(run.metrics.read_text())["scores"]
-        assert code == 0
-        assert "Predictor wind: MSE" in out
-        assert scores["model"]["degC"]["mse"] < 0.6 * scores["without wind"]["degC"]["mse"]
-        sstcast.update(run, "2005-12-01")
-        with refused("data.predictors.wind", "no issue with days after 2006-12-31"):
-            sstcast.forecast(run, "2006-12-31")
+
+
+@pytest.mark.slow
+def test_what_forecasts_of_the_wind_are_worth(place: Path, tmp_path: Path, command: Any) -> None:
+    """Cheaper tests ask which forecasts are read, what a correction makes of them, and that later days lack."""
+    issued(read(place)).to_dataset().to_netcdf(tmp_path / "gefs.nc")
+    run = sstcast.train(config(place, "worth", source=tmp_path / "gefs.nc", **FORECAST))
+    code, out, _ = command("evaluate", run.folder)
+    scores = json.loads(run.metrics.read_text())["scores"]
+    assert code == 0
+    assert "Predictor wind: MSE" in out
+    assert scores["model"]["degC"]["mse"] < 0.6 * scores["without wind"]["degC"]["mse"]
+    sstcast.update(run, "2005-12-01")
+    with refused("data.predictors.wind", "no issue with days after 2006-12-31"):
+        sstcast.forecast(run, "2006-12-31")
 
 
 @pytest.mark.slow

@@ -114,3 +114,5 @@ def test_analyses_are_refused_unless_they_are_called_perfect(tmp_path: Path, sst
     for ahead in (1, 5):
         np.testing.assert_allclose(known[:-ahead, ahead - 1], past[ahead:], rtol=1e-3, atol=1e-3)
         assert np.isnan(known[-ahead:, ahead - 1]).all()
+    with refused("gefs.nc", "looks like observations", "perfect: true"):  # the same file, not called so any more
+        predictor(tmp_path / "perfect", sst_file, tmp_path / "perfect/gefs.nc", kind="forecast")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from logged import logged
+from quick_drawing import draw_nothing
 from scored_runs import configure, make_run, retrain
 from small_ocean import make_sst
 
 import sstcast
 from sstcast.config import FieldSource, load_config
 from sstcast.errors import SSTCastError
-from sstcast.figures import catalogue
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
 from sstcast.forecasting.forecast import forecast
@@ -108,8 +108,7 @@ def test_what_is_written_says_what_was_trained_where(
     assert f"mpnn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
     print_scores(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
-    monkeypatch.setattr(catalogue, "FIGURES", {})
-    monkeypatch.setattr(catalogue, "MAPS", {})
+    draw_nothing(monkeypatch)
     page = write_report(Results(there.folder))[0].read_text()
     assert f"{origin}; climatology and baselines use the days above" in page
     assert "trained_on:" in page

@@ -35,9 +35,14 @@ def network(base: object = "linear", **training: int) -> RunConfig:
     )
 
 
-def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0, before: int = 0) -> Windows:
-    """Write and prepare the ocean in `folder`, the new working folder, and return its training windows."""
-    write_ocean(folder, jump)
+@pytest.fixture(scope="module")
+def ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ocean, which the first test prepares."""
+    return write_ocean(tmp_path_factory.mktemp("ocean")).parent
+
+
+def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, before: int = 0) -> Windows:
+    """Prepare the ocean in `folder`, the new working folder, and return its training windows."""
     monkeypatch.chdir(folder)
     data = network().data
     prepare(data)
@@ -52,9 +57,9 @@ def days_of(windows: Windows, before: int = 0) -> set[int]:
 
 @pytest.mark.parametrize("before", [0, 300])
 def test_no_day_of_a_block_is_among_the_others_and_no_memory_reads_what_it_forecasts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+    ocean: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    windows = cut(tmp_path, monkeypatch, before=before)
+    windows = cut(ocean, monkeypatch, before=before)
     assert windows.before == before
     blocks = blocks_of_years(windows, 3)
     dates = np.concatenate([block.init_times for _, block in blocks])
@@ -69,9 +74,9 @@ def test_no_day_of_a_block_is_among_the_others_and_no_memory_reads_what_it_forec
 
 
 def test_a_block_that_leaves_no_window_supports_no_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ocean: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    windows = cut(tmp_path, monkeypatch, before=300)
+    windows = cut(ocean, monkeypatch, before=300)
     short = windows.part(0, int(np.searchsorted(windows.init_times, np.datetime64("2002-10-01"))))
     blocks = blocks_of_years(short, 2)
     assert blocks == []
@@ -79,8 +84,8 @@ def test_a_block_that_leaves_no_window_supports_no_share(
     assert supported_share([], 8).tolist() == [0] * 8
 
 
-def test_a_share_is_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = cut(tmp_path, monkeypatch)
+def test_a_share_is_a_regression(ocean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = cut(ocean, monkeypatch)
     sizes = {"history": windows.history, "horizon": windows.horizon, "shape": windows.shape}
     model = build_forecaster("mlp-pointwise", **sizes, width=8, base="linear", shared=True).eval()
     assert model.linear is not None
@@ -104,7 +109,8 @@ def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
     base = {"name": "local", "memory": True, "stencil": True}
     found = []
     for name, jump in (("one", 0.0), ("other", 2.0)):
-        cut(tmp_path / name, monkeypatch, jump)
+        write_ocean(tmp_path / name, jump)
+        cut(tmp_path / name, monkeypatch)
         config = network(base)
         run, new = train(config, training_windows(config))
         assert new
@@ -127,8 +133,8 @@ def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
     assert not shared.equals(predictor.predict(past)) or not ours["share"].any()
 
 
-def test_a_share_needs_a_linear_base_and_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cut(tmp_path, monkeypatch)
+def test_a_share_needs_a_linear_base_and_two_blocks(ocean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(ocean, monkeypatch)
     config = network("persistence")
     with pytest.raises(SSTCastError, match=r"cross_fit: needs model\.base linear or local"):
         train(config, training_windows(config))

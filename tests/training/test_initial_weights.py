@@ -11,6 +11,7 @@ from logged import logged
 from refusals import refused
 from runs_of_training import setup
 from scored_runs import configure
+from untrained import make_run
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import Interrupted
@@ -87,7 +88,7 @@ def test_a_checkpoint_and_an_average_begin_with_the_weights(run_yaml: Path) -> N
 def test_weights_that_do_not_fit_are_refused_before_anything_is_written(
     run_yaml: Path, overrides: list[str], words: str
 ) -> None:
-    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    first = make_run(setup(run_yaml)[0])
     config, windows = setup(run_yaml, *begun_from(first.folder, *overrides))
     with refused("training.weights", words):
         train(config, windows)
@@ -96,7 +97,7 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_written(
 
 def test_weights_of_weights_that_learnt_from_the_test_days_are_refused(run_yaml: Path) -> None:
     """The second run learns only from 2001 and 2002, but begins from weights that learnt from 2001-2003."""
-    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    first = make_run(setup(run_yaml)[0])
     early = ["data.splits.train=[2001, 2001]", "data.splits.validation=[2002-01-01, 2002-06-30]"]
     second, _ = train(*setup(run_yaml, "name=second", f"training.weights={first.folder}", *early, *ONE_STEP))
     late = [
@@ -148,7 +149,7 @@ def test_pretrained_are_the_weights_that_ship(
 def test_other_weights_are_refused_before_the_first_checkpoint(
     run_yaml: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = train(*setup(run_yaml, *ONE_STEP))
+    first = make_run(setup(run_yaml)[0])
     config, windows = setup(run_yaml, *begun_from(first.folder, *ONE_STEP))
     with monkeypatch.context() as patch:  # a kill before the first step
         patch.setattr(Trainer, "fit", stop)
