@@ -129,6 +129,7 @@ class Predictor:
         """
         recipe = {  # how the source is read, the store's name tells
             "layout": LAYOUT,
+            "implausible": self.config.implausible,  # kept values are checked once they are not to be kept
             "cells": digest_of(cube[["ocean_mask"]]),
             "files": self.source_state(cube),
         }

@@ -389,6 +389,10 @@ def test_a_run_reads_the_distance_to_the_coast_of_its_region(tmp_path: Path, sst
     np.testing.assert_allclose(known, (expected - np.nanmean(expected)) / np.nanstd(expected), atol=1e-5)
     assert (stored.units, stored.missing(DAYS[5].to_datetime64()), stored.changed()) == ("km", "", "")
     assert not stored.prepare(cube)
+    shore = cube.assign(ocean_mask=cube["ocean_mask"].copy())
+    shore["ocean_mask"][7, 11] = False
+    assert stored.prepare(shore)
+    np.testing.assert_allclose(stored.open()["value"][0], distance_to_coast(shore["ocean_mask"]), rtol=1e-6)
     west = configure(
         tmp_path,
         sst_file,
