@@ -126,19 +126,6 @@ class RawStore:
         self._group["status"][:] = status
         self._status = status
 
-    def _put_fields(
-        self, name: str, span: slice, is_stored: NDArray[np.bool_], new_fields: Mapping[int, Packed | None]
-    ) -> None:
-        """Write the new fields of a variable in a block, beside those already stored. None has no values."""
-        fields = np.full((span.stop - span.start, *self.box.shape), FILL, np.int16)
-        if is_stored.any():
-            fields[is_stored] = self._read(name, span)[is_stored]
-        elif all(field is None for field in new_fields.values()):
-            return
-        for index, field in new_fields.items():
-            fields[index - span.start] = FILL if field is None else field
-        self._group[name][span] = fields
-
     def _number(self, day: Day) -> int:
         """Return the status number of a day. Adds its source's names to the store if they are new."""
         word = "+".join((day.origin, *self.variables))
