@@ -21,6 +21,7 @@ import argparse
 import datetime as dt
 import json
 import platform
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 
 import sstcast
 from sstcast.config import RunConfig, load_config
+from sstcast.errors import Interrupted
 from sstcast.figures.curves import BAND_ALPHA, SIZE, legend, style_axes
 from sstcast.forecasting.system import ForecastSystem, Models
 from sstcast.models import build_forecaster
@@ -309,10 +311,10 @@ def main() -> None:
     versions = f"sstcast {sstcast.__version__}, torch {torch.__version__}, Python {platform.python_version()}"
     print(f"{versions}, {options.device} ({platform.machine()}), {dt.date.today()}\n")
     options.out = options.out.resolve()
-    if options.simulated:
-        simulated(options)
-    else:
-        curves(options)
+    try:
+        (simulated if options.simulated else curves)(options)
+    except Interrupted as end:  # a checkpoint is saved
+        sys.exit(f"stopped by signal {end.signal}: the same command goes on")
 
 
 if __name__ == "__main__":
