@@ -26,6 +26,7 @@ JSON_SUFFIXES = (".geojson", ".json")
 SEQUENCE_SUFFIXES = (".geojsonl", ".geojsons", ".geojsonseq", ".jsonl", ".ndjson")
 RECORD_SEPARATOR = "\x1e"  # before each feature of a GeoJSON sequence (RFC 8142), if lines do not separate them
 CLEARLY_SHORTER = 90.0  # degrees of longitude: no one means the other way around the globe, more than 270
+AREA_ROUNDING = 1e-9  # as a share of an area
 TINY_DEGREES = 1e-9
 
 
@@ -127,7 +128,7 @@ def united(parts: list[Any], where: str) -> Any:
     area = shapely.MultiPolygon(parts)
     if shapely.is_valid(parts).all():
         whole = shapely.union_all(_in_one_turn(parts))
-        if not area.is_valid or whole.area < area.area * (1 - TINY_DEGREES):
+        if not area.is_valid or whole.area < area.area * (1 - AREA_ROUNDING):
             area = shapely.MultiPolygon([part for part in shapely.get_parts(whole) if part.geom_type == "Polygon"])
     if not area.is_valid:
         raise SSTCastError(f"{where}: is not a valid polygon ({shapely.is_valid_reason(area)}); mend its outline")

@@ -458,25 +458,10 @@ def test_what_is_refused(made: Run, sites: Path, tmp_path: Path, fails) -> None:
     (own := out.with_name("b-places.csv")).write_text("station,depth\nA,5\n")
     fails([f"{own}: exists and is not a file of sstcast; rename it"], *options, sites)
     assert own.read_text() == "station,depth\nA,5\n"
-    fails(
-        [f"{own}: exists and is not a file of sstcast"],
-        "heatwaves",
-        made.folder,
-        "--places",
-        sites,
-        "--out",
-        own,
-    )
-    own.write_text("place,lat,lon\nA,5,6\n")
-    fails(
-        [f"{own}: exists and is not a file of sstcast"],
-        "heatwaves",
-        made.folder,
-        "--places",
-        sites,
-        "--out",
-        own,
-    )
+    for text in ("station,depth\nA,5\n", "place,lat,lon\nA,5,6\n"):
+        own.write_text(text)
+        words = [f"{own}: exists and is not a file of sstcast"]
+        fails(words, "heatwaves", made.folder, "--places", sites, "--out", own)
     assert not out.exists()
     assert parse_shares("50, 10,10") == (10, 50)
     assert parse_shares("100") == (100,)
