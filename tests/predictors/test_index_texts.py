@@ -128,7 +128,9 @@ def test_a_mark_of_preliminary_values_is_no_remark(tmp_path: Path, mark: str) ->
         assert read_index(index(tmp_path / "dates.csv"), "x").values.tolist() == [0.5, 0.6, 0.7]
 
 
-@pytest.mark.parametrize("count", ["Number of missing values: 0", "count of missing values = 0", "No. of missing values: 1"])
+@pytest.mark.parametrize(
+    "count", ["Number of missing values: 0", "count of missing values = 0", "No. of missing values: 1"]
+)
 def test_a_count_of_missing_values_declares_none(tmp_path: Path, count: str) -> None:
     (tmp_path / "a.csv").write_text(f"# {count}\ndate,x\n1999-01,0.0\n1999-02,1.0\n1999-03,2.0\n")
     assert read_index(index(tmp_path / "a.csv"), "x").values.tolist() == [0, 1, 2]
