@@ -24,6 +24,7 @@ from sstcast.names import (
     MODEL,
     SCORED_YEARS,
 )
+from sstcast.ocean.point_observations import ENTRY
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
@@ -105,7 +106,7 @@ def of_implausible(tables: xr.Dataset) -> Iterator[str]:
                 yield f"{name}{int(count)} of {counted(tables.sizes[INIT_TIME], 'forecast')}: {LIMITS}"
 
 
-def warnof_implausible(where: str, metrics: Scores) -> None:
+def warn_of_implausible(where: str, metrics: Scores) -> None:
     """Warn, beginning with `where`, if the scores of a run or a hindcast are of implausible forecasts."""
     told = [note for note in metrics["notes"] if note.endswith(LIMITS)]
     if told:
@@ -174,7 +175,10 @@ def summarise_again(
     if index is not None:
         tables = tables.assign_coords(third=thirds(tables, index))
         metrics = metrics | {"index": index}
-    return metrics | summarise(tables, reference or metrics["reference"], metrics["systems"])
+    again = summarise(tables, reference or metrics["reference"], metrics["systems"])
+    if "points" in again:  # `Asked.describe` has told what of the observations the tables do not hold
+        again["points"] |= {key: metrics["points"][key] for key in ENTRY}
+    return metrics | again
 
 
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:
