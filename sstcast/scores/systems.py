@@ -94,7 +94,7 @@ def forecast_block(
     """
     past, every = truth.histories(dates)
     for name, scored in systems.items():
-        anomaly = scored.system.predict(past, every)
+        anomaly = truth.of_dates(scored.system.predict(past, every), dates)
         if anomaly.sizes["lead"] > len(truth.leads):
             anomaly = anomaly.sel(lead=truth.leads)
         if not scored.as_issued:
