@@ -245,7 +245,8 @@ def test_the_recipe_of_a_forecast_tells_what_it_depends_on(run: Run, monkeypatch
         assert loaded.recipe(history, extras) != recipe, extras
     for other in (history + 1, history.assign_coords(preliminary=("time", np.full(100, True)))):
         assert loaded.recipe(other, Extras()) != recipe
-    names = [(loaded_run, name) for name in ("__version__", "CONVENTIONS", "LAYOUT", "TERCILES_LAYOUT")]
+    names = [(loaded_run, name) for name in ("__version__", "CONVENTIONS", "FILE_LAYOUT", "LAYOUT")]
+    names.append((loaded_run, "TERCILES_LAYOUT"))
     for module, name in (*names, (spread, "LAYOUT")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, 0)
