@@ -250,8 +250,8 @@ class LoadedRun:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
             and `sst_quantile` describe the predictive distribution. Neither `sst` nor a quantile is below the
-            `freezing_point(lat, lon)`, NaN where the sea does not freeze. `sst_past` and `climatology_past` cover
-            the last 84 days that `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of
+            `freezing_point`, NaN where the sea does not freeze. `sst_past` and `climatology_past` cover the last
+            84 days that `history` has, and `past` is 0 on the last. `with_heatwaves` lists those of
             heatwaves.
 
         Raises:
@@ -297,8 +297,8 @@ class LoadedRun:
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
         fields = with_above(fields, extras.above, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        fields[FREEZING] = limits[FREEZING].where(ocean)
-        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
+        for name in (FREEZING, MMM):  # of the statistics for this date
+            fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
         if extras.members:
             member_sst = [

@@ -120,7 +120,7 @@ def test_land_is_nan_and_the_coast_is_kept(run: Run) -> None:
     land = make_sst()["sst"][0].isnull().values  # two rows and three columns of one tile
     assert 0 < land.sum() < land.size
     gaps = ["heatwave_start", "heatwave_end", "heatwave_area", "heatwave_area_now"]
-    gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile"]
+    gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile", "freezing_point"]
     for name, field in read(run).drop_vars(gaps).items():
         np.testing.assert_array_equal(field.isnull(), np.broadcast_to(land, field.shape), err_msg=str(name))
 
