@@ -122,8 +122,8 @@ def train(
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
     prepared = Prepared.of(configs[0].data)
-    if FIRST_PROCESS and not prepared.exist:
-        prepare(prepared.data)
+    if FIRST_PROCESS and not prepared.is_current:
+        prepared = prepare(prepared.data)
     windows = training_windows(configs[0], prepared)
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30

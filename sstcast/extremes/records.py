@@ -166,7 +166,7 @@ def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray
     if given := [key for key in source.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
     prepared = Prepared.of(run.config.data)
-    if prepared.exist:
+    if prepared.is_current:
         check_source(prepared, REMEDY, only_warn=True)
     else:
         prepared = prepare(run.config.data)

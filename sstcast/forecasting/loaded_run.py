@@ -47,7 +47,7 @@ from sstcast.forecasting.samples import (
 from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
-from sstcast.forecasting.transfer import OWN, READING, continued, data_of
+from sstcast.forecasting.transfer import OWN, continued, data_of
 from sstcast.log import LOG
 from sstcast.ocean.places import OUTLINES
 from sstcast.ocean.prepared import Prepared
@@ -60,7 +60,7 @@ from sstcast.predictors.predictors import (
     with_predictors,
 )
 from sstcast.progress import waiting
-from sstcast.reading.daily_field import source_of
+from sstcast.reading.daily_field import identified
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.xarray_objects import check_by_name, held
@@ -87,11 +87,7 @@ class Extras(NamedTuple):
 
 def made_from(data: DataConfig) -> dict[str, Any]:
     """Return what a forecast is of: the source, how it is read, and the region."""
-    return {
-        "source": source_of(data.source).identity,
-        **{key: getattr(data, key) for key in READING},
-        "region": str(data.box.bounds),
-    }
+    return identified(data) | {"region": str(data.box.bounds)}
 
 
 def error_keys(where: FieldSource) -> AbstractContextManager[None]:
@@ -384,7 +380,7 @@ def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:
     """
     with error_keys(where):
         loaded = LoadedRun(folder, where)
-    if (own := Prepared.of(loaded.config.data)).exist and not loaded.where.given:
+    if (own := Prepared.of(loaded.config.data)).is_current and not loaded.where.given:
         check_data(loaded.run, own)
     return loaded
 

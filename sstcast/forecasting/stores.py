@@ -31,9 +31,9 @@ def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
     own, data = run.config.data, data_of(run, where)
     data = data.model_copy(update={"splits": splits_to_forecast(run, data, date)})
     prepared, is_own_ocean = Prepared.of(data), data.model_copy(update={"splits": own.splits}) == own
-    if data == own and prepared.whole:
+    if data == own and prepared.is_current:
         check_source(prepared)
-    elif not prepared.whole or changed_days(prepared).size:
+    elif not prepared.is_current or changed_days(prepared).size:
         if is_own_ocean and data != own and (reason := _hindrance(prepared)):
             first, last = own.splits.base
             note = f"{reason}, so the climatology and linear fits are those of its training, of {first}..{last}"

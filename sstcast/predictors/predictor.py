@@ -9,7 +9,6 @@ The second store is of the base period. It is made from the values that are know
 
 import datetime as dt
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,32 +21,33 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import COAST_DISTANCE, DataConfig
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted, reworded
 from sstcast.log import LOG, warn_once
 from sstcast.names import DAY
 from sstcast.predictors.kind import Days, Kind, known, newest_known
 from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
-from sstcast.reading.daily_field import source_of
+from sstcast.reading.daily_field import identified, short_hash, source_of_days
 from sstcast.reading.digests import digest_of, digest_of_days, digests
 from sstcast.reading.remote_stores import Unreachable, fingerprint
 from sstcast.storage.artefacts import (
     as_text,
+    check_recipe,
     clear_leftovers,
     is_up_to_date,
     note_source,
     noted_source,
+    open_intact,
     read_recipe,
 )
 from sstcast.storage.cf import describe, rounded
 from sstcast.storage.dataset_files import write
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
-from sstcast.storage.stores import open_intact, open_written
+from sstcast.storage.stores import open_written
 
 LAYOUT = 2
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-READING_KEYS = ("kind", "variable", "units", "region", "span", "perfect")  # which say how a source is read
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
 LOOKED_BACK = 365  # newest values among which the last one that is known is looked for, for a message
@@ -68,10 +68,12 @@ class Predictor:
 
     def __init__(self, name: str, kind: Kind, data: DataConfig, folder: Path) -> None:
         self.name, self.kind, self.config, self.data = name, kind, data.predictors[name], data
-        self.field = source_of(self.config.source)
-        keys = [getattr(self.config, key) for key in READING_KEYS]
-        keys.insert(1, COAST_DISTANCE if self.config.source == COAST_DISTANCE else self.field.identity)
-        self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
+        self.field = source_of_days(self.config)
+        try:
+            reading = identified(self.config)
+        except SSTCastError as error:
+            raise SSTCastError(f"{self.key}.region: {error}") from None
+        self.path = folder / f"predictor-{name}-{short_hash(as_text(reading))}.zarr"
 
     @property
     def key(self) -> str:
@@ -103,13 +105,13 @@ class Predictor:
 
     @cached_property
     def _opened(self) -> xr.Dataset:
-        store = rounded(open_intact(self.path, REMEDY, LAYOUT))
+        store = rounded(open_intact(self.path, REMEDY, {"layout": LAYOUT}))
         store["value"].attrs |= {key: store.attrs[key] for key in ("units", "every") if key in store.attrs}
         return store
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
-        return rounded(open_intact(self.statistics, REMEDY, LAYOUT)).load()
+        return rounded(open_intact(self.statistics, REMEDY, {"layout": LAYOUT})).load()
 
     @contextmanager
     def reading(self, cells: xr.Dataset, given: Any = None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
@@ -127,12 +129,7 @@ class Predictor:
 
         Raises SSTCastError if the source cannot be read or does not serve.
         """
-        recipe = {  # how the source is read, the store's name tells
-            "layout": LAYOUT,
-            "implausible": self.config.implausible,  # kept values are checked once they are not to be kept
-            "cells": digest_of(cube[["ocean_mask"]]),
-            "files": self.source_state(cube),
-        }
+        recipe = self.recipe(cube) | {"files": self.source_state(cube)}
         clear_leftovers(self.path)
         absent = self.field.needs_python and not self.field.exists() and self.path.exists()
         times, is_new = self.field.changes(), False
@@ -140,15 +137,32 @@ class Predictor:
             self._write(cube, recipe)
             note_source(self.path, times)
             is_new = True
-        store, base = self.open(), self._base(self.open()["value"])
-        recipe = {"layout": LAYOUT, "days": self._digest(store, base)}
-        if not is_up_to_date(self.statistics, recipe):
-            statistics = self.kind.fit(self, store["value"][base])
-            self.save(statistics.assign_attrs(digest=digest_of(statistics)), self.statistics, recipe, {})
+        if not is_up_to_date(self.statistics, self._recipe_of_statistics):
+            values = self.open()["value"]
+            statistics = self.kind.fit(self, values[self._base(values)])
+            statistics = statistics.assign_attrs(digest=digest_of(statistics))
+            self.save(statistics, self.statistics, self._recipe_of_statistics, {})
             is_new = True
         if is_new:
             self._tell(cube["time"].values)
         return is_new
+
+    def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
+        """Return what the store is made from besides the source, which its name tells: the cells of a cube."""
+        return {"layout": LAYOUT, "cells": digest_of(cube[["ocean_mask"]])}
+
+    @property
+    def _recipe_of_statistics(self) -> dict[str, Any]:
+        store = self.open()
+        return {"layout": LAYOUT, "days": self._digest(store, self._base(store["value"]))}
+
+    def check_current(self, cube: xr.Dataset) -> None:
+        """Raise Outdated unless the store was made for the cells of a cube, and the statistics from the store.
+
+        Raises SSTCastError also if one of them is damaged.
+        """
+        check_recipe(self.path, self.open(), self.recipe(cube), REMEDY)
+        check_recipe(self.statistics, self.open_statistics(), self._recipe_of_statistics, REMEDY)
 
     def _base(self, values: xr.DataArray) -> slice:
         """Return the values on the first axis that are of the base period and known at its end."""

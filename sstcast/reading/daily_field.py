@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import xarray as xr
 
-from sstcast.config import SAMPLE, FieldSource
+from sstcast.config import COAST_DISTANCE, SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
@@ -143,21 +143,26 @@ class FetchedDays(DailyField):
         return open_raw_store(self.path)
 
 
-class Sample(DailyField):
-    """The data that ship with sstcast."""
+class Shipped(DailyField):
+    """A file that ships with sstcast, or a field that it computes: its text tells what it is, not its path."""
 
-    title = "NOAA Daily OISST"
-
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, path: Path) -> None:
         super().__init__(text)
-        self.path = packaged(SAMPLE)
+        self.path = path
 
     @property
     def identity(self) -> str:
         return self.text
 
+
+class Sample(Shipped):
+    """The SST that ships with sstcast."""
+
+    title = "NOAA Daily OISST"
+
     def name(self, *reading: Any) -> str:
-        return self._named(str(Path(self.text).resolve()), *reading) if {*reading} - {None, 0} else self.text
+        is_default = all(value in (None, 0) for value in reading)
+        return self.text if is_default else self._named(str(Path(self.text).resolve()), *reading)
 
 
 class Url(DailyField):
@@ -224,8 +229,20 @@ def source_of(source: str | Path) -> DailyField:
     if is_url(text):
         return Url(text)
     if source == "sample":  # a path of this name is a file
-        return Sample(text)
+        return Sample(text, packaged(SAMPLE))
     return (FetchedDays if is_raw_store(Path(text)) else DailyField)(text)
+
+
+def source_of_days(days: FieldSource) -> DailyField:
+    """Return the source of a configuration, which may be a file that ships with sstcast."""
+    source = source_of(days.source)
+    is_shipped = source.path != days.path or days.source == COAST_DISTANCE
+    return Shipped(days.source, days.path) if is_shipped else source
+
+
+def identified(days: FieldSource) -> dict[str, Any]:
+    """Return what tells days apart: their source, and all keys that decide what is read of it."""
+    return {"source": source_of_days(days).identity, **days.reading}
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
