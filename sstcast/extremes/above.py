@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from sstcast.errors import SSTCastError
 
 LOWEST, HIGHEST = -2.0, 45.0  # degC
@@ -15,9 +17,8 @@ def temperatures(text: str | float | Sequence[float] | None) -> tuple[float, ...
     """
     if text is None:
         return ()
-    parts = text.split(",") if isinstance(text, str) else [text] if isinstance(text, (int, float)) else text
     try:
-        values = [float(part) for part in parts]
+        values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]
     except (TypeError, ValueError):
         values = [math.nan]
     if not values or not all(LOWEST <= value <= HIGHEST for value in values):

@@ -48,12 +48,13 @@ def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
 
 
 def splits_to_forecast(run: Run, data: DataConfig, date: dt.date) -> Splits:
-    """Return the splits with which a run forecasts from `data` on an initial date. No later day enters them.
+    """Return the splits with which a run forecasts from `data` on an initial date.
 
     From another source, and from its own with a linear system or a network on a linear base, climatology and fit
-    extend to the last whole year that is followed by a window (see `splits.for_forecasts`). Other networks keep
-    the run's splits on its own source, and so does a combination with such a part, a date before the year of the
-    test that these would give, and a record that is too short for a climatology up to it.
+    extend to the last whole year that is followed by a window (see `splits.for_forecasts`), so that no later day
+    enters them. Other networks keep the run's splits on its own source, and so does a combination with such a
+    part, a date before the year of the test that these would give, and a record that is too short for a
+    climatology up to it. These may hold later days, of which the forecast tells.
 
     Raises SSTCastError if another source has less than five years.
     """

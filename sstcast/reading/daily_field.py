@@ -18,7 +18,7 @@ from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
 from sstcast.reading.remote_stores import day_states, metadata_digest, open_url
-from sstcast.reading.xarray_objects import held, is_object, open_object, token
+from sstcast.reading.xarray_objects import held, is_object, open_object, token, when_given
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -91,7 +91,7 @@ class DailyField:
         return fingerprint(self.path)
 
     def changes(self) -> str:
-        """Return the times at which its files changed (see `change_times`), "" if it has none."""
+        """Return the times at which its files changed (see `change_times`), or what an object was given."""
         return change_times(self.path)
 
     def states(self, days: FieldSource, cells: Any = None) -> xr.DataArray | None:
@@ -215,7 +215,7 @@ class HeldObject(DailyField):
         return "" if (data := held(self.text)) is None else token(data)
 
     def changes(self) -> str:
-        return ""
+        return when_given(self.text)
 
     def datasets(self) -> Iterator[tuple[Path, xr.Dataset]]:
         yield self.path, open_object(self.path)
