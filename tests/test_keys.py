@@ -35,7 +35,7 @@ STORES = {"cube", "statistics", "anomalies", "limits", "thirds", "spread", "fit"
 OF_WIND, OF_SOI = ({name, f"{name} statistics"} for name in ("wind", "soi"))
 ALL = STORES | OF_WIND | OF_SOI
 FITTED = {"spread", "fit"}
-# A change, and which files it makes again although their numbers are the same. All others differ, or are used again.
+# A change, and the files it makes again although their numbers are the same. Others differ, or are used again.
 CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "source": ({"source": "copy.nc"}, STORES),
     "variable": ({"variable": "sst"}, ALL),

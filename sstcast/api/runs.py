@@ -192,7 +192,8 @@ def load(
 
     The forecast is that of `sstcast.forecast` for the same place and the last day of the history: climatology,
     spread and linear systems are those of the record up to the last whole year before it, but not before the
-    run's test days. A forecast of an earlier day learnt from later ones, and says so. What that year needs is prepared by the first history of it, and stays in memory.
+    run's test days. A forecast of an earlier day learnt from later ones, and says so. What that year needs is
+    prepared by the first history of it, and stays in memory.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.

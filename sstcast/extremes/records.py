@@ -61,7 +61,7 @@ class Question(NamedTuple):
         return "-".join([self.subject, *(path.stem for path in files)]) + self.suffix
 
     def files_from(self, table: Path) -> dict[str, list[str]]:
-        """Return, for the recipe of a table, the files of the places, relative to it: their names may be others'."""
+        """Return, for the recipe of a table, the paths of the places' files, relative to the table."""
         folder = table.resolve().parent
         files = () if self.places is None else self.places.files
         return {"places": [os.path.relpath(file.resolve(), folder) for file in files]} if files else {}

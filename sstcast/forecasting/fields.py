@@ -78,7 +78,8 @@ def described(
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {counted(fields.sizes['lead'], 'day')} ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {training_of(run, source, data)}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, "
+        f"trained on {training_of(run, source, data)}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),

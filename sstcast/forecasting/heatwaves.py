@@ -182,7 +182,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
 
 
 def without_events(fields: xr.Dataset) -> xr.Dataset:
-    """Return a forecast without what depends on events: their probabilities, categories, dates and shares of areas.
+    """Return a forecast in which all that depends on events is missing: probabilities, categories, dates, shares.
 
     Thresholds, climatologies and the probabilities of days beyond a threshold stay.
     """

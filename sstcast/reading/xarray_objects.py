@@ -39,7 +39,7 @@ def held(source: str) -> Object | None:
 
 
 def when_given(source: str) -> str:
-    """Return what tells apart when, and in which process, the newest object of a source was given, "" if none is."""
+    """Return what tells when and in which process the newest object of a source was given, "" if none is."""
     return _newest(source)[1]
 
 
