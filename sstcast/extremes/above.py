@@ -15,7 +15,7 @@ def temperatures(text: str | float | Sequence[float] | None) -> tuple[float, ...
 
     Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`.
     """
-    if text is None:
+    if text is None or (isinstance(text, tuple) and not text):
         return ()
     try:
         values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]
