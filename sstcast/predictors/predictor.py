@@ -214,8 +214,9 @@ class Predictor:
 
         Raises SSTCastError also if one of them is damaged.
         """
-        check_recipe(self.path, self.open(), self.recipe(cube), REMEDY)
-        check_recipe(self.statistics, self.open_statistics(), self._recipe_of_statistics, REMEDY)
+        remedy = f"{REMEDY}, which reads {self.config.source}"
+        check_recipe(self.path, self.open(), self.recipe(cube), remedy)
+        check_recipe(self.statistics, self.open_statistics(), self._recipe_of_statistics, remedy)
 
     def _base(self, values: xr.DataArray) -> slice:
         """Return the values on the first axis that are of the base period and known at its end."""
