@@ -26,7 +26,7 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, remove_noted
 from sstcast.training.data_record import without_paths
 
-LAYOUT = 3  # version of the layout of the files and of the fits
+LAYOUT = 4  # version of the layout of the files and of the fits
 
 Arrays = Mapping[str, NDArray[Any]]
 
