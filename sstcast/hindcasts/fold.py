@@ -144,7 +144,7 @@ def recipe_of_tables(prepared: Prepared, every: int, thresholds: DataConfig, ask
 
 def _recipe_of_days(prepared: Prepared, every: int) -> Recipe:
     record, region = prepared.record().model_dump(), prepared.data.cells
-    return recipe_of_scores() | {"every": every, "data": record, "region": region}
+    return recipe_of_scores(prepared.data) | {"every": every, "data": record, "region": region}
 
 
 def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,8 @@ class Plan:
         }
         joined = {"fitted": self.fitted, "equal": self.equal, "select": list(self.select)}
         asked = {"protocol": asdict(self.protocol), **joined, **self.asked.recipe}
-        return recipe_of_scores() | asked | {"runs": runs, "scored": scored}
+        filled = max((system.data for system in self.systems), key=attrgetter("gaps"))
+        return recipe_of_scores(filled) | asked | {"runs": runs, "scored": scored}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
