@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+import numpy as np
+
 from sstcast.errors import SSTCastError
 from sstcast.types import Array, Mask
 
@@ -24,11 +26,10 @@ def temperatures(text: str | float | Sequence[float] | None) -> tuple[float, ...
 
     Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`, or two differ by `EQUAL_DEGREES` or less.
     """
-    if text is None:
+    if text is None or (isinstance(text, tuple) and not text):
         return ()
-    parts = text.split(",") if isinstance(text, str) else [text] if isinstance(text, (int, float)) else text
     try:
-        values = [float(part) for part in parts]
+        values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]
     except (TypeError, ValueError):
         values = [math.nan]
     if not values or not all(LOWEST <= value <= HIGHEST for value in values):
