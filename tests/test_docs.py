@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from documentation import EXTENDING, ROOT, blocks
 
 import sstcast
@@ -32,6 +34,27 @@ def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_yaml_of_the_pages_can_be_parsed() -> None:
+    texts = [(page.name, page.read_text()) for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]]
+    found = [
+        (name, block) for name, text in texts for block in re.findall(r"^ *```ya?ml\n(.*?)^ *```", text, re.M | re.S)
+    ]
+    assert len(found) >= 7
+    for name, block in found:
+        assert isinstance(yaml.safe_load(textwrap.dedent(block)), dict), name
+
+
+def test_the_page_for_tools_names_commands_that_exist() -> None:
+    text = (ROOT / "AGENTS.md").read_text()
+    assert len(text.splitlines()) <= 25
+    targets = re.findall(r"^([\w./-]+)(?: [\w./-]+)*:", (ROOT / "Makefile").read_text(), re.M)
+    commands = re.findall(r"`make ([^ `]+)`", text)
+    assert {"demo", "test"} <= {*commands} <= {*targets}
+    assert all((ROOT / target).exists() for target in re.findall(r"\]\(([^)#:]+)\)", text))
+    [test] = re.findall(r"pytest -q (\S+)", text)
+    assert (ROOT / test).exists()
 
 
 def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:
