@@ -1,5 +1,6 @@
 """The documentation site builds strictly and needs no network; the code of the README and its pages runs."""
 
+import json
 import os
 import re
 import subprocess
@@ -37,13 +38,29 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_yaml_of_the_pages_can_be_parsed() -> None:
-    texts = [(page.name, page.read_text()) for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]]
     found = [
-        (name, block) for name, text in texts for block in re.findall(r"^ *```ya?ml\n(.*?)^ *```", text, re.M | re.S)
+        (page.name, block)
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for block in re.findall(r"^ *```ya?ml\n(.*?)^ *```", page.read_text(), re.M | re.S)
     ]
     assert len(found) >= 7
     for name, block in found:
         assert isinstance(yaml.safe_load(textwrap.dedent(block)), dict), name
+
+
+def test_the_block_on_delays_reads_the_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leads = range(1, 29)
+    mse = {"model": [n / 100 for n in leads], "climatology": [1.0] * 28, "trend climatology": [0.5] * 28}
+    scores = {name: {"degC": {"by_lead": {"mse": values}}} for name, values in mse.items()}
+    (tmp_path / "runs/demo").mkdir(parents=True)
+    (tmp_path / "runs/demo/metrics.json").write_text(json.dumps({"scores": scores}))
+    monkeypatch.chdir(tmp_path)
+    [block] = blocks("docs/operations.md")
+    assert len(block.splitlines()) <= 8
+    exec(block, {})
+    assert capsys.readouterr().out.splitlines()[1] == "day 7 0.14 0.16 0.18 0.20"
 
 
 def test_the_page_for_tools_names_commands_that_exist() -> None:
