@@ -177,6 +177,13 @@ def flags_beside(dataset: xr.Dataset, name: str, space: set[Hashable], notes: li
         yield Rule(told, keeps, str(flag.name))
 
 
+def rules_of(dataset: xr.Dataset, name: str, space: set[Hashable], notes: list[str]) -> list[Rule]:
+    """Return all rules by which values of a field called `name` are kept (see `flags_beside`)."""
+    valid = valid_range(dataset[name])
+    rules = [Rule(f"in its {valid.text}", valid)] if valid else []
+    return [*rules, *own_flags(dataset[name], notes), *flags_beside(dataset, name, space, notes)]
+
+
 def check_some_left(
     rule: Rule, stored: xr.DataArray, dataset: xr.Dataset, space: set[Hashable], path: Path
 ) -> None:
