@@ -28,7 +28,7 @@ from sstcast.storage.stores import check_hdf5
 
 CENTRE_TOLERANCE_DEGREES = 0.0025  # tolerance for cell centres in degrees
 OPTIONAL_RANGES = {"ice": (0.0, 1.0), "err": (0.0, 50.0)}  # a share of 1, and degC
-READ_BY_RULES = "set data.source to this folder, whose days are then averaged, dated and checked"
+READ_BY_RULES = "set data.source to this folder, whose days are then dated and checked"
 FILE_PREFIX = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
