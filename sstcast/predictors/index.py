@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.predictors.index_series import by_span, read_index, read_series, series_of
-from sstcast.predictors.kind import Days, Kind, Places, newest_places, scale_of
-from sstcast.predictors.predictor import Predictor
-from sstcast.predictors.values import INDEX_FACTOR, extremes, limits
+from sstcast.predictors.newest import Days, Places, newest_places
+from sstcast.predictors.predictor import Kind, Predictor
+from sstcast.predictors.values import INDEX_FACTOR, extremes, limits, scale_of
 from sstcast.reading.xarray_objects import as_dataset
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import FieldSource, PredictorConfig, parse_box
+from sstcast.config import FieldSource, PredictorConfig
 from sstcast.errors import SSTCastError, counted, reading
-from sstcast.geo import NINO, Box, area_weights, spans_globe, step
+from sstcast.geo import Box, area_weights, spans_globe, step
 from sstcast.log import LOG
 from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
@@ -134,12 +134,9 @@ def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd
 
 def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
     """Return the daily mean of SST over the ocean of a box, weighted by area."""
-    key = f"data.predictors.{name}.region"
-    try:
-        box = NINO[config.region] if config.region in NINO else parse_box(config.region)
-    except SSTCastError as error:
-        raise SSTCastError(f"{key}: {error}") from None
-    days = FieldSource(source=config.source, variable=config.variable, units=config.units)
+    key, box = f"data.predictors.{name}.region", config.mean_over
+    assert box is not None
+    days = FieldSource(source=str(config.path), variable=config.variable, units=config.units)
     with open_sst(days) as sst:
         inside = box.contains(sst["lat"], sst["lon"])
         if not inside.any():

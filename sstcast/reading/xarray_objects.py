@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from weakref import ref
 
 import xarray as xr
@@ -25,7 +26,7 @@ USE_PYTHON = "use Python for days that are not prepared, with the object as sour
 
 Object = xr.Dataset | xr.DataArray
 
-_held: dict[str, list[ref[Object]]] = {}
+_held: dict[str, list[tuple[ref[Object], str]]] = {}  # with what tells when each was given
 
 
 def is_object(source: str) -> bool:
@@ -35,13 +36,25 @@ def is_object(source: str) -> bool:
 
 def held(source: str) -> Object | None:
     """Return the newest object that is held as `source`, or None."""
-    return next((data for known in reversed(_held.get(source, [])) if (data := known()) is not None), None)
+    return _newest(source)[0]
+
+
+def when_given(source: str) -> str:
+    """Return what tells when and in which process the newest object of a source was given, "" if none is."""
+    return _newest(source)[1]
+
+
+def _newest(source: str) -> tuple[Object | None, str]:
+    known = ((given(), when) for given, when in reversed(_held.get(source, [])))
+    return next(((data, when) for data, when in known if data is not None), (None, ""))
 
 
 def hold(data: Object, source: str | None = None) -> str:
     """Hold an object as a `source`, by default one named after its token. Returns the name of the source."""
     source = source or f"{OBJECT_PREFIX}{token(data)}"
-    _held[source] = [*(known for known in _held.get(source, []) if known() is not None), ref(data)]
+    known = [(given, when) for given, when in _held.get(source, []) if given() is not None]
+    when = next((when for given, when in known if given() is data), uuid4().hex)
+    _held[source] = [*known, (ref(data), when)]
     return source
 
 

@@ -113,7 +113,7 @@ def score(
         "file": fingerprint(path),
         "read_as": [variable, units],
         "reading": READING,
-        "data": data.model_dump(mode="json"),
+        "data": data.model_dump(mode="json") | {"region": data.cells},
         "record": prepared.record().model_dump(),
         **digest_of_scored(prepared),
         "against": {str(run.folder): run.digest for run in against},
