@@ -26,8 +26,8 @@ from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
 from sstcast.forecasting.freezing import interval
+from sstcast.names import DAY
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY
 from sstcast.scores.evaluate import open_forecasts
 from sstcast.types import Array
 

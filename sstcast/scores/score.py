@@ -18,6 +18,7 @@ from sstcast.log import LOG
 from sstcast.names import (
     BASELINES,
     BIAS_REMOVED,
+    DAY,
     DEFAULT_REFERENCE,
     LINEAR_BASE,
     MODEL,
@@ -32,7 +33,7 @@ from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import CELLS
 from sstcast.reading.flags import tell_invalid
-from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
+from sstcast.reading.forecast_files import Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
 from sstcast.runs import Run
