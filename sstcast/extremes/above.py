@@ -6,8 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 
-import numpy as np
-
 from sstcast.errors import SSTCastError
 from sstcast.types import Array, Mask
 
