@@ -3,15 +3,27 @@
 All values are plain numbers, or None if undefined.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
+from sstcast.errors import counted
 from sstcast.extremes.heatwaves import short_base_period
-from sstcast.names import BASE_RATE, BIAS_REMOVED, DEGREES, HEATWAVE_KINDS, INIT_TIME, MODEL, SCORED_YEARS
+from sstcast.forecasting.plausible import LIMITS
+from sstcast.log import LOG
+from sstcast.names import (
+    BASE_RATE,
+    BIAS_REMOVED,
+    DEGREES,
+    HEATWAVE_KINDS,
+    IMPLAUSIBLE,
+    INIT_TIME,
+    MODEL,
+    SCORED_YEARS,
+)
 from sstcast.ocean.point_observations import ENTRY
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
@@ -76,12 +88,29 @@ def assemble(
         asked: what was also verified.
         own: entries of the command, in place of those of `metadata` of their names. Its `notes` come first.
     """
-    tables = finish(tables, *pairs)
+    implausible = [*of_implausible(tables)]
+    tables = finish(tables.drop_vars(IMPLAUSIBLE, errors="ignore"), *pairs)
     heading = metadata(config, tables)
-    own["notes"] = [*own.get("notes", []), *heading["notes"]]
+    own["notes"] = [*own.get("notes", []), *implausible, *heading["notes"]]
     metrics = {**own, **heading, **own, "systems": dict(systems), **summarise(tables, reference, systems)}
     asked.describe(metrics)
     return tables, metrics
+
+
+def of_implausible(tables: xr.Dataset) -> Iterator[str]:
+    """Tell on how many dates each run forecasts what is not plausible, if it does."""
+    if IMPLAUSIBLE in tables:
+        for count in tables[IMPLAUSIBLE].fillna(0):
+            if count > 0:
+                name = "" if count["system"] == MODEL else f"{count['system'].item()}: "
+                yield f"{name}{int(count)} of {counted(tables.sizes[INIT_TIME], 'forecast')}: {LIMITS}"
+
+
+def warn_of_implausible(where: str, metrics: Scores) -> None:
+    """Warn, beginning with `where`, if the scores of a run or a hindcast are of implausible forecasts."""
+    told = [note for note in metrics["notes"] if note.endswith(LIMITS)]
+    if told:
+        LOG.warning(f"{where}: {'; '.join(told)}")
 
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:
