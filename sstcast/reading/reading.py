@@ -160,7 +160,7 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
         warn_once(f"{path}: {parts[0].field.name} is read {weights.method}")
         kept |= {"title": f"{title}; regridded: {weights.method}", "ocean": mask}
         share = xr.DataArray(
-            np.minimum(weights.share, 1), {axis: on_grid[axis] for axis in ("lat", "lon")}, ("lat", "lon")
+            np.asarray(weights.share).clip(max=1), {axis: on_grid[axis] for axis in ("lat", "lon")}, ("lat", "lon")
         )
         kept[SHARE] = rounded(share)
         sst = on_grid

@@ -17,6 +17,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG, warn_once
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.grid import ocean_cells
+from sstcast.types import Mask
 
 COLDEST, WARMEST = PLAUSIBLE
 OUTSIDE = (
@@ -30,7 +31,7 @@ FEWEST_DAYS = 30  # shorter records may not change, so that only numbers that ar
 DAYS_AT_ONCE = 32
 YEAR = 365.25  # days
 
-Mask = NDArray[np.bool_]
+
 Values = NDArray[Any]
 
 
