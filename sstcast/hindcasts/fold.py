@@ -143,7 +143,7 @@ def recipe_of_tables(prepared: Prepared, every: int, thresholds: DataConfig, ask
 
 
 def _recipe_of_days(prepared: Prepared, every: int) -> Recipe:
-    return recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+    return recipe_of_scores(prepared.data) | {"every": every, "data": prepared.record().model_dump()}
 
 
 def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:

@@ -98,7 +98,7 @@ def forecast_block(
     """
     past, every = truth.histories(dates)
     for name, scored in systems.items():
-        anomaly = scored.system.predict(past, every)
+        anomaly = truth.of_dates(scored.system.predict(past, every), dates)
         wrong = None
         if scored.is_run:
             fields, scale = in_degrees(anomaly, truth.statistics), truth.statistics["scale"]
