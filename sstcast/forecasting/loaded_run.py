@@ -74,6 +74,7 @@ from sstcast.training.data_record import check_data, is_own
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
 
+FILE_LAYOUT = 1  # version of the layout of a forecast's file
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
@@ -212,6 +213,7 @@ class LoadedRun:
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
         return {
+            "layout": FILE_LAYOUT,
             "sstcast": __version__,
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
@@ -262,9 +264,10 @@ class LoadedRun:
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
-            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
-            quantile is below the freezing point. `sst_past` and `climatology_past` cover the last 84 days that
-            `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+            and `sst_quantile` describe the predictive distribution. Neither `sst` nor a quantile is below the
+            `freezing_point`, NaN where the sea does not freeze. `sst_past` and `climatology_past` cover the last
+            84 days that `history` has, and `past` is 0 on the last. `with_heatwaves` lists those of
+            heatwaves.
 
         Raises:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
@@ -311,7 +314,8 @@ class LoadedRun:
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
         fields = with_above(fields, extras.above, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
+        for name in (FREEZING, MMM):  # of the statistics for this date
+            fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
         if (known := fields.sizes["past"]) <= MARGIN_DAYS:
             needed = f"events need {MARGIN_DAYS + 1} observed days, but the history has {known}: none is forecast"

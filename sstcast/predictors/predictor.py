@@ -160,7 +160,14 @@ class Predictor:
     def _opened(self) -> xr.Dataset:
         store = rounded(open_intact(self.path, REMEDY, {"layout": LAYOUT}))
         store["value"].attrs |= {key: store.attrs[key] for key in ("units", "every") if key in store.attrs}
-        return store
+        return self._with_values(store)
+
+    def _with_values(self, dataset: xr.Dataset) -> xr.Dataset:
+        """Return values and counts of their known cells without issues that have none, which hide older ones."""
+        if self.kind.entry != "issue":
+            return dataset
+        has_values = dataset["cells"].any("lead").values
+        return dataset.isel(init_time=has_values) if has_values.any() else dataset
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
@@ -329,7 +336,7 @@ class Predictor:
         """
         store = self.open()
         with self.reading(store) as (values, _):
-            both = [store, stored_values(values)]
+            both = [store, self._with_values(stored_values(values))]
             days = [slice(None) if whole else self._read_on(one, *self.data.splits.whole) for one in both]
             then, now = map(self._digest, both, days)
             return str(values.attrs["units"]), then == now
@@ -393,6 +400,7 @@ class Predictor:
             field = field.load().assign_coords(
                 {axis: store[axis] for axis in ("lat", "lon") if axis in field.dims}
             )
+            field = self._with_values(xr.Dataset({"value": field, "cells": counted_cells(field)}))["value"]
             axis, stored = str(field.dims[0]), store["value"]
             others = stored.isel({axis: ~stored[axis].isin(field[axis]).values})
             joined = xr.concat([others, field], axis, join="outer").sortby(axis) if others.size else field

@@ -17,6 +17,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
@@ -273,7 +274,7 @@ def _observations(
         )
     notes = [*(f"{field.name} is read {note}" for note in found.notes), *day_notes]
     notes += [NO_LEAP_DAYS] if is_leapless(time) else []
-    kind = "" if "bounds" in time.attrs else averages(found.stored)
+    kind = "" if bounds_name(time) else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)

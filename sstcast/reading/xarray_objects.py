@@ -19,6 +19,7 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
+from sstcast.reading.bounds import bounds_name
 
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
@@ -59,15 +60,16 @@ def hold(data: Object, source: str | None = None) -> str:
 
 def token(data: Object) -> str:
     """Return dask's token of an object as a dataset."""
-    return str(tokenize(_as_dataset(data)))
+    return str(tokenize(as_dataset(data)))
 
 
-def _as_dataset(data: Object) -> xr.Dataset:
+def as_dataset(data: Object) -> xr.Dataset:
+    """Return an object as a dataset. Warns if it lacks bounds of an axis, as an array does."""
     if isinstance(data, xr.DataArray):
         if data.name is None or data.name in data.coords:
             data = data.rename("sst")
         if lost_bounds := [
-            name for name, axis in data.coords.items() if axis.attrs.get("bounds") not in (None, *data.coords)
+            name for name, axis in data.coords.items() if bounds_name(axis) not in ("", *data.coords)
         ]:
             warn_once(
                 f"source: an array does not hold the bounds of its {lost_bounds[0]}, so its days are those of the "
@@ -106,6 +108,6 @@ def given(source: str) -> Object:
 
 def open_object(path: Path) -> xr.Dataset:
     """Return a held object as a dataset, which a reader may close. Raises SSTCastError if it is not held."""
-    dataset = _as_dataset(given(str(path))).copy()
+    dataset = as_dataset(given(str(path))).copy()
     dataset.set_close(None)  # the object remains open for its owner
     return dataset
