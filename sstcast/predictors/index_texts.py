@@ -4,9 +4,11 @@
     1999 1 0.5     1999 1 15 0.5     DJF 1999 0.5                   year, month or season, perhaps day, and values
     1999 0.5 -0.1 0.3 0.7 ...                                       a year, and the values of its months
 
-A line that begins like data is read, or the text is refused. Others are titles, names of columns or remarks.
+A line that begins like data is read, or the text is refused. So is one that has as many numbers. Others are
+titles, names of columns or remarks.
 """
 
+import calendar
 import csv
 import re
 from pathlib import Path
@@ -24,6 +26,9 @@ PARTS = [re.compile(part) for part in (r"[12]\d{3}", r"0?[1-9]|1[0-2]", r"0?[1-9
 YEAR_PATTERN = PARTS[0]
 FUSED = re.compile(r"(?<=[\d.])(?=[+-]\d*\.)")  # CPC writes -999.9-999.9 without a blank
 MARKED_YEAR = re.compile(r"^(\s*\d{4})\*+")  # a year whose values are preliminary
+PRELIMINARY = re.compile(r"^\s*[P*]+\s*(?=[12]\d{3})", re.I)  # another mark of these
+YEAR_IN_FIRST = re.compile(r"\W*\w?\W*[12]\d{3}\W*")  # the first cell of a line of data with another mark
+HOW_MANY = re.compile(r"(number|count|no\.?) of (missing|fill)", re.I)  # which declares none
 DECLARED = re.compile(
     rf"(?:missing|fill)(?:[ _]?values?|\s*[=:])\s*(?:[=:]|is|are)?\s*({NUMBER}(?:\s*(?:,|or)\s*{NUMBER})*)(?!\w)"
     rf"|(?<!\w)({NUMBER})\s*(?:[=:]|is|means|denotes|marks)\s*missing",
@@ -31,6 +36,9 @@ DECLARED = re.compile(
 )
 NO_VALUE = re.compile(r"|-+|\*+|na|nan|n/a|null|none", re.I)
 THREE_MONTHS = ("DJF", "JFM", "FMA", "MAM", "AMJ", "MJJ", "JJA", "JAS", "ASO", "SON", "OND", "NDJ")
+MONTH_NUMBER = {name.upper(): number for number, name in enumerate(calendar.month_abbr)}
+MONTH_NUMBER |= {name: number for number, name in enumerate(THREE_MONTHS, 1)}
+MONTH_NUMBER |= {str(number): number for number in range(1, 13)}
 YEARS, DAYS = {"YR", "YEAR", "YYYY"}, {"DAY", "DY", "DD"}  # names of columns
 MONTHS = {"MON", "MONTH", "MTH", "MN", "MO", "MM", "SEAS", "SEASON"}
 DATE_FORMS = ("%Y-%m-%d", "%Y-%m", "%d-%m-%Y", "%m-%d-%Y", "%m-%Y", "%d-%b-%Y", "%b-%Y", "%B-%Y", "%Y-%b", "%Y-%B")
@@ -50,7 +58,7 @@ def read_text(path: Path, variable: str | None = None, span: int = 1) -> pd.Data
     if not rows:
         raise SSTCastError(f"{path}: no line begins with a date; {GIVE}")
     if sum(len(cells) > 12 and bool(YEAR_PATTERN.fullmatch(cells[0])) for _, cells in rows) >= len(rows) / 2:
-        found = _months_in_columns(rows, path)
+        found = _months_in_columns(rows, names, path)
     else:
         dates = _date_columns(rows, names)
         column = _value_column(rows, names, dates, variable, path)
@@ -91,6 +99,8 @@ def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
     has_ended = False
     for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         cells = _cells(line)
+        if len(marked := _cells(PRELIMINARY.sub("", line))) > 1 and all(map(_is_value, marked[1:])):
+            cells = marked
         is_data = bool(DATA.match(" ".join(cells[:2])))
         is_numeric = all(re.fullmatch(NUMBER, cell, re.I) for cell in cells)
         if is_data and is_numeric and len(cells) == 1 and _is_table_of_years(rows):
@@ -99,15 +109,29 @@ def _rows(path: Path) -> tuple[list[Row], list[str], set[float]]:
         elif is_data and (is_numeric or not has_ended):
             rows.append((number, cells))
         else:
-            declared = " ".join(text for pair in DECLARED.findall(line) for text in pair)
+            declared = " ".join(text for pair in DECLARED.findall(HOW_MANY.sub("", line)) for text in pair)
             missing |= {float(text) for text in re.findall(NUMBER, declared, re.I)}
             if cells and not rows:
                 head = [DECLARED.sub("", cell).strip(" .:") for cell in cells]
-            elif cells and not has_ended and re.search("[,;]", line):
+            elif cells and ((not has_ended and re.search("[,;]", line)) or _is_like(cells, rows[0][1])):
                 raise _fault(path, number, f"begins with {cells[0]!r}, which is no date")
     rows = _without_first_and_last_year(rows)
+    if rows and _is_like(head, rows[0][1]):
+        raise _fault(path, rows[0][0] - 1, f"begins with {head[0]!r}, which is no date")
     is_named = rows and (len(head) == len(rows[0][1]) or _position(head, YEARS) is not None)
     return rows, head if is_named else [], missing
+
+
+def _is_value(cell: str) -> bool:
+    return bool(re.fullmatch(NUMBER, cell, re.I) or NO_VALUE.fullmatch(cell))
+
+
+def _is_like(cells: list[str], row: list[str]) -> bool:
+    """Return whether a line that does not begin like data has a year and numbers, or as many as a row."""
+    is_as_long = len(cells) == len(row) > 2 and re.search(r"\d", cells[0])
+    return (
+        len(cells) > 1 and all(map(_is_value, cells[1:])) and bool(YEAR_IN_FIRST.fullmatch(cells[0]) or is_as_long)
+    )
 
 
 def _without_first_and_last_year(rows: list[Row]) -> list[Row]:
@@ -135,8 +159,14 @@ def _position(names: list[str], known: set[str]) -> int | None:
     return next((place for place, name in enumerate(names) if name.upper() in known), None)
 
 
-def _months_in_columns(rows: list[Row], path: Path) -> list[tuple[int, str, str]]:
-    """Return line, month and text of values in rows of a year and twelve months. The newest year may lack some."""
+def _months_in_columns(rows: list[Row], names: list[str], path: Path) -> list[tuple[int, str, str]]:
+    """Return line, month and text of values in rows of a year and twelve months. The newest year may lack some.
+
+    Raises SSTCastError unless the months are in the order of a year.
+    """
+    months = [MONTH_NUMBER.get(name.upper().lstrip("0")[:3], 0) for name in names[1:13]]
+    if sorted(months) == [*range(1, 13)] != months:
+        raise SSTCastError(f"{path}: its years run from {names[1]} to {names[12]}; give them from January on")
     newest = max(rows, key=lambda row: row[1][0])
     for number, cells in rows:
         is_whole = len(cells) == 13 or ((number, cells) == newest == rows[-1] and 1 < len(cells) < 13)

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, reworded
 from sstcast.geo import NORTH, SOUTH, bounds, step
+from sstcast.reading.absent_chunks import check_chunks
 from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
 from sstcast.reading.levels import surface
 from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, LARGEST_LATITUDE, SPACE, check_sign
 from sstcast.reading.source_grid import cells_of
 from sstcast.reading.units import celsius
+from sstcast.storage.stores import ARRAYS
 
 PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
 REPEATED = 0.1  # of a cell, between the first meridian and one that repeats it
@@ -102,23 +104,30 @@ def find_field(
 
     Raises:
         SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
-            and longitude, or the file holds forecasts instead of observations or vice versa.
+            and longitude, the file holds forecasts instead of observations or vice versa, or a Zarr store lost
+            chunks.
     """
     layouts = {} if layouts is None else layouts
+    arrays = dataset.encoding.get(ARRAYS, {})
     options = variable, layouts, is_sst, any_grid, true_positions
     dataset, name, axes, dims = identified(dataset, path, dims, *options)
     field, at_surface = dataset[name], dataset
     notes: list[str] = []
     attributes: dict[str, Any] = {}
-    valid: ValidRange | None = None
-    flags: list[str] = []
+    rules: list[Rule] = []
+    levels: dict[Hashable, Any] = {}
     if (depth := axes.get("depth")) in field.coords and field[depth].size > 1:
         level = surface(field[depth])
         notes.append(f"at the level {depth} {float(field[depth][level]):g}")
-        at_surface = dataset.isel({field[depth].dims[0]: level})
+        levels = {field[depth].dims[0]: level}
+        at_surface = dataset.isel(levels)
         field = at_surface[name]
     if is_sst or not is_flag(field):
-        field, valid, flags = _judged(at_surface, name, dims, path, notes, layouts)
+        field, rules = _kept(at_surface, name, dims, path, notes, layouts)
+    if name in arrays:
+        notes += filter(
+            None, [check_chunks(dataset[name], arrays[name], {*dims[-2:]}, rules, levels, is_sst, path)]
+        )
     if dims[-1] == SPACE[1]:
         cells = cells_of(at_surface, field, axes, path)
         first = layouts.setdefault(CELLS, cells)
@@ -139,7 +148,8 @@ def find_field(
         field = field * np.float32(factor)
     field = field + np.float32(offset) if offset else field
     field = field.drop_attrs(deep=False).assign_attrs(attributes)
-    return Found(field, dataset, axes, units, notes, valid, flags)
+    valid = next((rule.keeps for rule in rules if isinstance(rule.keeps, ValidRange)), None)
+    return Found(field, dataset, axes, units, notes, valid, [rule.name for rule in rules if rule.name])
 
 
 def _northward(field: xr.DataArray, dataset: xr.Dataset, dims: tuple[str, ...], notes: list[str]) -> xr.DataArray:
@@ -153,18 +163,17 @@ def _northward(field: xr.DataArray, dataset: xr.Dataset, dims: tuple[str, ...], 
     return field.isel(lat=slice(None, None, -1)) if field.indexes["lat"].is_monotonic_decreasing else field
 
 
-def _judged(
+def _kept(
     dataset: xr.Dataset,
     name: str,
     dims: tuple[str, ...],
     path: Path,
     notes: list[str],
     layouts: dict[Any, Any],
-) -> tuple[xr.DataArray, ValidRange | None, list[str]]:
-    """Return a field on its own cells, NaN where the file calls it no data.
+) -> tuple[xr.DataArray, list[Rule]]:
+    """Return a field on its own cells, NaN where the file calls it no data, and the rules that say where.
 
-    Also returns the range of its valid values, and the names of the flags that are applied. Raises SSTCastError if
-    a range, or flags that do not vary by day, leave no value of the first day.
+    Raises SSTCastError if a range, or flags that do not vary by day, leave no value of the first day.
     """
     field = dataset[name]
     valid = valid_range(field)
@@ -179,7 +188,7 @@ def _judged(
         field = _blocks(field, dims, field)
     for rule in rules:
         field = rule(field, dataset)
-    return field, valid, [rule.name for rule in rules if rule.name]
+    return field, rules
 
 
 def _with_leads(field: xr.DataArray, days_name: str, path: Path) -> xr.DataArray:

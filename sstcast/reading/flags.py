@@ -16,7 +16,8 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 
 QUALITY, BEST = "quality_level", 5  # of GHRSST, if the file does not say which is the best
-GOOD = re.compile("(best|good)(_quality|_data)?", re.I)  # the meaning of a flag
+GOOD = [re.compile(f"{word}(_quality|_data)?", re.I) for word in ("best", "good")]  # meanings of a flag
+OF_FLAGS = (" status_flag", " quality_flag")  # ends of the standard names of flags, after that of their field
 SEA = {"land_binary_mask": 0, "sea_binary_mask": 1}  # the number of the sea in masks, by standard name
 SEA_BY_NAME = {"mask_rho": 1, "tmask": 1, "wet": 1, "lsm": 0}
 FLAG_TOLERANCE = 1e-5  # between a value in single precision and a flag
@@ -89,7 +90,7 @@ def valid_range(stored: xr.DataArray) -> ValidRange | None:
         ends[key == "valid_max"] = float(numbers[0]) if key != "valid_range" else ends[0]
     if not given:
         return None
-    low, high = sorted(_unpacked(stored, np.concatenate([*given.values()]).dtype, ends))
+    low, high = sorted(unpacked(stored, np.concatenate([*given.values()]).dtype, ends))
     near = _half_step(stored)
     return ValidRange(str(stored.name), low - near, high + near, f"{' and '.join(given)} ({low:g}..{high:g})")
 
@@ -104,7 +105,7 @@ def tell_invalid(path: Path, ranges: Iterable[ValidRange | None]) -> None:
             LOG.warning(f"{path}: {name} has {counted(count, 'value')} outside its {text}, taken as missing")
 
 
-def _unpacked(stored: xr.DataArray, kind: np.dtype[Any], numbers: list[float]) -> list[float]:
+def unpacked(stored: xr.DataArray, kind: np.dtype[Any], numbers: list[float]) -> list[float]:
     """Return numbers of an attribute of a type, as values of the variable. Whole numbers are packed as it is."""
     packing = stored.encoding
     packed = np.dtype(packing.get("dtype", stored.dtype))
@@ -127,7 +128,7 @@ def own_flags(stored: xr.DataArray, notes: list[str]) -> Iterator[Rule]:
     codes = np.atleast_1d(stored.attrs.get("flag_values", []))
     if not codes.size or codes.dtype.kind not in "iuf":
         return
-    numbers, near = _unpacked(stored, codes.dtype, codes.tolist()), max(_half_step(stored), FLAG_TOLERANCE)
+    numbers, near = unpacked(stored, codes.dtype, codes.tolist()), max(_half_step(stored), FLAG_TOLERANCE)
     told = f"without {', '.join(f'{number:g}' for number in numbers)}, which it calls flags"
     notes.append(told)
     yield Rule(told, partial(_unlike, numbers, near))
@@ -143,20 +144,23 @@ def is_flag(stored: xr.DataArray) -> bool:
 def flags_beside(dataset: xr.Dataset, name: str, space: set[Hashable], notes: list[str]) -> Iterator[Rule]:
     """Yield the rules of the variables that flag a field called `name`, or mask it.
 
-    Values of the best quality are kept, and those that are not land. Flags may lack dimensions of the field but
-    those of its `space`. Adds to `notes` which variables are used and which are not.
+    Values of the best quality are kept, and those that are not land. If the field names flags of quality (CF
+    conventions, section 3.4), only those judge it. One that only another variable names never does. Flags may lack
+    dimensions of the field but those of its `space`. Adds to `notes` which variables are used and which are not.
     """
     beside = [variable for key, variable in {**dataset.data_vars, **dataset.coords}.items() if key != name]
-    for flag in filter(is_flag, beside):
+    flags = [flag for flag in beside if is_flag(flag)]
+    own = _named_by(dataset[name], flags)
+    others = {key for variable in beside for key in _named_by(variable, flags)} - own
+    if any(str(flag.name) in own and _best(flag) for flag in flags):
+        others = {str(flag.name) for flag in flags} - own
+    for flag in flags:
         dims = {dim for dim, size in flag.sizes.items() if size > 1 or dim in dataset[name].dims}
         if not space <= dims:  # of days
             continue
-        meanings = str(flag.attrs.get("flag_meanings", "")).split()
-        bits, values = (np.atleast_1d(flag.attrs.get(key, [])) for key in ("flag_masks", "flag_values"))
-        codes = bits if bits.size else values
-        code = dict(zip(meanings, codes.tolist(), strict=False)) if codes.dtype.kind in "iuf" else {}
-        best = [number for meaning, number in code.items() if GOOD.fullmatch(meaning) and not bits.size]
-        best = best or [BEST] * (str(flag.name).lower() == QUALITY)
+        meanings, codes = _meanings(flag)
+        code = dict(zip(meanings, codes, strict=False))
+        best = [] if str(flag.name) in others else _best(flag)
         sea = SEA.get(str(flag.attrs.get("standard_name")), SEA_BY_NAME.get(str(flag.name).lower()))
         if not dims <= {*dataset[name].dims} or not (best or "land" in code or sea is not None):
             notes.append(f"without regard to the flags in {flag.name}")
@@ -168,13 +172,37 @@ def flags_beside(dataset: xr.Dataset, name: str, space: set[Hashable], notes: li
             lakes = [meaning for meaning in meanings if "lake" in meaning.lower()]
             told = f"without land of {flag.name}, whose other flags are not used"
             told += f"; {' and '.join(lakes)} of it stay sea" if lakes else ""
-            keeps = partial(_is_not_land, code["land"], bool(bits.size))
+            keeps = partial(_is_not_land, code["land"], "flag_masks" in flag.attrs)
         else:
             by = "standard name" if flag.attrs.get("standard_name") in SEA else "name"
             told = f"where {flag.name} is {sea}, the sea by its {by}, alone"
             keeps = partial(_is_sea, bool(sea))
         notes.append(told)
         yield Rule(told, keeps, str(flag.name))
+
+
+def _meanings(flag: xr.DataArray) -> tuple[list[str], list[Any]]:
+    """Return the meanings of flags, and their bits or numbers."""
+    codes = np.atleast_1d(flag.attrs.get("flag_masks", flag.attrs.get("flag_values", [])))
+    return str(flag.attrs.get("flag_meanings", "")).split(), codes.tolist() if codes.dtype.kind in "iuf" else []
+
+
+def _best(flag: xr.DataArray) -> list[Any]:
+    """Return the numbers of the best quality, if a variable has them."""
+    if "flag_masks" not in flag.attrs:
+        code = [*zip(*_meanings(flag), strict=False)]
+        for good in GOOD:
+            if best := [number for meaning, number in code if good.fullmatch(meaning)]:
+                return best
+    return [BEST] * (str(flag.name).lower() == QUALITY)
+
+
+def _named_by(variable: xr.DataArray, flags: Iterable[xr.DataArray]) -> set[str]:
+    """Return the names of the flags that are a variable's own by its attributes or their standard names."""
+    stated = str({**variable.encoding, **variable.attrs}.get("ancillary_variables", "")).split()
+    kind = variable.attrs.get("standard_name", "")
+    of_kind = {f"{kind}{end}" for end in OF_FLAGS} if kind else set()
+    return {str(flag.name) for flag in flags if flag.name in stated or flag.attrs.get("standard_name") in of_kind}
 
 
 def check_some_left(

@@ -11,7 +11,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region
@@ -265,8 +264,6 @@ def _observations(
         options = {**options, "variable": "sst"}  # even if ice is kept beside it later
     found = find_field(dataset, path, layouts=layouts, is_sst=is_sst, **options)
     field, time = found.field, found.axis("time")
-    if path.is_dir() and not is_raw_store(path):
-        _check_chunks(path, found.stored)
     days, day_notes = days_of(time, dataset, path)
     if days.has_duplicates:
         raise SSTCastError(
@@ -312,15 +309,6 @@ def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:
             f"{path}: has a value every {step:g} days, from {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}; sstcast "
             "needs daily means and cannot use weekly or monthly ones: give daily data"
         )
-
-
-def _check_chunks(path: Path, stored: xr.DataArray) -> None:
-    """Raise SSTCastError if an integer array without fill value lacks chunks, which would read as data."""
-    kind = np.dtype(stored.encoding.get("dtype", float)).kind
-    if kind in "iu" and not {"_FillValue", "missing_value"} & stored.encoding.keys():
-        array: Any = zarr.open_group(path, mode="r")[str(stored.name)]
-        if missing_count := array.nchunks - array.nchunks_initialized:
-            raise SSTCastError(f"{path}: {stored.name} lacks {missing_count} of {array.nchunks} chunks; {REMEDY}")
 
 
 def merge(parts: Sequence[FieldInFile], along: str) -> xr.DataArray:

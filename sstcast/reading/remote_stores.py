@@ -35,6 +35,7 @@ from zarr.storage import ObjectStore
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.log import warn_once
+from sstcast.reading.absent_chunks import Absent, read_as
 from sstcast.reading.any_grid import around_grid, target_of
 from sstcast.reading.fields import CELLS, find_field
 from sstcast.reading.flags import RANGES
@@ -45,7 +46,7 @@ from sstcast.reading.regrid import weights_of
 from sstcast.reading.valid_days import days_of
 from sstcast.reading.weights import TargetGrid
 from sstcast.storage.guarded import guarded
-from sstcast.storage.stores import check_codecs, chunk_bytes
+from sstcast.storage.stores import ARRAYS, check_codecs, chunk_bytes
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
@@ -90,14 +91,17 @@ class Refused(Unreachable):
 class _Store(ObjectStore[Any]):
     """A store whose errors are one line, and which reads metadata only once.
 
-    A missing chunk of an array in `whole` is an error, because it would read as values. A chunk may have at most
-    as many bytes as `limits` gives for its array, because a server could send more than the memory holds.
+    A missing chunk of an array in `whole` is an error, because it would read as values, unless `absent` has the
+    array, and tells that the chunk is rightly left out. A chunk may have at most as many bytes as `limits` gives
+    for its array, because a server could send more than the memory holds.
     """
 
     def __init__(self, store: Any, path: Path) -> None:
         super().__init__(store, read_only=True)
         self.path, self.whole, self.limits = path, frozenset[str](), dict[str, int]()
+        self.absent: dict[str, Absent] = {}
         self._metadata: dict[str, Any] = {}
+        self._land: dict[Hashable, asyncio.Task[bool]] = {}
 
     async def get(
         self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
@@ -120,8 +124,42 @@ class _Store(ObjectStore[Any]):
         if name in METADATA:
             self._metadata[key] = buffer
         elif buffer is None and array.split("/")[0] in self.whole:
-            raise Unreachable(f"{self.path}: its chunk {key} is missing; {REMEDY}")
+            await self._check_absent(key, self.absent.get(array.split("/")[0]))
         return buffer
+
+    async def _check_absent(self, key: str, absent: Absent | None) -> None:
+        """Raise Unreachable if a chunk is lost (see `absent_chunks.check_chunks`)."""
+        if absent is not None and np.isnan(absent.value):
+            return
+        if absent is not None and absent.is_sst:
+            chunk = absent.chunk(key)
+            place = absent.name, absent.place(chunk)
+            if place not in self._land:  # one of its chunks asks for all
+                self._land[place] = asyncio.ensure_future(self._has_none(absent.of_place(chunk)))
+            if await self._land[place]:
+                return
+        elif absent is not None and absent.value == 0:
+            warn_once(f"{self.path}: {absent.name} is read {absent.told}")
+            return
+        raise Unreachable(f"{self.path}: its chunk {key} is missing; {REMEDY}")
+
+    async def _has_none(self, keys: Iterator[str]) -> bool:
+        """Return whether the store has none of some chunks."""
+        import obstore
+
+        async def is_there(key: str) -> bool:
+            try:
+                await obstore.head_async(self.store, key)
+            except FileNotFoundError:
+                return False
+            except Exception as error:
+                raise _told(self.path, error) from error
+            return True
+
+        while some := list(itertools.islice(keys, TOGETHER)):
+            if any(await asyncio.gather(*map(is_there, some))):
+                return False
+        return True
 
     async def _content(self, key: str, limit: int, byte_range: "ByteRequest | None") -> bytes | None:
         """Return an object or a part of it, or None if it is absent. obstore resumes an answer that breaks off.
@@ -274,19 +312,11 @@ def _open(path: Path) -> tuple[xr.Dataset, Any, _Store]:
         arrays = dict(group.arrays())
         check_codecs(arrays.items())
         store.limits = {name: 2 * chunk_bytes(array) for name, array in arrays.items()}
-        store.whole = frozenset(name for name, array in arrays.items() if not _has_missing(array))
         dataset = xr.open_zarr(store, zarr_format=version, consolidated=True, chunks=None)
-    return guarded(dataset, path, REMEDY, chunked=True), group, store
-
-
-def _has_missing(array: Any) -> bool:
-    """Return whether a chunk that an array lacks reads as missing values."""
-    fill = array.metadata.fill_value
-    return (
-        bool({"_FillValue", "missing_value"} & set(array.attrs))
-        or (array.metadata.zarr_format == 2 and fill is not None)
-        or (array.dtype.kind == "f" and bool(np.isnan(fill)))
-    )
+        store.whole = frozenset(name for name in arrays if not np.isnan(read_as(dataset[name], arrays[name])))
+    opened = guarded(dataset, path, REMEDY, chunked=True)
+    opened.encoding[ARRAYS] = arrays
+    return opened, group, store
 
 
 def _find(path: Path) -> tuple[_Store, Literal[2, 3]]:

@@ -35,6 +35,7 @@ CODECS = frozenset(
 MAX_CHUNK_BYTES = 2**32  # decoded
 ALL_METADATA = ".zmetadata"
 CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
+ARRAYS = "arrays"  # key of a dataset's encoding, under which it holds the arrays of its Zarr store by name
 
 
 def open_zarr(path: Path, remedy: str) -> "xr.Dataset":
@@ -56,9 +57,12 @@ def open_zarr(path: Path, remedy: str) -> "xr.Dataset":
         group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)
         if group.metadata.zarr_format != version:  # possible if the metadata are damaged
             raise ValueError(f"not a Zarr store of format {version}")
-        check_codecs(group.arrays())
+        arrays = dict(group.arrays())
+        check_codecs(arrays.items())
         dataset = xr.open_zarr(path.absolute(), zarr_format=version, chunks=None)
-    return guarded(dataset, path, remedy, chunked=True)
+    opened = guarded(dataset, path, remedy, chunked=True)
+    opened.encoding[ARRAYS] = arrays
+    return opened
 
 
 def consolidate(path: Path) -> None:

@@ -114,6 +114,28 @@ def test_each_day_has_the_value_that_was_published(tmp_path: Path, name: str) ->
     assert (read["time"].values == DAYS.values).all()
 
 
+@pytest.mark.parametrize("mark", ["P{}", "*{}", "* {}", "{}**"])
+def test_a_mark_of_preliminary_values_is_no_remark(tmp_path: Path, mark: str) -> None:
+    """In tables of years and of dates, at the top and at the end."""
+    last = mark.format(2002)
+    (tmp_path / "table.txt").write_text(f"{TABLE}\n{last}  0.1 -0.2\n")
+    read = read_index(index(tmp_path / "table.txt"), "x")
+    assert (read.size, read.values[-2:].tolist()) == (38, [0.1, -0.2])
+    (tmp_path / "down.txt").write_text("\n".join([f"{last} {12 * ' 0.1'}", *TABLE.split("\n")[::-1]]))
+    assert read_index(index(tmp_path / "down.txt"), "x").values.tolist() == [0.5] * 36 + [0.1] * 12
+    if not mark.startswith("{"):
+        (tmp_path / "dates.csv").write_text(f"1999-01,0.5\n1999-02,0.6\n{mark.format('1999-03')},0.7\n")
+        assert read_index(index(tmp_path / "dates.csv"), "x").values.tolist() == [0.5, 0.6, 0.7]
+
+
+@pytest.mark.parametrize(
+    "count", ["Number of missing values: 0", "count of missing values = 0", "No. of missing values: 1"]
+)
+def test_a_count_of_missing_values_declares_none(tmp_path: Path, count: str) -> None:
+    (tmp_path / "a.csv").write_text(f"# {count}\ndate,x\n1999-01,0.0\n1999-02,1.0\n1999-03,2.0\n")
+    assert read_index(index(tmp_path / "a.csv"), "x").values.tolist() == [0, 1, 2]
+
+
 def test_a_number_alone_is_a_mark_only_below_rows_of_years(tmp_path: Path) -> None:
     """Whatever the number is."""
     (tmp_path / "psl.txt").write_text(f" 1999 2001\n{TABLE.replace('0.5', '-7.5', 1)}\n -7.5\n")
@@ -190,6 +212,12 @@ NO_INDEX = {
     "".join(f"1999.{month:02}".rstrip("0") + " 1\n" for month in range(1, 13)): (
         "line 10 begins with '1999.1'",
     ),  # October or January
+    f"{TABLE}\nx2002 {12 * ' 0.5'}\n": ("line 4 begins with 'x2002'",),
+    f"{TABLE}\n(2002) 0.5\n": ("line 4 begins with '(2002)'",),
+    f"{TABLE}\nr0 {12 * ' 0.5'}\n": ("line 4 begins with 'r0'",),
+    f"x2002 {12 * ' 0.5'}\n{TABLE}": ("line 1 begins with 'x2002'",),
+    f"YEAR JUL AUG SEP OCT NOV DEC {NAMES[:23]}\n{TABLE}": ("run from JUL to Jun", "January"),
+    f"YEAR 12 1 2 3 4 5 6 7 8 9 10 11\n{TABLE}": ("run from 12 to 11",),
     "year,value\n1999,1\n2000,2\n": ("line 2 begins with '1999'",),
     "1999-01,1,2\n1999-02,3,4\n": ("columns have no names",),
     "year month a b\n1999 1 1 2\n1999 2 1 2\n": ("set variable to one among a, b",),

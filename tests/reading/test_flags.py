@@ -57,6 +57,42 @@ def test_only_values_of_the_best_quality_are_read(
         np.testing.assert_array_equal(field.values, LEVELS)
 
 
+GOOD = {"flag_values": np.arange(6, dtype="i1"), "flag_meanings": "a b c d good_quality best_quality"}
+OF_SALT = {"standard_name": "sea_surface_salinity"}
+ANCILLARY = {"ancillary_variables": "flag"}
+
+
+@pytest.mark.parametrize(
+    ("of_sst", "of_salt", "of_flag", "is_used"),
+    [
+        ({}, {}, {}, True),
+        ({}, ANCILLARY, {}, False),
+        ({}, OF_SALT, {"standard_name": "sea_surface_salinity status_flag"}, False),
+        (ANCILLARY, ANCILLARY, {}, True),
+        ({"ancillary_variables": "other"}, {}, {}, False),
+        ({"ancillary_variables": "absent"}, {}, {}, True),
+    ],
+)
+def test_sst_is_judged_by_its_own_flags(
+    tmp_path: Path, of_sst: dict[str, str], of_salt: dict[str, str], of_flag: dict[str, str], is_used: bool
+) -> None:
+    """Of two qualities that are called good and best, only the best is read. Masks of land are for all."""
+    data = make_sst(1)
+    flags, others = LEVELS[:365], LEVELS[365:730]
+    land = data["sst"][0].isnull().values
+    data["salt"] = data["sst"] + 10
+    data["flag"] = AXES, flags, GOOD | of_flag
+    data["mask"] = ("lat", "lon"), ~land, LAND_SEA
+    data["sst"].attrs |= of_sst
+    data["salt"].attrs |= of_salt
+    if of_sst.get("ancillary_variables") == "other":
+        data["other"] = AXES, others, GOOD
+    data.fillna({"sst": 0}).to_netcdf(tmp_path / "a.nc")
+    kept = flags == 5 if is_used else others == 5 if "other" in data else np.ones(flags.shape, bool)
+    with open_sst(FieldSource(source=str(tmp_path / "a.nc"), variable="sst")) as sst:
+        np.testing.assert_allclose(sst, data["sst"].where(xr.DataArray(kept, dims=AXES)), rtol=1e-6)
+
+
 def test_land_of_a_mask_is_left_out_and_its_other_flags_are_named(tmp_path: Path) -> None:
     mask = np.random.default_rng(4).choice(np.array([1, 2, 5, 9, 13, 3, -128], "i1"), (1461, 8, 12))
     expected = write(tmp_path / "mur.nc", "mask", mask, MASKS)
