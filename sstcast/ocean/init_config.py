@@ -88,8 +88,8 @@ def start(source: FieldSource, out: Path | None = None) -> list[str]:
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
-    out = followed(out or Path(f"{folder_name(source.path.resolve().stem, UNNAMED)}.yaml"))
-    if out.exists():
+    out = followed(out) if out else Path(f"{folder_name(source.path.resolve().stem, UNNAMED)}.yaml")
+    if out.exists() or out.is_symlink():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
     found = examine(source)
     sst, area = found.sst, choose_area(found.ocean)

@@ -129,6 +129,10 @@ def _forecasts(
     found = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
     cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
     field, init, lead, attributes = found.field, found.axis("init_time"), found.axis("lead"), found.stored.attrs
+    if lead.dtype.kind not in "iufm":
+        raise SSTCastError(
+            f"{path}: {lead.name} holds {str(lead.values.flat[0])!r}; give numbers of days, or time differences"
+        )
     dataset = _with_bounds_as_times(dataset, lead, path)
     mean_of = (days_of_means(lead, attributes, dataset) or 1) if means else 1
     if mean_of == 1 and (told := longer_means(lead, attributes, dataset)):

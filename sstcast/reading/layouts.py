@@ -56,13 +56,19 @@ AXIS_NAMES = {
         "first_day_datetime",
         "reference_time",
     ),
-    "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
+    "lead": (
+        *("forecast_period", "lead", "lead_time", "leadtime", "lead_day_index", "step", "prediction_timedelta"),
+        "elapsed_forecast_duration",
+    ),
     "member": ("realization", "member", "number", "ensemble"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile("|".join(name for names in (*AXIS_NAMES.values(), VERTICAL) for name in names), re.I)
 POSITION_NAME = re.compile(r"(nav_|geo|x)?(lat|lon)", re.I)  # how the name begins
 POSITION_UNITS = re.compile(r"|°.*|deg.*|rad.*", re.I)  # "latent_heat" has others
+# Names of dimensions of stations, which are no field.
+STATIONS = re.compile(r".*(station|mooring|buoy|platform).*|n?sites?|obs", re.I)
+NO_FIELD = "holds stations, no field: give them to `sstcast evaluate --observations`"
 REGRID = "set data.grid to a spacing in degrees, to which days are brought when they are prepared"
 
 ONE_START = "of a file with one start, add it: ds.expand_dims(init_time=[...])"
@@ -177,10 +183,11 @@ def choose(
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
+    stations = _dims_of_stations(dataset)
     if variable is not None:
         if variable not in fields:
             raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
-        if fault := _fault(fields[variable], dims, any_grid) or _fault_of_levels(fields[variable], dims):
+        if fault := _fault(fields[variable], dims, any_grid, stations) or _fault_of_levels(fields[variable], dims):
             raise _refusal(path, variable, fault)
         return variable
     faults: dict[str, str] = {}
@@ -188,7 +195,7 @@ def choose(
     for name, field in fields.items():
         other_quantity = reason_not_sst(field.attrs) if is_sst else ""
         hint = f"is something else: its {other_quantity}; set data.variable: {name} if that is wrong"
-        faults[name] = _fault(field, dims, any_grid) or (hint if other_quantity else "")
+        faults[name] = _fault(field, dims, any_grid, stations) or (hint if other_quantity else "")
         if not faults[name] and (fault := _fault_of_levels(field, dims)):
             faults[name] = fault
             deep += [name] if is_sst and _is_temperature(name, field) else []
@@ -246,7 +253,9 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     axes: dict[str, str] = {}
     for axis, names in AXIS_NAMES.items():
         for name, coord in sorted(coords.items(), key=lambda item: item[0].lower() != REFORECAST):
-            if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
+            is_lead = axis == "lead" and name.lower() == "time" and coord.dtype.kind == "m"  # as of GraphCast
+            is_named = name.lower() in names or coord.attrs.get("standard_name") == names[0]
+            if coord.ndim < 2 and (is_named or is_lead):
                 axes.setdefault(axis, name)
     kinds, letters = field.cf.coordinates, field.cf.axes
     for axis, (kind, letter) in CF_AXES.items():
@@ -277,7 +286,15 @@ def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     return axes
 
 
-def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
+def _dims_of_stations(dataset: xr.Dataset) -> set[Hashable]:
+    """Return the dimensions of stations by their name, or by the variable that names them (CF, section 9.5)."""
+    named = [name for name in dataset.variables.values() if name.attrs.get("cf_role") == "timeseries_id"]
+    return {dim for dim in dataset.dims if STATIONS.fullmatch(str(dim))} | {
+        dim for name in named for dim in name.dims[:1]
+    }
+
+
+def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool, stations: set[Hashable]) -> str:
     """Return why `field` cannot be SST on `dims`, as the end of a sentence, or "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
@@ -287,6 +304,8 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...], any_grid: bool) -> str:
             f"has the years of initial times on a dimension, {years[0]}; join it and the day of the year: "
             f"ds.stack(init_time=({years[0]!r}, ...), create_index=False).assign_coords(init_time=DATES)"
         )
+    if "lat" in axes and stations & {*field[axes["lat"]].dims}:
+        return NO_FIELD
     for axis in ("lat", "lon"):
         if not any_grid and axis in axes and field[axes[axis]].ndim == 2:
             return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import QhullError, cKDTree
 
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.reading.positions import check_degrees, degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
@@ -218,9 +218,15 @@ class Cells:
             warnings.simplefilter("ignore")  # serious faults raise errors
             if self.lat.ndim == 2:
                 return structured(self.lat, self.lon, self.vertices)
-            if self.vertices is not None:
-                return of_polygons(self.lat, self.lon, self.vertices)
-            return of_nodes(self.lat, self.lon, self.faces)
+            try:
+                if self.vertices is not None:
+                    return of_polygons(self.lat, self.lon, self.vertices)
+                return of_nodes(self.lat, self.lon, self.faces)
+            except QhullError as error:
+                raise SSTCastError(
+                    f"{path}: its {counted(self.lat.size, 'point')} make no mesh; give stations, which are no "
+                    f"field, to `sstcast evaluate --observations`, else {GRID_REMEDY}"
+                ) from error
 
 
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:

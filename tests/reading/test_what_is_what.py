@@ -14,6 +14,8 @@ from small_ocean import make_sst
 from sstcast.config import FieldSource
 from sstcast.ocean.init_config import start
 from sstcast.reading.fields import find_field
+from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.layouts import FORECAST
 from sstcast.reading.reading import open_daily, source_grid
 
 OCEAN = make_sst(1)
@@ -204,3 +206,53 @@ def test_init_proposes_a_grid_near_the_cells_or_none(width: float, grid: float |
     lines = start(FieldSource(source=str(path)), tmp_path / "a.yaml")
     assert lines[0].startswith(f"{path}: 730 days of sst, 2001-01-01..")
     assert any(line.endswith(f"data.grid brings them to {grid:g} degrees") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["leadtime", "elapsed_forecast_duration", "time"])
+def test_names_of_leads(name: str) -> None:
+    """As of GraphCast, `time` holds differences, and there is a batch."""
+    ahead = np.array([1, 2], "timedelta64[D]").astype("timedelta64[ns]")
+    values = np.stack([SST[:2], SST[2:4]])
+    data = xr.Dataset(
+        {"sst": (("batch", "init_time", name, "lat", "lon"), values[None], {"units": "degC"})},
+        {"init_time": OCEAN["time"].values[:2], name: ahead, "lat": OCEAN["lat"], "lon": OCEAN["lon"]},
+    )
+    found = find_field(data, PATH, FORECAST)
+    np.testing.assert_allclose(found.field[0], values, rtol=1e-6)
+    np.testing.assert_array_equal(found.field["lead"], ahead)
+
+
+@pytest.mark.parametrize("leads", [["1", "2"], ["day 1", "day 2"], ["P1D", "P2D"]])
+def test_leads_that_are_texts_are_refused(leads: list[str], tmp_path: Path) -> None:
+    data = xr.Dataset(
+        {"sst": (("init_time", "lead", "lat", "lon"), np.stack([SST[:2], SST[2:4]]), {"units": "degC"})},
+        {"init_time": OCEAN["time"].values[:2], "lead": leads, "lat": OCEAN["lat"], "lon": OCEAN["lon"]},
+    )
+    with refused(f"a.nc: lead holds {leads[0]!r}; give numbers of days, or time differences"):
+        read_forecasts(netcdf(data)(tmp_path))
+
+
+@pytest.mark.parametrize("any_grid", [True, False])
+@pytest.mark.parametrize("told_by", ["dimension", "cf_role"])
+def test_stations_are_no_field(told_by: str, any_grid: bool) -> None:
+    dim = {"dimension": "station", "cf_role": "x"}[told_by]
+    moorings = xr.Dataset(
+        {"sst": (("time", dim), SST.values.reshape(len(SST), -1)[:, :5], {"units": "degC"})},
+        {"time": OCEAN["time"], "lat": (dim, np.arange(5.0)), "lon": (dim, np.arange(5.0))},
+    )
+    if told_by == "cf_role":
+        moorings["names"] = (dim, [f"m{n}" for n in range(5)], {"cf_role": "timeseries_id"})
+    with refused("a.nc: sst holds stations, no field: give them to `sstcast evaluate --observations`"):
+        find_field(moorings, PATH, any_grid=any_grid)
+
+
+@pytest.mark.parametrize("kind", ["NetCDF", "Zarr"])
+def test_groups_without_variables_beside_them_are_named(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / ("a.nc" if kind == "NetCDF" else "a.zarr")
+    for number, name in enumerate(("daily", "hourly")):
+        if kind == "NetCDF":
+            OCEAN.to_netcdf(path, mode="wa"[number], group=name, engine="netcdf4")
+        else:
+            OCEAN.to_zarr(path, mode="wa"[number], group=name, zarr_format=3, consolidated=False)
+    with refused(path.name, "has no variables, but the groups daily, hourly; save one", "group='daily'"):
+        open_daily(FieldSource(source=str(path)))
