@@ -121,16 +121,21 @@ class Run:
             return []
         return validate(Parts, model.options, f"{self.config_file}: model").parts
 
+    @property
+    def part_digests(self) -> dict["Run", str]:
+        """The parts of a combination, and the digest of each when it was made. Other runs have none."""
+        return {Run(Path(os.path.normpath(self.folder / part.run))): part.checkpoints for part in self.parts}
+
     def open_parts(self) -> list["Run"]:
         """Open the parts of a combination. Other runs have none.
 
         Raises SSTCastError if a part is absent or has been retrained since.
         """
-        parts = {Run(Path(os.path.normpath(self.folder / part.run))): part for part in self.parts}
-        for run, part in parts.items():
+        parts = self.part_digests
+        for run, combined in parts.items():
             if not run.config_file.exists():
                 raise SSTCastError(f"{self.folder}: its part {run.folder} is missing; put it back")
-            if Run.open(run.folder).digest != part.checkpoints:
+            if Run.open(run.folder).digest != combined:
                 raise SSTCastError(
                     f"{self.folder}: its part {run.folder} has been retrained since; "
                     "run the same `sstcast combine` command again"

@@ -15,6 +15,7 @@ from sstcast.figures.sheets.sheet import (
     marked,
     number,
     percent,
+    scored_leads,
     sheet_of_systems,
     week_ends,
 )
@@ -22,7 +23,7 @@ from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT, WITHOUT
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
 
-DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the last one
+DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
 MOST_SYSTEMS = 8  # of a hindcast that have a line
 YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
 
@@ -56,8 +57,7 @@ def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
     """
     system, climate = first_system(metrics), best_climatology(metrics)
     own, base = (errors_of(metrics, name)["by_lead"]["rmse"] for name in (system, climate))
-    days = [day for day in _days(metrics) if own[day - 1] is not None]
-    errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in days]
+    errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in _days(metrics)]
     names = dict.fromkeys([*(against or [metrics["reference"]]), climate])
     compared = [comparison(metrics, "mse", system, name) for name in names if name != system]
     return [
@@ -123,7 +123,8 @@ def lines_of_systems(metrics: Scores, label: str) -> Sheet:
 
 
 def _days(metrics: Scores) -> list[int]:
-    return sorted({metrics["horizon"], *(day for day in DAYS if day <= metrics["horizon"])})
+    leads = scored_leads(metrics)
+    return [day for day in leads if day in (leads[0], leads[-1], *DAYS)]
 
 
 def told(compared: Scores) -> str:

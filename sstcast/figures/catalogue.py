@@ -17,7 +17,7 @@ from sstcast.figures.maps import PanelArea, draw_forecast, draw_weeks
 from sstcast.figures.results import Results
 from sstcast.figures.sheets.errors import BOXES
 from sstcast.figures.sheets.heatwaves import HEATWAVES
-from sstcast.figures.sheets.sheet import PARTS, percent
+from sstcast.figures.sheets.sheet import PARTS, percent, scored_leads
 from sstcast.figures.tables import comparisons
 from sstcast.names import (
     BASE_RATE,
@@ -32,6 +32,7 @@ from sstcast.names import (
     STATE,
     TRUTH,
 )
+from sstcast.scores.comparisons import segments
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.score_files import climatologies, comparison, errors_of
 from sstcast.scores.significance import FDR, ratio
@@ -146,7 +147,7 @@ def indices(results: Results) -> Iterator[Chart]:
     """Draw the mean of each box over the test days, and its correlation with the observed mean by lead."""
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
-        tables = results.tables.sel(box=box).isel(lead=-1)
+        tables = results.tables.sel(box=box, lead=scored_leads(results.metrics)[-1])
         index, observed = tables["index"], tables["observed_index"]
         if "system" in observed.dims:  # show all as anomalies from the climatology of the first
             own = observed.sel(system=results.system)
@@ -415,8 +416,7 @@ def _rmse_interval(results: Results) -> Any:
     values, days = error.values.astype(float), results.metrics["block_days"]
     if days is None:
         return np.full((values.shape[1], 2), np.nan)
-    parts = tuple(np.unique(error["fold"].values, return_counts=True)[1].tolist())
-    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], parts)[1])
+    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], segments(error))[1])
 
 
 def _about_bands(results: Results) -> str:

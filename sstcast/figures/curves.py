@@ -162,7 +162,11 @@ def draw_panels_of_ratios(
         ax.set_title(name, fontsize="medium")
         style_axes(ax)
         drawn_values += [ratio, ends.ravel()]
-        parts.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
+        finite = np.flatnonzero(np.isfinite(ratio))
+        first_and_last = (
+            f"{ratio[lead]:.3f} on day {lead + 1}" for lead in finite[[0, -1] if finite.size else []]
+        )
+        parts.append(f"{name} {', '.join(first_and_last)}")
     for position, ax in enumerate(axes.flat):
         if position >= len(ratios):
             ax.remove()

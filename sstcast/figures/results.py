@@ -47,7 +47,8 @@ class Results:
     def __init__(self, folder: Path, region: str | None = None) -> None:
         """Read the scores, and evaluate a run first if necessary.
 
-        Raises SSTCastError if the folder has neither a run nor scores, or if the scores are damaged.
+        Raises SSTCastError if the folder has neither a run nor scores, or if the scores are damaged, or of weights
+        that have changed since.
         """
         is_run = Run(folder).config_file.exists() or not ScoreFiles(folder).metrics.exists()
         self.run = Run.open(folder) if is_run else None
@@ -55,8 +56,10 @@ class Results:
             evaluate(self.run, kept(self.run))
         self.scored, self.region = ScoreFiles(self.run.folder if self.run else folder), region
         self.metrics: Scores = self.scored.read()
-        if self.run is None and self.metrics["kind"] == "run":
-            raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
+        if self.run is None:
+            if self.metrics["kind"] == "run":
+                raise SSTCastError(f"{folder}: has no config.yaml, so its run is unknown; restore the file")
+            self.scored.check_weights(self.metrics)
         with self.scored.open() as tables:
             self.tables = tables.drop_vars("squared_error_by_week", errors="ignore").load()
         self.system, self.reference = first_system(self.metrics), str(self.metrics["reference"])
@@ -103,12 +106,14 @@ class Results:
     def weekly(self, system: str, reference: str | None = None) -> xr.Dataset:
         """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill` over a reference, and `hatched`.
 
-        `hatched` is a mask of the cells in which the skill is not significant. Raises SSTCastError if the
-        forecasts do not cover the region.
+        Weeks that no lead reaches are left out. `hatched` is a mask of the cells in which the skill is not
+        significant. Raises SSTCastError if the forecasts do not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = select_region(tables, self.region)
         reference = reference or self.reference
+        reached = cells["mse_by_cell"].sel(system=system, drop=True).notnull().any(("lat", "lon"))
+        cells = cells.isel(week=reached.values)
         error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, reference))
         p_value = cells["p_fdr"].sel(compared=system, reference=reference, drop=True)
         return xr.Dataset(

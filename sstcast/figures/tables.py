@@ -1,6 +1,7 @@
 """Tables of scores of runs, scored files and hindcasts, which `printing` and the reports show."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sstcast.figures.sheets.sheet import (
     ASTERISK,
@@ -79,13 +80,11 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
         ("p (equal MSE)", [p_text(part["p_value"]) for part in parts]),
         *_over_folds(parts),
     ]
-    weeks = [
-        None,
-        *(day // 7 if day % 7 == 6 or day == metrics["horizon"] - 1 else None for day in leads.values()),
-    ]
+    weeks = [day // 7 for day in leads.values()]
+    ends = [None, *(week if week != after else None for week, after in pairwise([*weeks, None]))]
     for kind in ("better", "worse"):
         if shares := compared.get(kind):
-            rows.append((f"cells {kind}", ["" if week is None else percent(shares[week]) for week in weeks]))
+            rows.append((f"cells {kind}", ["" if week is None else percent(shares[week]) for week in ends]))
     if seeds := compared.get("over_seeds"):
         seed_ratios = [ratio for ratio in seeds if ratio is not None]
         rows.append(

@@ -16,7 +16,7 @@ from sstcast.forecasting.history import last_days
 from sstcast.forecasting.loaded_run import Extras, LoadedRun, error_keys, made_from
 from sstcast.forecasting.place_periods import table_beside
 from sstcast.forecasting.places import HEADER, write_table
-from sstcast.forecasting.run_places import Asked, keep_places, places_for
+from sstcast.forecasting.run_places import AskedPlaces, keep_places, places_for
 from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
@@ -82,7 +82,7 @@ def forecast(
 
 
 @contextmanager
-def _default_file(loaded: LoadedRun, last: dt.date, asked: Asked | None) -> Iterator[Path]:
+def _default_file(loaded: LoadedRun, last: dt.date, asked: AskedPlaces | None) -> Iterator[Path]:
     """Yield the file of a forecast from the day `last`, locked, because another process may name it as its --out.
 
     Raises SSTCastError if it holds something else, or a forecast of other data.
@@ -112,7 +112,7 @@ def _suffix(where: FieldSource) -> str:
     return file_name("".join(f"-{part}" for part in (source and Path(source).stem, region) if part))
 
 
-def _tabulate(forecast: Path, asked: Asked | None) -> None:
+def _tabulate(forecast: Path, asked: AskedPlaces | None) -> None:
     """Write the table of the places in a forecast's file beside it, or delete that of an earlier forecast."""
     table = table_beside(forecast)
     if asked is None:
@@ -138,7 +138,7 @@ def read_date(text: str) -> dt.date | None:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
 
 
-def _checked_out(path: Path, asked: Asked | None) -> Path:
+def _checked_out(path: Path, asked: AskedPlaces | None) -> Path:
     """Return where a forecast is written to, which for a file is the end of a link.
 
     Raises SSTCastError unless it may be, and its table of places beside it: only forecasts and their tables may be

@@ -35,7 +35,7 @@ from sstcast.forecasting.history import (
 )
 from sstcast.forecasting.places import with_place_events, with_places
 from sstcast.forecasting.plausible import check_forecast
-from sstcast.forecasting.run_places import Asked
+from sstcast.forecasting.run_places import AskedPlaces
 from sstcast.forecasting.samples import (
     MAX_CELLS_UNASKED,
     MOST_SAMPLES,
@@ -81,7 +81,7 @@ class Extras(NamedTuple):
 
     members: bool = False
     samples: int | None = None
-    asked: Asked | None = None
+    asked: AskedPlaces | None = None
     above: tuple[float, ...] = ()
 
 
@@ -222,7 +222,7 @@ class LoadedRun:
         history: xr.DataArray,
         members: bool = False,
         samples: int | None = None,
-        asked: Asked | None = None,
+        asked: AskedPlaces | None = None,
         predictors: Mapping[str, Any] | None = None,
         above: str | float | Sequence[float] | None = None,
     ) -> xr.Dataset:
@@ -329,7 +329,7 @@ class LoadedRun:
         )
 
     def _with_samples(
-        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: Asked | None
+        self, fields: xr.Dataset, freezing_point: xr.DataArray, samples: int | None, asked: AskedPlaces | None
     ) -> xr.Dataset:
         """Add what follows from joint samples: the interval of the share of the sea, places, and the samples
         themselves.

@@ -15,7 +15,7 @@ from sstcast.storage.artefacts import is_intact, is_kept, locked, remove_noted, 
 from sstcast.storage.paths import read_regular
 
 
-class Asked(NamedTuple):
+class AskedPlaces(NamedTuple):
     """The places that a forecast is for, the shares of areas in per cent."""
 
     places: Places
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
         return {"places": json.loads(self.places.geojson), "shares": list(self.shares)}
 
 
-def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] = ()) -> Asked | None:
+def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] = ()) -> AskedPlaces | None:
     """Return the places to forecast or to score, or None if there are none.
 
     Args:
@@ -41,15 +41,15 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
     content = _content(run.trained.places)
     shares = shares or tuple(content.get("shares", SHARES))
     if given is not None:
-        return Asked(given, shares) if len(given) else None
+        return AskedPlaces(given, shares) if len(given) else None
     if not content:
         return None
     kept = Places.from_geojson(json.dumps(content), *map(Path, content["files"]))
     LOG.info(f"places of {run.trained.folder}: {len(kept)}, from {kept.where}, {content['date']}")
-    return Asked(kept, shares)
+    return AskedPlaces(kept, shares)
 
 
-def keep_places(run: Run, asked: Asked | None) -> None:
+def keep_places(run: Run, asked: AskedPlaces | None) -> None:
     """Keep the places that a forecast or an evaluation of the run's own ocean was for, or that there are none."""
     path = run.places
     if asked is None and not is_kept(path):

@@ -20,6 +20,7 @@ from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.units import celsius
 from sstcast.storage.artefacts import digest
 
+ENTRY = ("file", "error", "left_out")  # what scores tell of observations beside their tables
 IQUAM_TYPES = (
     *("unknown", "ship", "drifter", "tropical mooring", "coastal mooring"),
     *("argo", "high-resolution drifter", "imos", "crw buoy"),

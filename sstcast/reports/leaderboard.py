@@ -62,11 +62,14 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
 
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in or below a folder. Warn of damaged ones on stderr."""
+    """Return a table for each finished hindcast in or below a folder. Warn of damaged ones, and of those whose
+    runs have been trained since, on stderr.
+    """
     sheets = []
     for file in below(folder, "hindcast.csv"):
         try:
             metrics = ScoreFiles(file.parent).read()
+            ScoreFiles(file.parent).check_weights(metrics)
         except SSTCastError as error:
             LOG.warning(f"left out: {error}")
             continue

@@ -15,7 +15,7 @@ from sstcast.figures.projection import DEFAULT_PROJECTION
 from sstcast.figures.results import Results
 from sstcast.figures.sheets import sections_of
 from sstcast.figures.sheets.errors import about_small_scales
-from sstcast.figures.sheets.sheet import Sheet, number
+from sstcast.figures.sheets.sheet import Sheet, number, scored_leads
 from sstcast.figures.weights import weights
 from sstcast.log import LOG
 from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
@@ -23,7 +23,7 @@ from sstcast.progress import tracked
 from sstcast.reports.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
 from sstcast.scores.score_files import comparison, errors_of, skill_of
-from sstcast.storage.artefacts import is_up_to_date, locked
+from sstcast.storage.artefacts import is_up_to_date, locked, read_recipe
 from sstcast.training.run_list import describe
 
 SECTIONS = {
@@ -89,7 +89,9 @@ def write_report(results: Results) -> tuple[Path, bool]:
 def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Path]:
     """Draw the maps of a report to `maps/NAME.png`, and the ratios by lead to `maps/ratio-by-lead.png`.
 
-    Nothing is drawn if these files already exist for the same scores, region and projection. Logs each file.
+    Nothing is drawn if these files already exist for the same scores, region and projection. Logs each file. Maps
+    that sstcast drew for systems that are no longer scored go.
+
     Raises SSTCastError if cartopy has no such projection, and in the same cases as `write_report`.
     """
     folder, metrics = results.scored.folder / "maps", results.metrics
@@ -99,6 +101,10 @@ def draw_maps(results: Results, projection: str = DEFAULT_PROJECTION) -> list[Pa
         maps = (drawing for draw in tracked(functions, "reading the maps") for drawing in draw(results))
         drawings = {folder / f"{drawing.name}.png": drawing for drawing in maps}
         ratios = folder / "ratio-by-lead.png"
+        for file in {*folder.glob("*.png")} - {*drawings, ratios}:
+            made = read_recipe(file)
+            if isinstance(made, dict) and made.keys() == recipe.keys():  # of a system that is no longer scored
+                file.unlink()
         if all(is_up_to_date(file, recipe) for file in (*drawings, ratios)):
             LOG.info(f"{folder}: nothing to do")
             return [*drawings, ratios]
@@ -244,7 +250,7 @@ def _sentences(results: Results) -> dict[str, list[str]]:
 def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     """Return name, value and note of the key figures at the top, which are scores of the first system."""
     best, base = (errors_of(results.metrics, name) for name in (results.system, results.reference))
-    last, name = results.metrics["horizon"], results.reference
+    leads, name = scored_leads(results.metrics), results.reference
 
     def degrees(value: float | None) -> str:
         return number(value, unit="\u00a0°C")
@@ -265,8 +271,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     return [
         *first,
         ("RMSE, all leads", degrees(best["rmse"]), f"{name} {degrees(base['rmse'])}"),
-        ("RMSE, day 1", at(best, 1), f"{name} {at(base, 1)}"),
-        (f"RMSE, day {last}", at(best, last), f"{name} {at(base, last)}"),
+        *((f"RMSE, day {lead}", at(best, lead), f"{name} {at(base, lead)}") for lead in (leads[0], leads[-1])),
         ("Bias", degrees(best["bias"]), "forecast − observed"),
         ("Anomaly correlation", number(best["acc"]), f"{name} {number(base['acc'])}"),
     ]

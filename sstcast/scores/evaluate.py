@@ -48,6 +48,7 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_data(run, prepared)
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
+    asked = asked.current(ScoreFiles(run.folder))
     recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
     # Without stores, scores that are there are taken to be of the days that they tell.
     recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}

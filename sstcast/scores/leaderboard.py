@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from sstcast.runs import Run
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.parts import in_degrees
-from sstcast.scores.score_files import ScoreFiles
+from sstcast.scores.score_files import ScoreFiles, WeightsOf, weights_there
 from sstcast.storage.paths import below
 
 
@@ -70,9 +71,10 @@ class EvaluatedRun:
     errors: xr.DataArray
 
     @classmethod
-    def read(cls, folder: Path, name: str) -> "EvaluatedRun":
-        """Read a run. Raises SSTCastError if its scores are damaged or from another version."""
+    def read(cls, folder: Path, name: str, weights_of: WeightsOf) -> "EvaluatedRun":
+        """Read a run. Raises SSTCastError if its scores are damaged, from another version or of other weights."""
         run, metrics = Run(folder), ScoreFiles(folder).read()
+        ScoreFiles(folder).check_weights(metrics, weights_of)
         config = run.config
         is_linear = config.model.name in LINEAR
         seeds = [] if is_linear else [member.config.training.seed for member in run.members]
@@ -81,12 +83,18 @@ class EvaluatedRun:
         return cls(name, config, seeds, metrics, errors)
 
     @property
-    def contest(self) -> tuple[str, str]:
-        """A description of the ocean and the days it forecasts, and the digest of its test days."""
+    def contest(self) -> tuple[str, ...]:
+        """What its contest is: the ocean and the days it forecasts; grid, base period and digest of its test days.
+
+        The base period decides errors in standardised units, by which the protocol `paper` ranks.
+        """
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
         days = f"{counted(data.horizon, 'day')} ahead from {data.history} days of history"
-        return f"{ocean}, {days}, {first} to {last}", self.metrics["data"]["test"]
+        grid = "" if data.grid is None else f", on a grid of {data.grid:g} degrees"
+        base = f", base {_span(data.splits.base)}" if data.protocol == "paper" else ""
+        test = self.metrics["data"]["test"]
+        return f"{ocean}, {days}, {first} to {last}", grid, base, f" (test days {test[:8]})", test
 
     @property
     def years(self) -> str:
@@ -132,11 +140,11 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     A run that cannot be read is omitted with a warning on stderr. Raises SSTCastError if no run is left, unless
     `empty` is true.
     """
-    runs, problems = [], []
+    runs, problems, weights_of = [], [], cache(weights_there)  # of parts, which are runs too
     for file in below(folder, "scores.nc"):
         if Run(file.parent).config_file.exists():
             try:
-                runs.append(EvaluatedRun.read(file.parent, str(file.parent.relative_to(folder))))
+                runs.append(EvaluatedRun.read(file.parent, str(file.parent.relative_to(folder)), weights_of))
             except (SSTCastError, OSError) as error:
                 problems.append(str(error))
     if not runs and not empty:
@@ -146,13 +154,21 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     for problem in problems:
         LOG.warning(f"left out: {problem}")
     groups = _groups(runs, lambda run: run.contest)
-    titles = Counter(title for title, _ in groups)
     contests = []
-    for (title, digest), group in groups.items():
-        distinct, repeated = _distinct(group)
-        full_title = title + (f" (test days {digest[:8]})" if titles[title] > 1 else "")
-        contests.append(Contest(full_title, _entries(distinct), repeated))
+    for contest, title in _titles([*groups]).items():
+        distinct, repeated = _distinct(groups[contest])
+        contests.append(Contest(title, _entries(distinct), repeated))
     return sorted(contests, key=lambda contest: -len(contest.entries))
+
+
+def _titles(contests: list[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return the title of each contest: its first part, and of the others those that are needed to tell it."""
+    titles = {contest: contest[0] for contest in contests}
+    for part in range(1, len(contests[0]) if contests else 0):
+        shared = Counter(titles.values())
+        differ = {title for title in shared if len({of[part] for of in contests if titles[of] == title}) > 1}
+        titles = {of: title + of[part] * (title in differ) for of, title in titles.items()}
+    return titles
 
 
 def _groups(runs: list[EvaluatedRun], key: Callable[[EvaluatedRun], Any]) -> dict[Any, list[EvaluatedRun]]:

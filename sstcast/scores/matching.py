@@ -89,7 +89,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         leads = f"; means of {truth.mean_of} days up to{leads[1:]}, which are of days"
         if not truth.weekly:
             leads += "; thirds are not scored, because they need all whole weeks: days 1-7, 8-14 and so on"
-        if asked.points is not None:
+        if asked.observations is not None:
             asked = replace(asked, observations=None)
             leads += "; observations at points are not scored, because they are of days"
     first_days = (dates[0] + (truth.leads[0] - [truth.mean_of - 1, 0]) * DAY).astype("M8[D]")

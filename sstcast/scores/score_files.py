@@ -1,7 +1,8 @@
 """The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import xarray as xr
 
 from sstcast._version import __version__
+from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, CLIMATOLOGIES, DEGREES, MODEL
 from sstcast.runs import Run
@@ -37,7 +39,21 @@ METRICS_KEYS = {
     *("ocean_cells", "notes", "systems", "reference", "climate", "scores", "probabilities", "heatwaves"),
     *("indices", "ensemble", "ratios"),
 }  # of all scores
+WeightsOf = Callable[[Run], str]
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
+
+
+def _parts_below(run: Run) -> dict[Run, str]:
+    """Return the parts of a combination, and theirs, with their digests when they were combined."""
+    parts = run.part_digests if run.config_file.exists() else {}
+    return parts | {run: digest for part in parts for run, digest in _parts_below(part).items()}
+
+
+def weights_there(run: Run) -> str:
+    """Return the digest of a run's weights, or nothing if it has none."""
+    with suppress(FileNotFoundError):
+        return run.digest
+    return ""
 
 
 @dataclass(frozen=True)
@@ -68,15 +84,16 @@ class ScoreFiles:
             return metrics if metrics.keys() >= METRICS_KEYS else None
         return None
 
-    def are_of(self, path: Path) -> bool:
-        """Return whether a file that has the size and time of the one that was scored also has its content.
+    def are_of(self, path: Path, scored: str = "") -> bool:
+        """Return whether a file is the one that was scored. Its content is read only if its times have changed.
 
-        Scores without a note, as in a copy, do not tell, and are taken to be.
+        `scored` is the digest of the file that was scored, by default the one that is noted. Without a note, as in
+        a copy, scores do not tell, and are taken to be of the file.
         """
         times, (noted_times, noted_content) = change_times(path), noted_source(self.metrics)
         if times == noted_times:
             return True
-        if noted_content not in ("", content := digest(path)):
+        if (scored or noted_content) not in ("", content := digest(path)):
             return False
         note_source(self.metrics, times, content)
         return True
@@ -100,6 +117,36 @@ class ScoreFiles:
             raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self._remedy}")
         check_intact(self.metrics, self._remedy)
         return metrics
+
+    def check_weights(self, metrics: Mapping[str, Any], weights_of: WeightsOf = weights_there) -> None:
+        """Raise SSTCastError if a run has been trained since it was scored.
+
+        It is the run of these scores or a part of it, a run of the hindcast, or one that a file was compared with.
+        Weights that are not there do not tell.
+
+        Args:
+            metrics: the contents of `metrics.json`.
+            weights_of: `weights_there`, or what keeps its answers.
+        """
+        for run, found, expected in self._weights(metrics, weights_of):
+            if all(found) and sorted(found) != sorted(expected):
+                raise SSTCastError(f"{run.folder}: has been trained since it was scored; {self._remedy}")
+
+    def _weights(
+        self, metrics: Mapping[str, Any], weights_of: WeightsOf
+    ) -> Iterator[tuple[Run, list[str], list[str]]]:
+        """Yield the runs that were scored, the weights that they have, and those that were scored."""
+        scored, own = metrics[RECIPE], Run(self.folder)
+        runs = {Run(Path(folder)): weights for folder, weights in scored.get("against", {}).items()}
+        if "weights" in scored:
+            is_combination = metrics["systems"][MODEL]["model"] == COMBINATION
+            runs = {own: scored["weights"]} | (_parts_below(own.trained) if is_combination else {})
+        for run, weights in runs.items():
+            yield run, [weights_of(run)], [weights]
+        for system, folds in scored.get("runs", {}).items():
+            for fold, members in folds.items():
+                run = Run(self.folder / system / fold)
+                yield run, [*map(weights_of, run.members)], members
 
     def open(self) -> xr.Dataset:
         """Open the statistics lazily. Raises SSTCastError if they are damaged or have changed."""

@@ -12,6 +12,7 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.extremes.heatwaves import short_base_period
 from sstcast.names import BASE_RATE, BIAS_REMOVED, DEGREES, HEATWAVE_KINDS, INIT_TIME, MODEL, SCORED_YEARS
+from sstcast.ocean.point_observations import ENTRY
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
@@ -145,7 +146,10 @@ def summarise_again(
     if index is not None:
         tables = tables.assign_coords(third=thirds(tables, index))
         metrics = metrics | {"index": index}
-    return metrics | summarise(tables, reference or metrics["reference"], metrics["systems"])
+    again = summarise(tables, reference or metrics["reference"], metrics["systems"])
+    if "points" in again:  # `Asked.describe` has told what of the observations the tables do not hold
+        again["points"] |= {key: metrics["points"][key] for key in ENTRY}
+    return metrics | again
 
 
 def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[str, str]) -> Scores:

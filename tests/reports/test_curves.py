@@ -2,10 +2,12 @@
 
 import base64
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -19,6 +21,25 @@ from sstcast.runs import Run
 def lines(figure):
     (ax,) = figure.axes
     return {line.get_label(): line for line in ax.lines}
+
+
+def test_seasons_a_year_apart_are_segments_of_the_band_of_the_error() -> None:
+    """Two seasons have the band that they have as two folds, but not that of the same dates without a gap."""
+    days = np.arange(40).astype("timedelta64[D]")
+    seasons = np.concatenate([np.datetime64("2001-01-01", "ns") + days, np.datetime64("2002-01-01", "ns") + days])
+    noise = np.random.default_rng(2).normal(size=80).cumsum()[:, None] ** 2
+
+    def band(dates: np.ndarray, folds: np.ndarray) -> np.ndarray:
+        coordinates = {"units": ["degC"], "system": ["model"], "init_time": dates, "lead": [1]}
+        field = xr.DataArray(noise[None, None], coordinates, tuple(coordinates))
+        tables = field.assign_coords(fold=("init_time", folds)).to_dataset(name="mse_by_date")
+        scores = {"block_days": 30, "every": 1}
+        return catalogue._rmse_interval(SimpleNamespace(tables=tables, system="model", metrics=scores))
+
+    one, two = np.full(80, 2001), np.repeat([2001, 2002], 40)
+    without_gap = seasons[0] + np.arange(80).astype("timedelta64[D]")
+    np.testing.assert_array_equal(band(seasons, one), band(without_gap, two))
+    assert (band(seasons, one) != band(without_gap, one)).all()
 
 
 def test_curves_by_lead_with_gaps_and_intervals():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from logged import logged
+from PIL import Image
 from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
@@ -120,5 +121,11 @@ def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert lines == [f"{run.maps}: nothing to do"]
     with logged() as lines:
         draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide")
+    gone, of_others = run.maps / "skill-gone.png", run.maps / "photo.png"
+    gone.write_bytes(files[0].read_bytes())  # as of a system that was scored before
+    Image.new("RGB", (1, 1)).save(of_others)
+    draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide")
+    assert of_others.exists()
+    assert not gone.exists()
     assert lines[-1] == str(run.maps / "ratio-by-lead.png")
     assert all(file.read_bytes() != before[file] for file in files)

@@ -21,6 +21,7 @@ import sstcast
 from sstcast.errors import SSTCastError
 from sstcast.extremes.heatwaves import limits
 from sstcast.figures.answers import added
+from sstcast.figures.sheets.errors import by_index
 from sstcast.forecasting.spread import calibrated
 from sstcast.forecasting.system import Fits, ForecastSystem, system_of
 from sstcast.geo import area_weights
@@ -273,6 +274,8 @@ def test_scores_by_third_of_an_index(scored: Run, tmp_path: Path) -> None:
     of_month = series.reindex(pd.DatetimeIndex(truth["init_time"]).to_period("M").to_timestamp()).values
     for index, values in (("region", own), (path, of_month)):
         found = sstcast.evaluate(scored, index=index).value
+        day = "the first day forecast (day 1)" if index == "region" else "the initial date"
+        assert by_index(found, "small")[0].title.startswith(f"By third of {index} on {day}: ")
         low, high = np.quantile(values, [1 / 3, 2 / 3])
         parts = {"lower": values <= low, "middle": (values > low) & (values <= high), "upper": values > high}
         for third, inside in parts.items():

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 import yaml
 from refusals import refused
-from scored_runs import OTHER_DAYS
+from scored_runs import OTHER_DAYS, retrain
 
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
@@ -30,7 +30,7 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     config = yaml.safe_load(copied.config_file.read_text())
     for key, value in changes.items():
         section, _, name = key.partition("__")
-        config[section][name] = value
+        config = config | {section: config[section] | {name: value} if name else value}
     copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
@@ -112,6 +112,61 @@ def test_the_seeds_of_an_ensemble_are_those_of_its_members(scored: Run, tmp_path
     contest = leaderboard(tmp_path)[0]
     assert contest.entries[0].runs == 2
     assert contest.repeated == ["third: as one"]
+
+
+def test_scores_of_other_weights_are_left_out(
+    scored: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a run, of a part of a combination, and of what a hindcast or a file was scored with."""
+    one, part, other = (copy(scored, tmp_path / name) for name in ("one", "part", "other"))
+    parts = [{"run": f"../{run.folder.name}", "checkpoints": run.digest} for run in (part, other)]
+    both = copy(scored, tmp_path / "both", model={"name": "combination", "weights": "equal", "parts": parts})
+    metrics = json.loads(both.metrics.read_text())
+    metrics["systems"]["model"]["model"] = "combination"
+    write_json(both.metrics, metrics)
+    weights = [part.digest]
+    scored_with_part = ({"against": {str(part.folder): weights[0]}}, {"runs": {"part": {"": weights}}})
+    for recipe in scored_with_part:
+        ScoreFiles(tmp_path).check_weights({"recipe": recipe})
+    assert _listed(tmp_path) == {"one", "part", "other", "both"}
+    retrain(one)
+    retrain(part)
+    assert _listed(tmp_path) == {"other"}
+    said = [record.message for record in caplog.records]
+    for run, trained in ((one, one), (part, part), (both, part)):
+        line = f"{trained.folder}: has been trained since it was scored; run `sstcast evaluate {run.folder}`"
+        assert f"left out: {line}" in said
+    for recipe in scored_with_part:
+        with refused(
+            f"{part.folder}: has been trained since", "run the same `sstcast score` or `sstcast hindcast`"
+        ):
+            ScoreFiles(tmp_path).check_weights({"recipe": recipe})
+    part.best.unlink()  # as in a copy without checkpoints
+    assert _listed(tmp_path) == {"other", "part", "both"}
+
+
+def _listed(folder: Path) -> set[str]:
+    lines = [line for contest in leaderboard(folder) for line in contest.repeated]
+    names = [entry.name for contest in leaderboard(folder) for entry in contest.entries if entry.runs]
+    return {*names, *(line.partition(":")[0] for line in lines)}
+
+
+def test_runs_that_cannot_be_ranked_together_are_in_contests_of_their_own(scored: Run, tmp_path: Path) -> None:
+    """On other grids, and under the protocol `paper`, which ranks standardised errors, of other base periods."""
+    for name, grid in (("fine", 0.25), ("coarse", 0.5)):
+        copy(scored, tmp_path / name, data__grid=grid)
+    splits = yaml.safe_load(scored.config_file.read_text())["data"]["splits"]
+    for protocol in ("paper", "physical"):
+        for name, base in (("short", [2001, 2001]), ("long", [2001, 2002])):
+            changes = {"data__splits": splits | {"base_period": base}, "data__protocol": protocol}
+            copy(scored, tmp_path / f"{protocol}-{name}", **changes)
+    titles = {entry.name: contest.title for contest in leaderboard(tmp_path) for entry in contest.entries}
+    assert titles["fine"].endswith("2004-12-31, on a grid of 0.25 degrees")
+    assert titles["coarse"].endswith("2004-12-31, on a grid of 0.5 degrees")
+    assert titles["paper-short"].endswith("2004-12-31, base 2001")
+    assert titles["paper-long"].endswith("2004-12-31, base 2001..2002")
+    assert titles["physical-short"] == titles["physical-long"]
+    assert titles["physical-short"].endswith("2004-12-31")
 
 
 def test_another_ocean_of_the_same_name_is_another_table(scored: Run, tmp_path: Path) -> None:

@@ -15,14 +15,17 @@ from scenes import block, observation, scene
 from scipy.stats import norm, t
 from scored_runs import metrics_of
 
+import sstcast
 from sstcast.figures.sheets.points import points
 from sstcast.ocean import point_files
 from sstcast.ocean.point_observations import PointObservations, parse_hours
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
+from sstcast.scores.evaluate import evaluate
 from sstcast.scores.kinds import points as scored_points
 from sstcast.scores.kinds.points import SUMS, Points, check_observations, two_way_sums
+from sstcast.scores.score_files import ScoreFiles
 
 NOISE, COUNT = 0.3, 30_000
 Command = Callable[..., tuple[int, str, str]]
@@ -217,8 +220,31 @@ def test_evaluate_with_observations(scored: Run, truth: Analysis, tmp_path: Path
     assert len(model["by_lead"]["rmse"]) == 8
     assert json.loads((folder / "metrics.json").read_text())["recipe"]["observations"]["file"] == str(file)
     assert "nothing to do" in command("evaluate", folder)[1]  # keeps them
+    again = sstcast.evaluate(folder, index="region").value
+    assert again["points"] == found
+    _changed_observations_are_read_again(folder, file)
     [sheet] = points(metrics, "small")
     assert next(name for name, _ in sheet.rows) == "small"
+
+
+def _changed_observations_are_read_again(folder: Path, file: Path) -> None:
+    """Those of the last evaluation, if their content has changed, and if they can still be read."""
+
+    def asked() -> Asked:
+        return Asked.kept(folder / "metrics.json").current(ScoreFiles(folder))
+
+    table, kept = pd.read_csv(file), asked()
+    assert kept.observations is None
+    file.write_bytes(file.read_bytes())
+    assert asked() == kept
+    table.assign(sst=table["sst"] + 2).to_csv(file, index=False)
+    assert asked().recipe != kept.recipe
+    assert asked().observations.table["sst"].max() == table["sst"].max() + 2
+    file.write_text("no table")
+    assert asked() == kept
+    file.unlink()
+    assert asked() == kept
+    assert not evaluate(Run(folder), kept)[1]
 
 
 def test_what_is_left_out_is_told(tmp_path: Path) -> None:

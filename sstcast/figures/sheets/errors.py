@@ -12,6 +12,7 @@ from sstcast.figures.sheets.sheet import (
     number,
     parts_of,
     ratio_cells,
+    scored_leads,
     sheet_of_systems,
 )
 from sstcast.names import DEGREES, REGION, THIRDS
@@ -60,7 +61,10 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
         parts = [part_of(compared, "by_index", third) for third in THIRDS]
         return [*rmse, *(marked(part) if part and name != base else "" for part in parts)]
 
-    title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE / MSE of {base}"
+    day = "the initial date"
+    if metrics["index"] in metrics["indices"]:
+        day = f"the first day forecast (day {scored_leads(metrics)[0]})"
+    title = f"By third of {metrics['index']} on {day}: RMSE °C, and MSE / MSE of {base}"
     header = [*THIRDS, *(f"ratio, {third}" for third in THIRDS)]
     return [sheet_of_systems(title, header, metrics, metrics["scores"], label, cells)]
 
@@ -84,7 +88,7 @@ def indices(metrics: Scores, label: str) -> list[Sheet]:
     """
 
     def cells(_name: str, score: Scores) -> list[str]:
-        parts = score, part_of(score, "by_lead", -1)
+        parts = score, part_of(score, "by_lead", scored_leads(metrics)[-1] - 1)
         return [number(part[metric]) for part in parts for metric in ("rmse", "correlation")]
 
     header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]

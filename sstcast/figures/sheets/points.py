@@ -1,6 +1,6 @@
 """The table of scores against observations at points."""
 
-from sstcast.figures.sheets.sheet import Scores, Sheet, number, percent, week_ends
+from sstcast.figures.sheets.sheet import Scores, Sheet, number, percent, shown_leads
 from sstcast.names import COVERED, MODEL
 
 
@@ -8,7 +8,7 @@ def points(metrics: Scores, label: str) -> list[Sheet]:
     """Return a table with a row for each system and for the analysis, if forecasts were scored at points."""
     if not (found := metrics.get("points")):
         return []
-    leads = week_ends(metrics["horizon"])
+    leads = shown_leads(metrics)
     header = ["RMSE", "95 %", "bias", "MSE ratio", "95 %", "CRPS", *(f"in {key[-2:]} %" for key in COVERED)]
     header += [f"day {lead}" for lead in leads]
     rows = []

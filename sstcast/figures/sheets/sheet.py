@@ -42,16 +42,29 @@ def week_ends(horizon: int) -> list[int]:
     return sorted({1, horizon, *range(7, horizon + 1, 7)})
 
 
+def scored_leads(metrics: Scores) -> list[int]:
+    """Return the leads in days that are scored. Those of a file may begin late, and need not be every day."""
+    errors = (errors_of(metrics, name)["by_lead"]["mse"] for name in metrics["scores"])
+    by_lead = zip(*errors, strict=True)
+    return [day for day, of_systems in enumerate(by_lead, 1) if any(of is not None for of in of_systems)]
+
+
+def shown_leads(metrics: Scores) -> list[int]:
+    """Return the first and the last scored lead, and those of the others with which a week ends."""
+    leads = scored_leads(metrics)
+    return [day for day in leads if day in (leads[0], leads[-1], *week_ends(metrics["horizon"]))]
+
+
 def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
     """Return the parts that a table shows by heading, for scores split in one of the ways in `PARTS`.
 
     A part is the position of a day or week in a list of scores, or the key of a season or fold. A single fold is
-    not shown.
+    not shown, nor what no lead reaches.
     """
-    horizon, folds = metrics["horizon"], folds_of(metrics)
+    folds, weeks = folds_of(metrics), sorted({(day - 1) // 7 for day in scored_leads(metrics)})
     parts: dict[str, dict[str, Any]] = {
-        "by_lead": {f"day {day}": day - 1 for day in week_ends(horizon)},
-        "by_week": {f"week {week + 1}": week for week in range(-(-horizon // 7))},
+        "by_lead": {f"day {day}": day - 1 for day in shown_leads(metrics)},
+        "by_week": {f"week {week + 1}": week for week in weeks},
         "by_season": dict(zip(SEASONS, SEASONS, strict=True)),
         "by_fold": {f"from {fold}": fold for fold in folds if len(folds) > 1},
     }

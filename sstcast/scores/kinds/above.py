@@ -34,7 +34,7 @@ class Above(Kind):
         """Return empty tables if temperatures were asked for, and every day up to the horizon is verified."""
         if not (scene.asked.above and scene.truth.daily):
             return None
-        if scene.asked.places is not None or scene.asked.points is not None:
+        if scene.asked.places is not None or scene.asked.observations is not None:
             LOG.info("days above a temperature are scored for cells, not for places or points")
         return cls(scene)
 

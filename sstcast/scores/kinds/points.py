@@ -46,7 +46,7 @@ class Points(Kind):
     def __init__(self, scene: Scene) -> None:
         """Find the cell and day of each observation. Logs how many observations are left out, and why."""
         super().__init__(scene)
-        truth, observations, systems = self.truth, scene.asked.points, list(scene.systems)
+        truth, observations, systems = self.truth, scene.asked.observations, list(scene.systems)
         assert observations is not None
         self.error, self.systems = observations.error, systems
         starts, leads = truth.windows.starts, len(truth.leads)
@@ -69,7 +69,7 @@ class Points(Kind):
     @classmethod
     def of(cls, scene: Scene) -> Self | None:
         """Return empty tables if observations were given."""
-        return None if scene.asked.points is None else cls(scene)
+        return None if scene.asked.observations is None else cls(scene)
 
     def _matched(self, observations: PointObservations) -> pd.DataFrame:
         """Return the mean of each platform, cell and day: `day`, `node`, `platform`, `anomaly` and `analysis`."""
@@ -248,7 +248,7 @@ class Points(Kind):
 
 def check_observations(truths: Iterable[Analysis], asked: Asked) -> None:
     """Raise SSTCastError if observations were given, of which none matches a forecast of any of the `truths`."""
-    if asked.points is None:
+    if asked.observations is None:
         return
     counts = Counter[str]()
     for truth in truths:
@@ -257,9 +257,9 @@ def check_observations(truths: Iterable[Analysis], asked: Asked) -> None:
         if len(found.value):
             return
         counts.update(found.left_out)
-    reasons = {"on other days": len(asked.points.table) - counts.pop(ON_DAYS), **counts}
+    reasons = {"on other days": len(asked.observations.table) - counts.pop(ON_DAYS), **counts}
     told = "; ".join(f"{count:,} {words}" for words, count in reasons.items() if count)
-    raise SSTCastError(f"{asked.points.path}: no observation matches a forecast: {told}; give others")
+    raise SSTCastError(f"{asked.observations.path}: no observation matches a forecast: {told}; give others")
 
 
 def _left_out(tables: xr.Dataset) -> dict[str, int]:
