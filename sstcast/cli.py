@@ -377,7 +377,8 @@ def doctor() -> None:
     """Show versions, devices, threads and free disk space, and list missing packages by task."""
     from sstcast.doctor import examine
 
-    show(*examine())
+    for line in examine():  # which ends in an error if a package is missing
+        show(line)
 
 
 @app.command(rich_help_panel="Train")
