@@ -384,13 +384,14 @@ def doctor() -> None:
 @app.command(rich_help_panel="Train")
 def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
-    from sstcast.models import LAYERS, LINEAR, MODELS
+    from sstcast.models import LINEAR, MODELS
+    from sstcast.models.layers import CONVS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
         show(f"{name:20}{entry.about}")
     show("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    for name, about in LAYERS.items():
-        show(f"{name:20}{about}")
+    for name, conv in CONVS.items():
+        show(f"{name:20}{conv.about}")
 
 
 @verb("train", "Train", "config")

@@ -32,6 +32,9 @@ DAY = np.timedelta64(1, "D")
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates, or of weekly means
 REGION = "region"  # the box that covers the whole region
+IMPLAUSIBLE = (
+    "implausible"  # the number of dates from which a run forecasts what `forecasting.plausible` does not allow
+)
 
 HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")
 LEVELS = (50, 80, 95)  # nominal coverage of the intervals in per cent

@@ -76,6 +76,7 @@ def evaluate(
     from sstcast.runs import Run
     from sstcast.scores.asked import Asked
     from sstcast.scores.evaluate import compare_runs, evaluate
+    from sstcast.scores.summary import warn_of_implausible
 
     given, also = read_places(asked.pop("places", ())), asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
@@ -87,6 +88,7 @@ def evaluate(
     chosen = places_for(run, given)
     also = replace(also, places=chosen and chosen.places).or_else(Asked.kept(run.metrics), run.folder)
     metrics, new = evaluate(run, also)
+    warn_of_implausible(str(run.folder), metrics)
     if run.trained == run:
         keep_places(run, chosen)
     metrics = _again(run.folder, metrics, index)
@@ -160,6 +162,7 @@ def hindcast(
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
     from sstcast.reading.xarray_objects import check_by_name
+    from sstcast.scores.summary import warn_of_implausible
 
     also, protocol = asked_of(**asked), Protocol.parse(years, fold, validation, every)
     folder = Hindcast(expand_user(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
@@ -174,6 +177,7 @@ def hindcast(
     plan = Plan(folder, protocol, systems, numbers, combine, average, candidates, also)
     reference = None if against is None else plan.reference(against)
     metrics, new = hindcast(plan, jobs, scheduler)
+    warn_of_implausible(str(folder.folder), metrics)
     return Result(_again(folder.folder, metrics, index, reference), folder.metrics, new)
 
 

@@ -20,6 +20,7 @@ from sstcast.figures.sheets.sheet import (
     week_ends,
 )
 from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT, WITHOUT_PREDICTOR
+from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
 
@@ -31,6 +32,8 @@ YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
 def summary(metrics: Scores) -> str:
     """Describe the system, the forecasts and the test period in a line, and tell if there are few test years."""
     (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
+    if count := metrics.get("dates_left_out"):
+        scored += f" (without {counted(count, 'initial date')} on which gaps were filled)"
     days = dt.date.fromisoformat(last) - dt.date.fromisoformat(first)
     evidence = YEARS.get(max(1, round(days.days / 365.25)), "")
     weak = evidence and f" ({evidence}: weak evidence)"
@@ -60,8 +63,13 @@ def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
     errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in _days(metrics)]
     names = dict.fromkeys([*(against or [metrics["reference"]]), climate])
     compared = [comparison(metrics, "mse", system, name) for name in names if name != system]
+    filled = metrics.get("filled", 0)
+    smooth = (
+        "Filled values are smoother than the sea, so errors on them are too small: {} of those scored are filled."
+    )
     return [
         f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.",
+        *([smooth.format(percent(filled))] if filled > MOST_FILLED else []),
         *(told(of) for of in compared if of),
         *about_the_distribution(metrics),
     ]

@@ -25,7 +25,7 @@ from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, remove_noted
 
-LAYOUT = 3  # version of the layout of the files and of the fits
+LAYOUT = 4  # version of the layout of the files and of the fits
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -15,6 +15,7 @@ from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
+from sstcast.reading.gaps import filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
@@ -49,7 +50,7 @@ def last_days(
     path, source, count = data.path, source_of(data.source), count or data.history
     bring_up_to_date(data, date, today, count)
     from_stores = source.needs_python and not source.exists() and data.protocol == "physical"
-    with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
+    with sst_of_stores(Prepared.of(data)) if from_stores else open_region(data) as sst:
         record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or record[1]
         first = date - (count - 1) * ONE_DAY
@@ -58,6 +59,8 @@ def last_days(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]}; "
                 f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
+        if "filled" in sst.coords:
+            _check_known(sst["filled"].sel(time=slice(np.datetime64(date))), date, path)
         first = max(record[0], min(first, date - (most - 1) * ONE_DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
@@ -67,6 +70,24 @@ def last_days(
         preliminary = [not is_final(status) for status in statuses.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
     return days
+
+
+def sst_of_stores(prepared: Prepared) -> xr.DataArray:
+    """Open the temperatures of the cube, with `filled(time)`, which is above 0 where gaps were filled."""
+    cube = prepared.open_cube()
+    return cube["sst"].assign_coords(filled=filled_shares(cube))
+
+
+def _check_known(filled: xr.DataArray, date: dt.date, path: Path) -> None:
+    """Raise SSTCastError if values of the day `date`, the last in `filled(time)`, were filled.
+
+    They are between the days before and after them, so a forecast from them would read its future.
+    """
+    if not filled[-1].values:
+        return
+    known = filled["time"].values[filled.values == 0]
+    earlier = f"choose an earlier --date, such as {known[-1].astype('M8[D]')}" if known.size else "add them"
+    raise SSTCastError(f"{path}: has missing values on {date}, which data.gaps fills from later days; {earlier}")
 
 
 def bring_up_to_date(

@@ -285,7 +285,9 @@ class LoadedRun:
         limits = limits_of(self.prepared)
         anomalies = self.system.predict(with_earlier(standard, all_standard))
         record = self.prepared.open_anomalies()
-        check_forecast(in_degrees(anomalies, standard), standard, record, str(self.run.folder))
+        days_read = all_standard.isel(time=slice(-count, None))
+        where, model = str(self.run.folder), self.config.model.name
+        check_forecast(in_degrees(anomalies, standard), days_read, record, where, model)
         anomalies = not_below_freezing(anomalies, standard, limits[FREEZING])
         fields = with_distribution(in_degrees(anomalies, standard), self.spread, limits[FREEZING])
         self.prepared.shared.clear()  # windows and sums of the fits, which are as large as the record

@@ -242,7 +242,7 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
-LAYOUT = 3  # version of the layout of spread.nc and of the estimate
+LAYOUT = 4  # version of the layout of spread.nc and of the estimate
 
 
 def with_distribution(fields: xr.Dataset, spread: Spread, freezing_point: xr.DataArray) -> xr.Dataset:

@@ -30,7 +30,7 @@ from sstcast.training.checkpoint import load_best, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import is_own, is_own_ocean
 from sstcast.training.devices import choose_device
-from sstcast.training.forecast_task import fit, in_parts
+from sstcast.training.forecast_task import fit, in_parts, tell_memory
 from sstcast.types import Array
 
 Weights = NDArray[np.float64]
@@ -180,6 +180,8 @@ class Fits:
 
         def fit_model() -> dict[str, Any]:
             model.fit(*self._days(system.before, tiled), not held_out)
+            if not held_out:
+                tell_memory(f"{self.prepared.cube.parent}: {system.name}", system.before, model.before)
             return {name: weight.numpy() for name, weight in model.state_dict().items()}
 
         arrays = fit_model() if held_out else fitted(self.prepared, system, region.tile, fit_model)

@@ -106,7 +106,8 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
             "data": str(truth.cube.attrs["source"]),
             RECIPE: as_text(recipe),
         }
-        systems = {name: ScoredSystem(system_of(run, prepared), calibrated(run, prepared), len(run.members))}
+        system, spread = system_of(run, prepared), calibrated(run, prepared)
+        systems = {name: ScoredSystem(system, spread, len(run.members), is_run=True)}
         with forecast_file(part_file(run), run, truth, **attributes) as keep:
             tables = verify(Scene(truth, systems, asked, references=False), name, keep, tells=False)
         tables = described_tables(tables, truth).assign_attrs({RECIPE: as_text(score_recipe)})
@@ -142,7 +143,7 @@ def recipe_of_tables(prepared: Prepared, every: int, thresholds: DataConfig, ask
 
 
 def _recipe_of_days(prepared: Prepared, every: int) -> Recipe:
-    return recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+    return recipe_of_scores(prepared.data) | {"every": every, "data": prepared.record().model_dump()}
 
 
 def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,7 @@ class Plan:
             for system in self.scored
         }
         return (
-            recipe_of_scores()
+            recipe_of_scores(max((system.data for system in self.systems), key=attrgetter("gaps")))
             | {"protocol": asdict(self.protocol), "runs": runs, "scored": scored}
             | self.asked.recipe
         )

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.linear import MultiscaleRidge, both, once
@@ -17,6 +18,9 @@ from sstcast.types import Array
 EOF_STRIDE = 3
 OVERSAMPLING, ITERATIONS = 10, 7  # extra directions, and power iterations, of the randomised SVD
 LARGEST_FIELD = 50_000_000  # values from which EOFs are computed, at most
+SMALLEST_SHARE = 1e-6  # of the variance: an EOF with less is rounding noise
+SMALLEST_REST = 1e-5  # of the variance outside the EOFs: a smaller rest is rounding noise
+MOST_VARIANCE = 1.05  # of forecasts, over that of the days that they begin from
 SEASON = slice(3, 5)  # sine and cosine of the time of year in `Graph.geography`
 
 
@@ -122,6 +126,9 @@ class LinearInverseModel(LinearSystem):
     Source: Penland and Sardeshmukh 1995, J. Climate 8. The propagators of all leads are powers of the propagator
     over one lag, `C(lag) C(0)^-1`. The part of the field outside the EOFs is damped, with one coefficient for each
     lead. The lag (in days) and the number of EOFs are the best of `LAGS` and `MODES` on the validation windows.
+
+    A region of few cells has fewer EOFs than `MODES`. All of them and half of them are then the candidates. Only
+    those are taken that are stable on the days of the fit (see `Moments.is_stable`).
     """
 
     MODES, LAGS = (20, 10, 30, 40), (7, 5, 10, 14, 21)
@@ -146,23 +153,41 @@ class LinearInverseModel(LinearSystem):
         return (modes @ self.patterns).transpose(1, 2) + residual[..., None] * self.damping
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
+        """Fit patterns, propagators and damping (see `LinearSystem.fit`).
+
+        Raises SSTCastError if no candidate is stable.
+        """
         lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
-        counts = [count for count in self.MODES if count <= self.most] or [self.most]
-        choice = counts[0], lags[0]
+        moments = self._moments(train, train)
+        candidates = [*product(self._counts(moments.rank), lags)]
         if validation is not None:
-            train_moments, validation_moments = (self._moments(samples, train) for samples in (train, validation))
-            choice = min(
-                tracked([*product(counts, lags)], "choosing modes and lag"),
-                key=lambda pair: validation_moments.error(*train_moments.propagate(*pair)),
+            late = self._moments(validation, train)
+            candidates = [pair for pair in candidates if moments.is_stable(*pair)]
+            errors = {
+                pair: late.error(*moments.propagate(*pair))
+                for pair in tracked(candidates, "choosing modes and lag")
+            }
+            candidates.sort(key=errors.__getitem__)
+            if refit:
+                train = both(train, validation)
+                moments = self._moments(train, train)
+        choice = next((pair for pair in candidates if moments.is_stable(*pair)), None)
+        if choice is None:
+            raise SSTCastError(
+                "model lim: grows without bounds with every number of EOFs and lag; lengthen data.splits.train, "
+                "choose a larger data.region, or another model.name"
             )
-            train = both(train, validation) if refit else train
-        propagators, damping = self._moments(train, train).propagate(*choice)
-        count, _ = choice
+        count, lag = choice
+        propagators, damping = moments.propagate(count, lag)
         self.patterns[count:] = 0
         self.propagators.zero_()
         self.propagators[:, :count, :count] = torch.from_numpy(propagators)
         self.damping.copy_(torch.from_numpy(damping))
-        return {"modes": choice[0], "lag": choice[1]}
+        return {"modes": count, "lag": lag}
+
+    def _counts(self, rank: int) -> list[int]:
+        """Return the candidates for the number of EOFs, of which there are `rank`."""
+        return [count for count in self.MODES if count <= rank] or sorted({rank, rank // 2} - {0}, reverse=True)
 
     def _moments(self, samples: Samples, train: Samples) -> "Moments":
         if train is samples:
@@ -199,8 +224,31 @@ class Moments:
         self.all_later += torch.einsum("bln,bn->l", later, now).double().numpy()
         self.all_of_later += later.square().sum((0, 2), dtype=torch.float64).numpy()
 
+    @property
+    def rank(self) -> int:
+        """The number of EOFs, of which `eofs` leaves 0 those that are rounding noise."""
+        return int(np.count_nonzero(self.now.diagonal()))
+
+    def is_stable(self, modes: int, lag: int) -> bool:
+        """Return whether a linear inverse model forecasts no more variance from these windows than they have.
+
+        It may at no lead have more than `MOST_VARIANCE` times theirs. The norm of a propagator may well be above
+        1, because the growth of single patterns is physical.
+        """
+        if modes > self.rank:
+            return False
+        try:
+            propagators, damping = self.propagate(modes, lag)
+        except np.linalg.LinAlgError:  # not finite, or without as many eigenvectors as modes
+            return False
+        variance = np.einsum("lij,jk,lik->l", propagators, self.now[:modes, :modes], propagators, optimize=True)
+        return bool((variance + damping**2 * self._rest(modes) <= MOST_VARIANCE * self.all_now).all())
+
     def propagate(self, modes: int, lag: int) -> tuple[Array, Array]:
-        """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest, `[horizon]`."""
+        """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest, `[horizon]`.
+
+        A rest that is rounding noise has a damping of 0.
+        """
         subspace = slice(modes)
         values, vectors = np.linalg.eig(
             self.later[lag - 1, subspace, subspace] @ np.linalg.inv(self.now[subspace, subspace])
@@ -208,7 +256,9 @@ class Moments:
         leads = 1 + np.arange(len(self.later))
         powers = values[None, :] ** (leads[:, None] / lag)
         propagators = ((vectors * powers[:, None, :]) @ np.linalg.inv(vectors)).real
-        return propagators, self._later_rest(modes) / self._rest(modes)
+        if (rest := self._rest(modes)) <= SMALLEST_REST * self.all_now:
+            return propagators, np.zeros(len(leads))
+        return propagators, self._later_rest(modes) / rest
 
     def error(self, propagators: Array, damped: Array) -> float:
         """Return the summed squared error of a linear inverse model on these windows."""
@@ -225,7 +275,7 @@ class Moments:
         return float((mode_errors + rest_errors).sum())
 
     def _rest(self, modes: int) -> float:
-        return max(self.all_now - float(np.trace(self.now[:modes, :modes])), 1e-12)
+        return self.all_now - float(np.trace(self.now[:modes, :modes]))
 
     def _later_rest(self, modes: int) -> Array:
         return self.all_later - np.einsum("lii->l", self.later[:, :modes, :modes])
@@ -247,7 +297,10 @@ def solve_standardised(sums: Sums, penalty: float) -> Tensor:
 
 
 def eofs(samples: Samples, count: int) -> Tensor:
-    """Return the leading EOFs of the last days of all histories, orthonormal and 0 on land, `[count, N]`."""
+    """Return the leading EOFs of the last days of all histories, orthonormal and 0 on land, `[count, N]`.
+
+    Those that are rounding noise are 0.
+    """
     return once(samples, ("eofs", count), lambda: _eofs(samples, count))
 
 
@@ -271,5 +324,6 @@ def principal(field: Tensor, count: int) -> Tensor:
     """Return the leading right singular vectors of `field [T, N]`, `[count, N]`, or fewer if its rank is lower."""
     with torch.random.fork_rng(devices=[]):  # the randomised SVD must not change the generator of the training
         torch.manual_seed(0)
-        factors = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
-    return factors[2].T[:count]
+        _, sizes, vectors = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
+    is_signal = sizes.square() > SMALLEST_SHARE * field.square().sum()
+    return vectors.T[is_signal][:count]

@@ -51,8 +51,10 @@ class TrendClimatology(LinearSystem):
         self.register_buffer("last", torch.zeros((), dtype=torch.int64))  # days since 1970
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the anomaly on the last day of the fit, because neither argument tells the year."""
-        return self.line[0, :, None].expand(*history.shape[:-1], self.horizon)
+        """Raise SSTCastError, because neither argument tells the day."""
+        raise SSTCastError(
+            "trend-climatology: needs the day, which windows tell; call forecast_windows instead of the model"
+        )
 
     def forecast_windows(self, windows: Any) -> Tensor:
         """Forecast all windows (see `LinearSystem.forecast_windows`)."""
@@ -89,6 +91,10 @@ class TrendClimatology(LinearSystem):
 
 class RecentClimatology(TrendClimatology):
     """The mean anomaly in each cell over the last ten years of the fit."""
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Map `history [B, N, history]` to `[B, N, horizon]`."""
+        return self.line[0, :, None].expand(*history.shape[:-1], self.horizon)
 
     def _weight(self, days: np.ndarray) -> Tensor:
         return torch.from_numpy((days > np.datetime64(int(self.last), "D") - DECADE).astype(float))
@@ -244,11 +250,9 @@ class MultiscaleRidge(Ridge):
         """Solve the normal equations."""
         if not (self.inputs.memory or self.inputs.stencil):
             return super().fit(train, validation, refit)
-        left_out = {}
         if self.inputs.memory:
             first = next(iter(train(self.STRIDE)))
             self.remembers = first.before + first.history >= MEMORY_DAYS
-            left_out = {} if self.remembers else {"left_out": "memory"}
         count, pairs = self.groups["history"], list(product(*self.BY_GROUP))
         penalties = [torch.full((len(self.weight) - 1,), further_penalty) for _, further_penalty in pairs]
         for penalty, (pooled_penalty, _) in zip(penalties, pairs, strict=True):
@@ -260,7 +264,7 @@ class MultiscaleRidge(Ridge):
         else:
             weight, best = self._cross_validated(penalties, train, validation)
         self.weight.copy_(weight[:, 0])
-        return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
+        return {"penalty": [list(pairs[choice]) for choice in best.tolist()]}
 
     def _cross_validated(self, penalties: list[Tensor], *splits: Samples) -> tuple[Tensor, Tensor]:
         """Choose penalties by cross-validation over the years in the splits (see `cross_validate`)."""

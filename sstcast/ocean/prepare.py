@@ -29,6 +29,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit_statistics, standardise
+from sstcast.ocean.filled_days import MOST_FILLED, left_out
 from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -36,9 +37,10 @@ from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of, digest_of_days, digests
+from sstcast.reading.gaps import GAP_COUNTS, gaps_filled
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import OCEAN, gaps_filled, open_region, source_name
+from sstcast.reading.reading import OCEAN, open_region, source_name
 from sstcast.reading.remote_stores import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
@@ -127,7 +129,7 @@ class _Preparation:
     @property
     def native(self) -> xr.DataArray:
         """The source without the counts of filled cells."""
-        return self.source.drop_vars("filled", errors="ignore")
+        return self.source.drop_vars(GAP_COUNTS, errors="ignore")
 
     def close(self) -> None:
         if "source" in vars(self):
@@ -156,6 +158,11 @@ class _Preparation:
             self._write(self.prepared.cube, self.of_cube, self._cube)
             note_source(self.prepared.cube, self.changes)
             self.prepared = replace(self.prepared)  # the earlier cube may have been opened, to compare it
+            if count := left_out(self.prepared):
+                LOG.info(
+                    f"{self.prepared.cube}: {counted(count, 'initial date')} of the test days will not be scored, "
+                    f"because more than {MOST_FILLED:.1%} of the sea was filled"
+                )
         base = self.data.splits.base
         recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
         recipe |= {"base_days": digest_of_days(self.cube, *base)}

@@ -11,7 +11,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
@@ -22,6 +21,7 @@ from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_ha
 from sstcast.reading.fields import CELLS, MISPLACED, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.flags import ValidRange, tell_invalid
+from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_cells, sorted_eastward
 from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.plausible import judged
@@ -35,7 +35,6 @@ from sstcast.storage.stores import open_netcdf
 OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
-DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
 
@@ -388,65 +387,3 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
         f"lon {lon[0]:g}..{lon[-1]:g}, are not the cells of {first.path}; keep one grid per folder"
     )
-
-
-def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
-    """Fill gaps of up to `gaps` days linearly in time, cell by cell, without extrapolation at either end.
-
-    With `gaps` 0, `sst(time, lat, lon)` is returned unchanged. Otherwise it is filled lazily, and a lazy
-    coordinate `filled(time)` counts the cells filled on each day.
-
-    Raises SSTCastError if more than `gaps` consecutive days are missing.
-    """
-    days = sst.indexes["time"]
-    calendar = pd.date_range(days[0], days[-1])
-    if (longest := longest_gap(days)) > gaps:
-        missing_days = calendar.difference(days)
-        raise SSTCastError(
-            f"{path}: {counted(len(missing_days), 'missing day')} in time, the first {missing_days[0]:%Y-%m-%d}, "
-            f"up to {longest} in a row; add them, or fill them with data.gaps: {longest}"
-        )
-    if not gaps:
-        return sst
-    daily_sst = sst.reindex(time=calendar, fill_value=np.nan)
-    daily_sst = daily_sst.chunk(time=max(DAYS_AT_ONCE, gaps, *daily_sst.chunksizes["time"]))
-    values = daily_sst.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=daily_sst.dtype)
-    filled = daily_sst.copy(data=values)
-    count = (filled.notnull() & daily_sst.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
-    return filled.assign_coords(filled=count)
-
-
-def gaps_filled(sst: xr.DataArray) -> str:
-    """List the days that `fill_gaps` filled and their number of cells, as text. This reads all of `sst`."""
-    if "filled" not in sst.coords:
-        return ""
-    count = sst["filled"].compute().drop_vars("filled")
-    days = count[count.values > 0]
-    return ", ".join(
-        f"{day:%Y-%m-%d}: {n} cells" for day, n in zip(days.indexes["time"], days.values, strict=True)
-    )
-
-
-def longest_gap(days: pd.DatetimeIndex) -> int:
-    """Return the number of missing days in the longest gap between ascending `days`."""
-    return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
-
-
-def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
-    """Interpolate `[time, lat, lon]` across gaps of up to `gaps` days between two days with values."""
-    is_finite = np.isfinite(values)
-    gappy_cells = is_finite.any(0) & ~is_finite.all(0)
-    if not gappy_cells.any():
-        return values
-    series, has_value = values[:, gappy_cells], is_finite[:, gappy_cells]
-    day = np.arange(len(series), dtype=np.int32)[:, None]
-    previous_day = np.maximum.accumulate(np.where(has_value, day, -1), axis=0)
-    next_day = np.minimum.accumulate(np.where(has_value, day, len(series))[::-1], axis=0)[::-1]
-    gap = ~has_value & (previous_day >= 0) & (next_day < len(series)) & (next_day - previous_day - 1 <= gaps)
-    gap_day, cell = np.nonzero(gap)
-    first, last = previous_day[gap], next_day[gap]
-    share = ((gap_day - first) / (last - first)).astype(values.dtype)
-    series[gap] = series[first, cell] * (1 - share) + series[last, cell] * share
-    filled = values.copy()
-    filled[:, gappy_cells] = series
-    return filled

@@ -113,7 +113,8 @@ def _errors(system: ForecastSystem, truth: Analysis) -> Array:
     """Return the errors of the ensemble mean in degC, `[starts, lead, tile, N]`, 0 on land."""
     errors = scratch_array((truth.windows.starts, len(truth.leads), *truth.ocean.shape))
     for dates in truth.blocks():
-        forecast = _on_leads(system.predict(*truth.histories(dates)), truth).mean("member")
+        forecast = truth.of_dates(system.predict(*truth.histories(dates)), dates)
+        forecast = _on_leads(forecast, truth).mean("member")
         scale, climatology = (truth.ahead(truth.statistics[name], dates) for name in ("scale", "climatology"))
         errors[dates] = truth.on_tiles(forecast) * scale - (truth.ahead(truth.sst, dates) - climatology)
         release()

@@ -49,7 +49,7 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     asked = asked.current(ScoreFiles(run.folder))
-    recipe = recipe_of_scores() | {"weights": run.digest, "configuration": run.config.experiment()}
+    recipe = recipe_of_scores(prepared.data) | {"weights": run.digest, "configuration": run.config.experiment()}
     # Without stores, scores that are there are taken to be of the days that they tell.
     recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
@@ -120,6 +120,7 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
         {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)},
         config,
         asked,
+        truth.left_out,
         kind="run",
         history=history,
         source=str(truth.cube.attrs["source"]),

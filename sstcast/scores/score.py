@@ -108,7 +108,7 @@ def score(
     for run in against:
         if (run.config.data.source, run.config.data.box) == (data.source, data.box):
             check_data(run)
-    recipe = recipe_of_scores() | {
+    recipe = recipe_of_scores(data) | {
         "sstcast": __version__,
         "file": fingerprint(path),
         "read_as": [variable, units],
@@ -197,6 +197,7 @@ def _score(
         {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
         data,
         asked,
+        found.left_out,
         kind="file",
         file=str(path.absolute()),
         source=str(prepared.open_cube().attrs["source"]),

@@ -10,9 +10,10 @@ from typing import Any
 import xarray as xr
 
 from sstcast._version import __version__
-from sstcast.config import COMBINATION
+from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, CLIMATOLOGIES, DEGREES, MODEL
+from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
 from sstcast.storage.artefacts import (
@@ -229,9 +230,9 @@ def skill_of(compared: Mapping[str, Any]) -> float | None:
     return None if compared.get("ratio") is None else round(1 - compared["ratio"], 6)
 
 
-def recipe_of_scores() -> dict[str, Any]:
-    """Return the part of the recipe that all scores share: layout, metrics and baselines of this version."""
-    return _form() | {"baselines": BASELINES}
+def recipe_of_scores(data: DataConfig) -> dict[str, Any]:
+    """Return the part of the recipe that all scores share: layout, metrics, baselines and the rule of dates."""
+    return _form() | {"baselines": BASELINES} | ({"most_filled": MOST_FILLED} if data.gaps else {})
 
 
 def _form() -> dict[str, Any]:

@@ -3,16 +3,32 @@
 All values are plain numbers, or None if undefined.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
+from sstcast.errors import counted
 from sstcast.extremes.heatwaves import short_base_period
-from sstcast.names import BASE_RATE, BIAS_REMOVED, DEGREES, HEATWAVE_KINDS, INIT_TIME, MODEL, SCORED_YEARS
+from sstcast.forecasting.plausible import LIMITS
+from sstcast.log import LOG
+from sstcast.names import (
+    BASE_RATE,
+    BIAS_REMOVED,
+    DAY,
+    DEGREES,
+    HEATWAVE_KINDS,
+    IMPLAUSIBLE,
+    INIT_TIME,
+    MODEL,
+    SCORED_YEARS,
+)
+from sstcast.ocean.filled_days import shares_on
 from sstcast.ocean.point_observations import ENTRY
+from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.predictors import describe_predictors
 from sstcast.progress import tracked
 from sstcast.scores.asked import Asked
@@ -63,6 +79,7 @@ def assemble(
     systems: Mapping[str, Scores],
     config: DataConfig,
     asked: Asked,
+    left_out: int = 0,
     **own: Any,
 ) -> tuple[xr.Dataset, Scores]:
     """Return the contents of `scores.nc` and of `metrics.json`.
@@ -74,14 +91,40 @@ def assemble(
         systems: what the systems are, as in `metrics.json`.
         config: the data that were verified.
         asked: what was also verified.
+        left_out: how many initial dates were left out, because gaps were filled on them.
         own: entries of the command, in place of those of `metadata` of their names. Its `notes` come first.
     """
-    tables = finish(tables, *pairs)
+    implausible = [*of_implausible(tables)]
+    tables = finish(tables.drop_vars(IMPLAUSIBLE, errors="ignore"), *pairs)
     heading = metadata(config, tables)
-    own["notes"] = [*own.get("notes", []), *heading["notes"]]
+    own["notes"] = [*own.get("notes", []), *implausible, *heading["notes"]]
+    if config.gaps:
+        own |= {"dates_left_out": left_out, "filled": _filled(config, tables)}
     metrics = {**own, **heading, **own, "systems": dict(systems), **summarise(tables, reference, systems)}
     asked.describe(metrics)
     return tables, metrics
+
+
+def _filled(data: DataConfig, tables: xr.Dataset) -> float:
+    """Return the share of the sea that was filled on the days of the forecasts."""
+    days: NDArray[np.datetime64] = np.unique(tables[INIT_TIME].values[:, None] + tables["lead"].values * DAY)
+    return round(float(shares_on(Prepared.of(data), days).mean()), 6)
+
+
+def of_implausible(tables: xr.Dataset) -> Iterator[str]:
+    """Tell on how many dates each run forecasts what is not plausible, if it does."""
+    if IMPLAUSIBLE in tables:
+        for count in tables[IMPLAUSIBLE].fillna(0):
+            if count > 0:
+                name = "" if count["system"] == MODEL else f"{count['system'].item()}: "
+                yield f"{name}{int(count)} of {counted(tables.sizes[INIT_TIME], 'forecast')}: {LIMITS}"
+
+
+def warn_of_implausible(where: str, metrics: Scores) -> None:
+    """Warn, beginning with `where`, if the scores of a run or a hindcast are of implausible forecasts."""
+    told = [note for note in metrics["notes"] if note.endswith(LIMITS)]
+    if told:
+        LOG.warning(f"{where}: {'; '.join(told)}")
 
 
 def predictors_of(systems: Mapping[str, DataConfig]) -> Scores:

@@ -12,9 +12,10 @@ import xarray as xr
 
 from sstcast.extremes.heatwaves import FREEZING
 from sstcast.forecasting.fields import FIELD, axes, described, in_degrees, not_below_freezing, trained_elsewhere
+from sstcast.forecasting.plausible import implausible
 from sstcast.forecasting.spread import Spread, SpreadCalibrator, calibrated
 from sstcast.forecasting.system import Fits, ForecastSystem, Models, system_of
-from sstcast.names import LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
+from sstcast.names import IMPLAUSIBLE, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
 from sstcast.ocean.lead_weeks import week_starts
 from sstcast.progress import tracked
 from sstcast.runs import Run
@@ -32,7 +33,8 @@ class ScoredSystem(NamedTuple):
     """A forecasting system. Without a spread model it is not scored as a distribution.
 
     Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`. Unless a
-    system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds.
+    system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds. If it `is_run`, the
+    dates are counted on which `sstcast forecast` would refuse its forecast.
     """
 
     system: ForecastSystem
@@ -40,6 +42,7 @@ class ScoredSystem(NamedTuple):
     members: int = 1
     as_issued: bool = False
     has_probabilities: bool = True
+    is_run: bool = False
 
 
 def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
@@ -62,7 +65,7 @@ def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     probabilities differ only by what the network or the predictor added.
     """
     system, references = system_of(run, days.prepared), {}
-    model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members))
+    model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members), is_run=True)
     if isinstance(system, Models):
         if (base := system.linear_base()) is not None:
             references[LINEAR_BASE] = ScoredSystem(base, model.spread)
@@ -90,16 +93,23 @@ def forecast_block(
     """Yield the name of each system and its forecast from the initial dates at the positions `dates`.
 
     The forecast holds standardised anomalies, `anomaly(member, init_time, lead, lat, lon)`, and with a spread
-    model their standard deviation, `sst_spread(init_time, lead, lat, lon)` in degC.
+    model their standard deviation, `sst_spread(init_time, lead, lat, lon)` in degC. That of a run also tells
+    on which dates it is `implausible(init_time)`.
     """
     past, every = truth.histories(dates)
     for name, scored in systems.items():
-        anomaly = scored.system.predict(past, every)
+        anomaly = truth.of_dates(scored.system.predict(past, every), dates)
+        wrong = None
+        if scored.is_run:
+            fields, scale = in_degrees(anomaly, truth.statistics), truth.statistics["scale"]
+            wrong = implausible(fields, scale, truth.anomalies).any((1, 2, 3))
         if anomaly.sizes["lead"] > len(truth.leads):
             anomaly = anomaly.sel(lead=truth.leads)
         if not scored.as_issued:
             anomaly = not_below_freezing(anomaly, truth.statistics, truth.limits[FREEZING])
         forecast = anomaly.to_dataset(name="anomaly")
+        if wrong is not None:
+            forecast[IMPLAUSIBLE] = "init_time", wrong
         if scored.spread is not None:
             forecast["sst_spread"] = scored.spread.spread(anomaly["valid_time"])
         yield name, forecast

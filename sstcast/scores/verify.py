@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.fields import axes
 from sstcast.log import silent
+from sstcast.names import IMPLAUSIBLE
 from sstcast.ocean.lead_weeks import lead_weeks
 from sstcast.scores.analysis import Analysis, Observed
 from sstcast.scores.kinds import KINDS
@@ -53,7 +54,7 @@ def verify(scene: Scene, label: str = "", write: Write | None = None, tells: boo
     first, *_ = scene.systems
     with nullcontext() if tells else silent():
         kinds = [kind for kind in (of_kind.of(scene) for of_kind in KINDS) if kind is not None]
-    begun = None
+    begun, implausible = None, {name: 0 for name, system in scene.systems.items() if system.is_run}
     with ThreadPoolExecutor(THREADS) as threads:
         for observed, name, forecast in pairs(scene.truth, scene.systems, label):
             if observed is not begun:
@@ -65,12 +66,14 @@ def verify(scene: Scene, label: str = "", write: Write | None = None, tells: boo
                     future.result()
             if write is not None and name == first:
                 write(observed.dates, forecast)
+            if name in implausible:
+                implausible[name] += int(forecast[IMPLAUSIBLE].sum())
     last = scored_days(scene.truth.data)[1].astype(dt.date)
     for prepared in (scene.truth.prepared, scene.truth.base):
         prepared.replaced(last)  # raises if other days were read
-    return _labelled(
-        scene.truth, xr.merge([kind.dataset() for kind in kinds], compat="no_conflicts", join="outer")
-    )
+    tables = xr.merge([kind.dataset() for kind in kinds], compat="no_conflicts", join="outer")
+    counts = [float(implausible.get(name, 0)) for name in tables["system"].values]
+    return _labelled(scene.truth, tables.assign({IMPLAUSIBLE: ("system", counts)} if implausible else {}))
 
 
 def blocks(truth: Analysis, name: str, forecast: xr.Dataset, observed: Observed) -> Iterator[Block]:

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
+from sstcast.log import LOG
 from sstcast.models.base import LinearSystem, Samples
 from sstcast.ocean.windows import Batch, Windows
 from sstcast.progress import tracked
 from sstcast.storage.scratch import release
 from sstcast.training.task import order_seed
+from sstcast.workers import FIRST_PROCESS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -105,3 +107,16 @@ def in_parts(windows: Windows) -> Samples:
 def fit(model: LinearSystem, train: Windows, validation: Windows | None, refit: bool = True) -> dict[str, Any]:
     """Fit a linear system. Return its chosen options by name (see `LinearSystem.fit`)."""
     return model.fit(in_parts(train), in_parts(validation) if validation is not None else None, refit)
+
+
+def tell_memory(where: str, wanted: int, before: int) -> None:
+    """Warn, beginning with `where`, if a linear system is fitted without the memory that was asked for.
+
+    Its configuration asks for `wanted` days before the history, its windows have `before` (see `cut_windows`). The
+    weights keep which of the two they are for.
+    """
+    if before < wanted and FIRST_PROCESS:
+        LOG.warning(
+            f"{where}: fitted without memory: fewer than two years of windows would have a year of the record "
+            "before them"
+        )

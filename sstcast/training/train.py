@@ -11,9 +11,9 @@ from torch import Tensor
 
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.log import LOG
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
+from sstcast.ocean.filled_days import check_test_dates
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import Windows, cut_windows, whole_windows
@@ -31,7 +31,7 @@ from sstcast.training.checkpoint import (
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.data_record import check_data, record_of
 from sstcast.training.devices import choose_device, start
-from sstcast.training.forecast_task import ForecastTask, fit
+from sstcast.training.forecast_task import ForecastTask, fit, tell_memory
 from sstcast.training.initial_weights import InitialWeights
 from sstcast.workers import FIRST_PROCESS
 
@@ -71,6 +71,7 @@ def train(config: RunConfig, windows: Mapping[str, Windows], prepared: Prepared 
     model = forecaster(config, windows["train"])
     initial = _begin(config, model)
     run, prepared = Run.create(config, write=FIRST_PROCESS), prepared or Prepared.of(config.data)
+    memory = days_before(config.model.name, config.model.options, config.data.history)
     # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and record_of(run) is None:
@@ -89,9 +90,7 @@ def train(config: RunConfig, windows: Mapping[str, Windows], prepared: Prepared 
             open_training(run)
             with waiting(f"fitting {config.model.name}"):
                 choices = fit(model, windows["train"], windows["validation"])
-            if "left_out" in choices:
-                years = "fewer than two years of windows would have a year of the record before them"
-                LOG.warning(f"{run.folder}: fitted without {choices['left_out']}: {years}")
+            tell_memory(str(run.folder), memory, windows["train"].before)
             save_checkpoint(
                 run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=choices
             )
@@ -99,6 +98,8 @@ def train(config: RunConfig, windows: Mapping[str, Windows], prepared: Prepared 
             return run, True
         fabric = start(config.training)
         fabric.barrier()
+        if not step_checkpoints(run.checkpoints):
+            tell_memory(str(run.folder), memory, windows["train"].before)
         if model.share is not None and not step_checkpoints(run.checkpoints):
             model.share.copy_(_cross_fitted(config, run, windows, fabric))
         has_trained = _train_network(config, run, model, windows, fabric)
@@ -238,6 +239,7 @@ def training_windows(config: RunConfig, prepared: Prepared | None = None) -> dic
     check_source(prepared)
     anomalies = prepared.open_anomalies()
     check_splits(data, anomalies["time"].values)
+    check_test_dates(prepared)
     before = days_before(model.name, model.options, data.history)
     train = "before_test" if config.training.include_validation and not as_one else "train"
     cut = whole_windows if as_one else cut_windows

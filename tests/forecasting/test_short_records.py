@@ -21,6 +21,7 @@ from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.reports.update import MADE, update
 from sstcast.runs import Run
+from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.train import train, training_windows
 
 SPLITS = "{train: [2001, 2001], validation: [2002-01-01, 2002-06-30], test: [2002-07-01, 2002-12-31]}"
@@ -60,7 +61,7 @@ def test_a_memory_comes_with_a_longer_record(
     source = tmp_path / "sst.nc"
     write(source, 730)
     run = trained(run_yaml, source, "model={name: local-ridge, memory: true}")
-    assert "fitted without memory" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("runs/small: fitted without memory") == 1
     assert system_of(run).before == 0
     write(source, 2922)
     path, new = forecast(run.folder)
@@ -102,3 +103,22 @@ def test_points_need_no_samples(tmp_path: Path, sst_file: Path, sites: Path) -> 
         True,
         True,
     ]
+
+
+def test_a_base_without_the_memory_that_it_was_to_have_is_told_once(
+    run_yaml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cross-fitting fits it to each block as well. The weights keep it, so nothing tells it again."""
+    source = tmp_path / "sst.nc"
+    write(source, 730)
+    model = "model={name: mlp-pointwise, width: 8, base: {name: linear, memory: true}}"
+    splits = (
+        "data.splits={train: [2001-01-01, 2002-03-31], validation: [2002-04-01, 2002-08-31], test: [2002-09-01, "
+    )
+    training = "training={epochs: 1, windows_per_epoch: 20, device: cpu, compile: false, cross_fit: 2}"
+    run = trained(run_yaml, source, model, splits + "2002-12-31]}", training)
+    assert capsys.readouterr().err.count("fitted without memory") == 1
+    assert not load_checkpoint(run.best)["model"]["linear.remembers"]
+    assert trained(run_yaml, source, model, splits + "2002-12-31]}", training) == run
+    assert system_of(run).before == 0
+    assert "without memory" not in capsys.readouterr().err

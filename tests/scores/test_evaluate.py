@@ -25,6 +25,7 @@ from sstcast.figures.sheets.errors import by_index
 from sstcast.forecasting.spread import calibrated
 from sstcast.forecasting.system import Fits, ForecastSystem, system_of
 from sstcast.geo import area_weights
+from sstcast.names import IMPLAUSIBLE
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
@@ -34,9 +35,12 @@ from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
 from sstcast.scores.evaluate import compare_runs, evaluate, reference
 from sstcast.scores.indices import box_mean
+from sstcast.scores.joining import join_folds
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
+from sstcast.scores.summary import of_implausible
+from sstcast.scores.systems import ScoredSystem, forecast_block
 from sstcast.storage import scratch
 from sstcast.training.train import train, training_windows
 
@@ -385,3 +389,30 @@ def test_what_a_network_adds_is_scored_against_its_own_base(tmp_path: Path, sst_
 def test_runs_without_a_linear_base_have_none(scored: Run) -> None:
     assert "linear base" not in metrics_of(scored)["systems"]
     assert added(metrics_of(scored)) == ""
+
+
+def test_dates_are_counted_on_which_a_run_forecasts_what_is_not_plausible(scored: Run) -> None:
+    class Exploding(ForecastSystem):
+        def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+            forecast = persistence(data).predict(anomalies, every)
+            forecast[:, 3, -1] *= 1e4
+            return forecast
+
+    data = Analysis.of(scored)
+    system = Exploding(data.data.box, data.windows.history, data.windows.horizon)
+    systems = {"model": ScoredSystem(system, is_run=True), "other": ScoredSystem(system)}
+    (_, forecast), (_, other) = forecast_block(systems, data, slice(0, 6))
+    assert forecast[IMPLAUSIBLE].values.tolist() == [False] * 3 + [True] + [False] * 2
+    assert IMPLAUSIBLE not in other
+    times = pd.date_range("2001-01-01", periods=8)
+    counts = {IMPLAUSIBLE: ("system", [2.0, np.nan, 0.0])}
+    folds = [
+        xr.Dataset(counts, {"init_time": times[part], "system": ["model", "ridge", "net"]}).assign(
+            of_date=("init_time", np.zeros(len(times[part])))
+        )
+        for part in (slice(3), slice(3, None))
+    ]
+    (note,) = of_implausible(join_folds(folds))
+    assert note.startswith("4 of 8 forecasts: outside -5..50 degC")
+    assert [*of_implausible(join_folds(folds).sel(system=["net"]))] == []
+    assert not any("outside" in text for text in metrics_of(scored)["notes"])
