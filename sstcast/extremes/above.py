@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from sstcast.errors import SSTCastError
 
 LOWEST, HIGHEST = -2.0, 45.0  # degC
@@ -13,11 +15,10 @@ def temperatures(text: str | float | Sequence[float] | None) -> tuple[float, ...
 
     Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`.
     """
-    if text is None:
+    if text is None or (isinstance(text, tuple) and not text):
         return ()
-    parts = text.split(",") if isinstance(text, str) else [text] if isinstance(text, (int, float)) else text
     try:
-        values = [float(part) for part in parts]
+        values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]
     except (TypeError, ValueError):
         values = [math.nan]
     if not values or not all(LOWEST <= value <= HIGHEST for value in values):

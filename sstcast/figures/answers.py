@@ -25,6 +25,7 @@ from sstcast.scores.score_files import best_climatology, comparison, errors_of, 
 from sstcast.scores.significance import BETTER, verdict
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
+FIRST_DAY = "day 1 is 1 day after the last observed day"  # so it is over where the newest days come late
 MOST_SYSTEMS = 8  # of a hindcast that have a line
 YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
 
@@ -61,6 +62,8 @@ def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
     system, climate = first_system(metrics), best_climatology(metrics)
     own, base = (errors_of(metrics, name)["by_lead"]["rmse"] for name in (system, climate))
     errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in _days(metrics)]
+    # A file says itself what its initial time means.
+    first_day = "" if metrics["kind"] == "file" else f" {FIRST_DAY.capitalize()}."
     names = dict.fromkeys([*(against or [metrics["reference"]]), climate])
     compared = [comparison(metrics, "mse", system, name) for name in names if name != system]
     filled = metrics.get("filled", 0)
@@ -68,7 +71,7 @@ def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
         "Filled values are smoother than the sea, so errors on them are too small: {} of those scored are filled."
     )
     return [
-        f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.",
+        f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.{first_day}",
         *([smooth.format(percent(filled))] if filled > MOST_FILLED else []),
         *(told(of) for of in compared if of),
         *about_the_distribution(metrics),
@@ -123,7 +126,7 @@ def lines_of_systems(metrics: Scores, label: str) -> Sheet:
             return [*rmse, "1.000 ", "", "the reference" if name == base else ""]
         return [*rmse, marked(compared), interval_text(compared["interval"]), verdict(compared)]
 
-    title = f"RMSE, °C, and MSE / MSE of {base}"
+    title = f"RMSE, °C, and MSE / MSE of {base}; {FIRST_DAY}"
     if len(names) > len(shown):
         title += f" ({len(shown)} of {len(names)} systems; --tables prints all)"
     header = [*(f"day {day}" for day in days), "ratio", "95 %", "verdict"]

@@ -14,11 +14,11 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.figures.sheets.sheet import first_system
-from sstcast.names import BIAS_REMOVED, DEGREES, LINEAR_BASE
+from sstcast.names import BIAS_REMOVED, DAY, DEGREES, LINEAR_BASE
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, Forecasts, mean_of_days, read_forecasts
+from sstcast.reading.forecast_files import Forecasts, mean_of_days, read_forecasts
 from sstcast.reading.regrid import on_cells
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, kept, open_forecasts

@@ -13,6 +13,7 @@ from sstcast.log import LOG
 from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
 from sstcast.reading.gaps import filled_shares
@@ -20,6 +21,7 @@ from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, o
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import open_region
+from sstcast.reading.valid_days import days_of
 from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
@@ -184,9 +186,8 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
     found = find_field(history.to_dataset(name="sst"), Path("history"))
     field, time = found.field, found.axis("time")
-    times = dates(time, Path("history"))
-    days = times.normalize()
-    if "bounds" in time.attrs and days.equals(times):
+    days, _ = days_of(time, found.dataset, Path("history"))
+    if bounds_name(time) and days.equals(dates(time, Path("history"))):
         LOG.warning(
             "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
             " are the ends of the days, subtract a day from them"

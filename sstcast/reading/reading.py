@@ -17,6 +17,7 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, MISPLACED, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
@@ -33,6 +34,7 @@ from sstcast.storage.artefacts import is_up_to_date, read_recipe
 from sstcast.storage.stores import open_netcdf
 
 OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
+NAMED = ("variable", "units", "gaps")  # keys that are always in the hash of a source's name
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
@@ -70,8 +72,14 @@ MergedDays = tuple[list[FieldInFile], xr.DataArray]
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source by its file name and a hash of its full path and the keys that control reading."""
-    return source_of(data.source).name(data.variable, data.units, data.gaps)
+    """Name a source by its file name and a hash of its full path and the keys that control reading.
+
+    Those that are not in `NAMED` are only in the hash if they have not their defaults.
+    """
+    fields = type(data).model_fields
+    others = {key: value for key, value in data.reading.items() if key not in ("region", *NAMED)}
+    others = {key: value for key, value in others.items() if value != fields[key].default}
+    return source_of(data.source).name(*(getattr(data, key) for key in NAMED), *([others] if others else ()))
 
 
 def folder_of(data: DataConfig) -> Path:
@@ -271,7 +279,7 @@ def _observations(
         )
     notes = [*(f"{field.name} is read {note}" for note in found.notes), *day_notes]
     notes += [NO_LEAP_DAYS] if is_leapless(time) else []
-    kind = "" if "bounds" in time.attrs else averages(found.stored)
+    kind = "" if bounds_name(time) else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)

@@ -44,13 +44,14 @@ def evaluate(run: Run, asked: Asked = NOTHING) -> tuple[dict[str, Any], bool]:
     Warns on stderr if the source has changed since the run was trained.
     """
     prepared = Prepared.of(run.config.data)
-    if checked := prepared.exist:
+    if checked := prepared.is_current:
         check_data(run, prepared)
         check_source(prepared, REMEDY, only_warn=True)
     run.trained.open_parts()
     asked = asked.current(ScoreFiles(run.folder))
     recipe = recipe_of_scores(prepared.data) | {"weights": run.digest, "configuration": run.config.experiment()}
     # Without stores, scores that are there are taken to be of the days that they tell.
+    recipe["region"] = run.config.data.cells
     recipe |= digest_of_scored(prepared) if checked else {"scored": (read_recipe(run.metrics) or {}).get("scored")}
     if (metrics := _known(run, recipe | asked.recipe)) is not None:
         return metrics, False

@@ -14,10 +14,11 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.spread import Spread
 from sstcast.forecasting.system import ForecastSystem
+from sstcast.names import DAY
 from sstcast.ocean.filled_days import is_known
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days
+from sstcast.reading.forecast_files import REMEDY, Forecasts, mean_of_days
 from sstcast.reading.regrid import on_cells
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked

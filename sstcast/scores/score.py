@@ -15,7 +15,7 @@ from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BASELINES, BIAS_REMOVED, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
+from sstcast.names import BASELINES, BIAS_REMOVED, DAY, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
@@ -23,7 +23,7 @@ from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import CELLS
 from sstcast.reading.flags import tell_invalid
-from sstcast.reading.forecast_files import DAY, Forecasts, read_forecasts
+from sstcast.reading.forecast_files import Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
 from sstcast.runs import Run
@@ -113,7 +113,7 @@ def score(
         "file": fingerprint(path),
         "read_as": [variable, units],
         "reading": READING,
-        "data": data.model_dump(mode="json"),
+        "data": data.model_dump(mode="json") | {"region": data.cells},
         "record": prepared.record().model_dump(),
         **digest_of_scored(prepared),
         "against": {str(run.folder): run.digest for run in against},

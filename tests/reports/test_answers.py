@@ -48,7 +48,9 @@ def test_sentences_have_the_numbers_of_the_metrics(metrics: dict[str, Any]) -> N
     base = metrics["scores"][lowest]["degC"]["by_lead"]["rmse"]
     errors, to_reference, to_climatology, *_ = answers(metrics)
     days = [f"{own[day - 1]:.3f} °C on day {day} ({base[day - 1]:.3f})" for day in (1, 7, 8)]
-    assert errors == f"RMSE (in brackets that of the {lowest}): {', '.join(days)}."
+    told = f"RMSE (in brackets that of the {lowest}): {', '.join(days)}."
+    assert errors == f"{told} Day 1 is 1 day after the last observed day."
+    assert answers(metrics | {"kind": "file"})[0] == told
     of_model = metrics["ratios"]["mse"]["model"]
     assert to_reference == f"The {of_model['multiscale ridge']['sentence']}"
     assert to_climatology == f"The {of_model[lowest]['sentence']}"
@@ -137,6 +139,7 @@ def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]
     assert "ridge" in names
     assert {"climatology", "trend climatology", "recent climatology"} & {*names}
     assert "8 of 12 systems" in sheet.title
+    assert "day 1 is 1 day after the last observed day" in sheet.title
     for name, cells in sheet.rows:
         own = metrics["scores"]["model" if name == "small" else name]["degC"]["by_lead"]["rmse"]
         assert cells[:3] == [f"{own[day - 1]:.3f}" for day in (1, 7, 8)]
