@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.errors import Outdated, reading
+from sstcast.errors import Outdated, SSTCastError, reading
 
 if TYPE_CHECKING:
     import h5py
