@@ -26,6 +26,7 @@ from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, remove_noted
 
 LAYOUT = 4  # version of the layout of the files and of the fits
+FORECAST_FIT = 2  # version of fits that read a `kind: forecast`, and of their spreads
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -45,6 +46,12 @@ class LinearFit(NamedTuple):
     def file_name(self) -> str:
         """The name of the system in names of files, with a hash of its options and predictors."""
         return f"{self.name}-{short_hash(as_text(self._asdict()))}"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What the fit depends on besides the days."""
+        version = {"forecast_fit": FORECAST_FIT} if "forecast" in self.predictors.values() else {}
+        return self._asdict() | version
 
 
 def linear_part(run: Run, data: DataConfig) -> LinearFit | None:
@@ -110,7 +117,7 @@ def fitted(prepared: Prepared, system: LinearFit, tile: tuple[int, int], make: C
                     remove_noted(other)
         return table
 
-    recipe = {"system": system._asdict(), "tile": tile, **recipe_of_days(prepared, system.before)}
+    recipe = {"system": system.recipe, "tile": tile, **recipe_of_days(prepared, system.before)}
     return _arrays(prepared, path, recipe, dataset)
 
 

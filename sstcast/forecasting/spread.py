@@ -302,7 +302,7 @@ def spread_file(run: Run, prepared: Prepared) -> tuple[Path, dict[str, Any]]:
     """Return the file of the spread of a run's forecasts, and its recipe, which nothing is computed for."""
     if (system := held_out_fit(run, prepared.data)) is not None:
         path = prepared.spread(system.file_name)
-        recipe = {"sstcast": __version__, "system": system._asdict(), **recipe_of_days(prepared, system.before)}
+        recipe = {"sstcast": __version__, "system": system.recipe, **recipe_of_days(prepared, system.before)}
     else:
         path = run.folder / "spread.nc" if is_own(run, prepared) else ocean_file(run, prepared, "spread")
         recipe = recipe_of_fit(run, prepared)
