@@ -14,6 +14,7 @@ import platform
 import statistics
 import time
 from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from sstcast import __version__
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split
 
@@ -148,14 +149,27 @@ def configure(
     )
 
 
-def as_pyg(loaded: LoadedDataset, words: bool) -> list[Data]:
-    """Return the graphs as PyG's."""
+def edges_of_class(dataset: Dataset, root: Path) -> list[Tensor]:
+    """Return the edges of each graph as PyG's own class reads them."""
+    cls = getattr(torch_geometric.datasets, dataset.reader)
+    arguments = {"root": str(root / dataset.folder)} | dict(dataset.options.get("arguments", {}))
+    arguments |= {} if dataset.part is None else {"name": dataset.part}
+    split, graphs = signature(cls).parameters.get("split"), cls(**arguments)
+    if split is not None and split.default in ("train", None) and len(graphs.processed_paths) > 1:
+        graphs = (graph for part in ("train", "val", "test") for graph in cls(**arguments, split=part))
+    return [graph.edge_index for graph in graphs]
+
+
+def as_pyg(loaded: LoadedDataset, edges: list[Tensor], words: bool) -> list[Data]:
+    """Return the graphs as PyG's, with the `edges` of its class."""
     graphs, found = loaded.graphs, []
-    for i in range(len(graphs)):
+    for i, index in enumerate(edges):
         batch = graphs.batch(torch.tensor([i]))
-        data = Data(x=batch.x, edge_index=batch.graph.edge_index, y=batch.y)
-        if batch.graph.edge_weight is not None:
-            data.edge_weight = batch.graph.edge_weight[0].squeeze(1)
+        data = Data(x=batch.x, edge_index=index, y=batch.y)
+        if batch.graph.edge_weight is not None:  # of the same edges, perhaps in another order
+            ours, theirs = ((s * len(batch.x) + t).argsort() for s, t in (batch.graph.edge_index, index))
+            weight = batch.graph.edge_weight[0].squeeze(1)
+            data.edge_weight = torch.empty_like(weight).index_copy(0, theirs, weight[ours])
         found.append(NormalizeFeatures()(data) if words else data)
     return found
 
@@ -236,7 +250,7 @@ def compare(name: str, conv: str, recipe: Recipe, root: Path, seeds: int) -> str
         weighted = replace(loaded.graphs, edge_weight=torch.rand(edges, generator=generator))
         loaded = loaded._replace(graphs=weighted)
     real = loaded.dataset.node == "linear"
-    graphs = as_pyg(loaded, recipe.words)
+    graphs = as_pyg(loaded, edges_of_class(loaded.dataset, root), recipe.words)
     ours, theirs = [], []
     for seed in range(seeds):  # in turn, so that other work on the machine slows both
         (found,) = run_benchmark(configure(name, conv, recipe, root, seed, real), [seed], loaded=loaded)

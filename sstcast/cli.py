@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import date, datetime
@@ -306,11 +306,10 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y-%m-%d").date()
 
 
-def _name(against: str) -> str:
+def _system(against: str) -> str | Run:
     from sstcast.scores.evaluate import reference
 
-    system = reference(str(expand_user(against)))
-    return system if isinstance(system, str) else system.folder.name
+    return reference(str(expand_user(against)))
 
 
 def _next(command: str) -> None:
@@ -331,12 +330,14 @@ def print_nothing(*_: object) -> None:
     """Print nothing more, because the function itself has told each step."""
 
 
-def _scores(result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Sequence[str] = ()) -> None:
+def _scores(
+    result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Mapping[str, str] | None = None
+) -> None:
     from sstcast.figures.printing import print_answer, print_scores
 
-    print_answer(result.value, label, arguments, against)
+    print_answer(result.value, label, arguments, against or {})
     if arguments["tables"]:
-        print_scores(result.value, label, against)
+        print_scores(result.value, label, against or {})
     _file(result)
 
 
@@ -385,13 +386,14 @@ def doctor() -> None:
 @app.command(rich_help_panel="Train")
 def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
-    from sstcast.models import LAYERS, LINEAR, MODELS
+    from sstcast.models import LINEAR, MODELS
+    from sstcast.models.layers import CONVS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
         print(f"{name:20}{entry.about}")
     print("\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    for name, about in LAYERS.items():
-        print(f"{name:20}{about}")
+    for name, conv in CONVS.items():
+        print(f"{name:20}{conv.about}")
 
 
 @verb("train", "Train", "config")
@@ -442,15 +444,24 @@ def _updated(update: Update, _: Arguments) -> None:
 def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
 
-    _scores(result, Run(result.path.parent).label, arguments, [_name(arguments["against"])])
+    run, reference = Run(result.path.parent), _system(arguments["against"])
+    if isinstance(reference, str):
+        _scores(result, run.label, arguments, {reference: reference})
+    else:
+        label, of_reference = run.labels_beside(reference)
+        _scores(result, label, arguments, {reference.folder.name: of_reference})
     _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file", has_tables=True)
 def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    names = result.value["references"]
-    against = [names.get(name) or _name(name) for name in arguments.get("against", ())]
-    _scores(result, Path(result.value["file"]).name, arguments, against)
+    from sstcast.scores.system_records import shown_names
+
+    label, systems = Path(result.value["file"]).name, map(_system, arguments.get("against", ()))
+    keys = result.value["references"]
+    against = [of if isinstance(of, str) else keys[str(of.folder)] for of in systems]
+    shown = shown_names(result.value, label)
+    _scores(result, label, arguments, {key: shown[key] for key in against})
 
 
 @verb("leaderboard", "Score", "folder")

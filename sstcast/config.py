@@ -7,7 +7,7 @@ configuration is saved with the run.
 import datetime as dt
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
+from sstcast.geo import NINO, Box
 from sstcast.storage.paths import expand_user, packaged, path_of
 from sstcast.storage.yaml_files import (
     LARGEST_SEED,
@@ -156,6 +156,7 @@ class FieldSource(Strict):
         Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
     ] = "tasman"
     grid: Annotated[float, Field(gt=0, le=10)] | None = unwritten()
+    OTHER_KEYS: ClassVar[frozenset[str]] = frozenset()  # that decide neither what is read nor where it is brought
 
     @property
     def box(self) -> Region:
@@ -166,6 +167,19 @@ class FieldSource(Strict):
     def path(self) -> Path:
         """The path of `source`, an `Address` if it is a URL."""
         return packaged(SAMPLE) if self.source == "sample" else path_of(self.source)
+
+    @property
+    def cells(self) -> Any:
+        """What `region` stands for, as plain data: a name alone does not tell what it means later."""
+        return self.box.model_dump(mode="json")
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """All keys that decide what is read and where it is brought, except `source` (see `reading.identified`).
+
+        They are all but `OTHER_KEYS`, so that a key which is added later counts by itself.
+        """
+        return self.model_dump(mode="json", exclude={"source", *self.OTHER_KEYS}) | {"region": self.cells}
 
     @property
     def given(self) -> dict[str, Any]:
@@ -205,6 +219,18 @@ class PredictorConfig(FieldSource):
     perfect: bool = unwritten(False)
     implausible: Literal["error", "keep"] = unwritten("error")
     grid: None = unwritten()
+    OTHER_KEYS: ClassVar[frozenset[str]] = frozenset({"delay", "missing"})
+
+    @property
+    def mean_over(self) -> Box | None:
+        """The box whose mean SST is the index. Raises SSTCastError if `region` is none."""
+        if not self.region:
+            return None
+        return NINO[self.region] if self.region in NINO else parse_box(self.region)
+
+    @property
+    def cells(self) -> Any:
+        return (box := self.mean_over) and [box.west, box.east, box.south, box.north]
 
     @property
     def path(self) -> Path:
@@ -242,6 +268,9 @@ class DataConfig(FieldSource):
     horizon: Days = 28
     splits: Splits
     predictors: dict[Annotated[str, Field(pattern=VARIABLE_NAME, max_length=40)], PredictorConfig] = unwritten({})
+    OTHER_KEYS: ClassVar[frozenset[str]] = frozenset(
+        {"protocol", "directory", "history", "horizon", "splits", "predictors"}
+    )
 
     @property
     def place(self) -> str:

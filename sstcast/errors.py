@@ -17,6 +17,10 @@ class SSTCastError(Exception):
     """
 
 
+class Outdated(SSTCastError):
+    """A store is absent, or was not made from what is asked for now."""
+
+
 class Interrupted(Exception):
     """A signal, with the number `signal`, stopped training after a checkpoint was saved."""
 

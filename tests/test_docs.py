@@ -1,13 +1,16 @@
 """The documentation site builds strictly and needs no network; the code of the README and its pages runs."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from documentation import EXTENDING, ROOT, blocks
 
 import sstcast
@@ -32,6 +35,43 @@ def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_yaml_of_the_pages_can_be_parsed() -> None:
+    found = [
+        (page.name, block)
+        for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for block in re.findall(r"^ *```ya?ml\n(.*?)^ *```", page.read_text(), re.M | re.S)
+    ]
+    assert len(found) >= 7
+    for name, block in found:
+        assert isinstance(yaml.safe_load(textwrap.dedent(block)), dict), name
+
+
+def test_the_block_on_delays_reads_the_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leads = range(1, 29)
+    mse = {"model": [n / 100 for n in leads], "climatology": [1.0] * 28, "trend climatology": [0.5] * 28}
+    scores = {name: {"degC": {"by_lead": {"mse": values}}} for name, values in mse.items()}
+    (tmp_path / "runs/demo").mkdir(parents=True)
+    (tmp_path / "runs/demo/metrics.json").write_text(json.dumps({"scores": scores}))
+    monkeypatch.chdir(tmp_path)
+    [block] = blocks("docs/operations.md")
+    assert len(block.splitlines()) <= 8
+    exec(block, {})
+    assert capsys.readouterr().out.splitlines()[1] == "day 7 0.14 0.16 0.18 0.20"
+
+
+def test_the_page_for_tools_names_commands_that_exist() -> None:
+    text = (ROOT / "AGENTS.md").read_text()
+    assert len(text.splitlines()) <= 25
+    targets = re.findall(r"^([\w./-]+)(?: [\w./-]+)*:", (ROOT / "Makefile").read_text(), re.M)
+    commands = re.findall(r"`make ([^ `]+)`", text)
+    assert {"demo", "test"} <= {*commands} <= {*targets}
+    assert all((ROOT / target).exists() for target in re.findall(r"\]\(([^)#:]+)\)", text))
+    [test] = re.findall(r"pytest -q (\S+)", text)
+    assert (ROOT / test).exists()
 
 
 def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from sstcast.extremes import heatwaves
 from sstcast.extremes.heatwaves import limits_of
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded_run import load_run
-from sstcast.ocean import prepare as preparation
 from sstcast.ocean import prepared
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, changed_days, check_source
@@ -152,7 +151,8 @@ def test_a_damaged_record_is_named_and_an_absent_one_passes_with_a_line(
 ) -> None:
     run = trained(configured(run_yaml, sst_file))
     whole = json.loads(run.data.read_text())
-    assert set(whole) == {"source", "cube", "test", "statistics", "weights", "initial_weights", "predictors"}
+    digests = {"cube", "test", "statistics", "anomalies", "weights", "initial_weights", "predictors"}
+    assert set(whole) == {"source", *digests}
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
         run.data.write_text(text)
         with pytest.raises(SSTCastError, match=r"data.json: cannot be read"):
@@ -168,7 +168,7 @@ def test_stores_with_another_layout_are_named_and_made_again(
     config = configured(run_yaml, sst_file)
     run = trained(config)
     limits_of(Prepared.of(config.data)).close()
-    for module in (prepared, preparation, heatwaves):
+    for module in (prepared, heatwaves):
         monkeypatch.setattr(module, "LAYOUT", 99)
     cube, limits = Prepared.of(config.data).cube, Prepared.of(config.data).limits
     with pytest.raises(

@@ -122,8 +122,8 @@ def train(
     folder = expand_path(resume)
     configs = plan(run_config, folder, seeds_of(seeds), changes)
     prepared = Prepared.of(configs[0].data)
-    if FIRST_PROCESS and not prepared.exist:
-        prepare(prepared.data)
+    if FIRST_PROCESS and not prepared.is_current:
+        prepared = prepare(prepared.data)
     windows = training_windows(configs[0], prepared)
     if jobs > 1 and len(configs) > 1:
         size = sum(part.nbytes for part in windows.values()) / 2**30
@@ -191,8 +191,9 @@ def load(
     """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
     The forecast is that of `sstcast.forecast` for the same place and the last day of the history: climatology,
-    spread and linear systems are those of the record up to the last whole year before it, and no later day enters
-    them. What that year needs is prepared by the first history of it, and stays in memory.
+    spread and linear systems are those of the record up to the last whole year before it, but not before the
+    run's test days. A forecast of an earlier day learnt from later ones, and says so. What that year needs is
+    prepared by the first history of it, and stays in memory.
 
     Args:
         run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.

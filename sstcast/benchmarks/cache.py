@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sstcast.benchmarks.packed import Graphs, compact, digest_tensors
-from sstcast.graphs.positions import components_of, landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import components_of, degrees_of, landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.log import LOG
 from sstcast.progress import tracked
@@ -56,9 +56,15 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
         return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in batches])}
 
     laplacian = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
-    if pairs:  # in no file, as it takes no time
-        numbers = [components_of(g.edge_index, g.batch, g.graphs) for g in _batches(graphs, "components")]
-        laplacian |= {"components": compact(torch.cat(numbers))}
+    if pairs:  # in no file, as they take no time
+        numbers, degrees = zip(
+            *(
+                (components_of(g.edge_index, g.batch, g.graphs), degrees_of(g.edge_index, len(g.batch)))
+                for g in _batches(graphs, "components")
+            ),
+            strict=True,
+        )
+        laplacian |= {"components": compact(torch.cat(numbers)), "degrees": compact(torch.cat(degrees))}
     return replace(graphs, **laplacian, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
 
 

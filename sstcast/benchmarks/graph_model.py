@@ -8,10 +8,9 @@ from sstcast.benchmarks.packed import GraphBatch, Graphs
 from sstcast.benchmarks.registry import Categories, Dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.graphs.sparse import SparseGraph
-from sstcast.models import build_model, default_options, takes_graphs
+from sstcast.graphs.sparse import SparseGraph, check_weights
+from sstcast.models import build_model, default_options, reads_edges, takes_graphs
 from sstcast.models.base import Backbone, Model, build_encoding
-from sstcast.models.layers import reads_edges
 from sstcast.models.mpnn import VirtualNode
 from sstcast.models.norms import ACTIVATIONS
 
@@ -160,10 +159,11 @@ class GraphModel(Model):
         return x if self.position is None else x + self.position(batch.graph)
 
 
-def check_model(config: BenchmarkConfig) -> None:
-    """Raise SSTCastError if no data could suit the configured model, before they are downloaded.
+def check_model(config: BenchmarkConfig) -> Backbone:
+    """Return the configured model without memory for its weights, before data are downloaded.
 
-    The model forecasts only tiles of the sea, it has no such option, value or stage, or it needs encoder or head.
+    Raises SSTCastError if no data could suit it: it forecasts only tiles of the sea, it has no such option, value
+    or stage, or it needs encoder or head.
     """
     name, predictor = config.model.name, config.predictor
     if not takes_graphs(name):
@@ -171,10 +171,11 @@ def check_model(config: BenchmarkConfig) -> None:
     for key, part, enabled in (("in_width", "encoder", predictor.encoder), ("out_width", "head", predictor.head)):
         if not enabled and key not in default_options(name):
             raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
-    with torch.device("meta"):  # without memory
-        backbone = build_model(name, **config.model.options)
+    with torch.device("meta"):
+        backbone: Backbone = build_model(name, **config.model.options)
     if foreign := set(config.stages) - set(backbone.stages):
         raise SSTCastError(f"stages: {name} has no {min(foreign)} stage; leave it out")
+    return backbone
 
 
 def build_graph_model(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphModel:
@@ -185,7 +186,7 @@ def build_graph_model(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs,
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)
     settings = defaults | options
-    uses_edges = dataset.edge != "none" and reads_edges(settings)
+    uses_edges = dataset.edge != "none" and reads_edges(name, options)
     if "edge_dim" in defaults:
         options["edge_dim"] = settings["width"] if uses_edges else 0
     columns, edge_columns = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))
@@ -203,25 +204,18 @@ def build_graph_model(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs,
     return GraphModel(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 
-def edge_weights(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs) -> Tensor | None:
-    """Return the weights of the edges if the configured model reads them.
+def edge_weights(backbone: Backbone, dataset: Dataset, graphs: Graphs) -> Tensor | None:
+    """Return the weights of the edges if the backbone reads them.
 
     Raises SSTCastError for a weight that is negative or not finite.
     """
-    weights = graphs.edge_weight if "gcn" in model_names(config) else None
-    if weights is not None and len(wrong := (~(weights >= 0) | weights.isinf()).nonzero()):
-        number = int(wrong[0])
-        raise SSTCastError(
-            f"{dataset.name}: edge {number} has the weight {float(weights[number]):g}, which gcn cannot use; give "
-            "weights of 0 or more, or leave edge_weight out"
-        )
-    return weights
-
-
-def model_names(config: BenchmarkConfig) -> list[str]:
-    """Return the names of the model's parts that read edges: the local layer if it is known, then the model."""
-    conv = (default_options(config.model.name) | config.model.options).get("conv")
-    return [name for name in (conv, config.model.name) if name not in (None, "none")]
+    if graphs.edge_weight is None or not backbone.reads_weights:
+        return None
+    try:
+        check_weights(graphs.edge_weight)
+    except ValueError as error:
+        raise SSTCastError(f"{dataset.name}: {error}") from error
+    return graphs.edge_weight
 
 
 def positions_of(model: GraphModel) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Loads a declared data set or graphs in memory: completes the declaration, and checks and packs the graphs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, narrow, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
-from sstcast.benchmarks.splits import find_splits
+from sstcast.benchmarks.splits import find_splits, training_share
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name
 from sstcast.errors import SSTCastError, in_short
@@ -23,7 +23,7 @@ from sstcast.log import LOG
 
 MANY_WORDS = 100  # columns
 MAX_WORD_SHARE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
-FEW = 0.1  # of the nodes, in the training mask
+FEW = 0.1  # of the nodes, for training
 MOST_KINDS = 100_000  # categories in a column; larger whole numbers are quantities
 MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are classes only if declared
 
@@ -72,7 +72,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
     try:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
-        dataset = complete(dataset, joined, tables, bool(splits))
+        dataset = complete(dataset, joined, tables, splits)
         objective = objective_of(dataset)
         for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
             if kind in ("none", "linear") and (table := tables[name]) is not None:
@@ -112,11 +112,11 @@ def _table(values: Any, name: str) -> Tensor | None:
 
 
 def complete(
-    dataset: Dataset, joined: ConcatenatedGraphs, tables: Mapping[str, Tensor | None], official: bool
+    dataset: Dataset, joined: ConcatenatedGraphs, tables: Mapping[str, Tensor | None], splits: Sequence[Split]
 ) -> Dataset:
     """Return the declaration with every field decided.
 
-    `tables` holds the features `x` and `edge_attr`. `official` says whether the data include a split.
+    `tables` holds the features `x` and `edge_attr`. `splits` are those in the data.
 
     Whole numbers in a single column are classes, zeros and ones in several columns are binary labels, and
     other numbers are regression targets. If each node has a label, the task is to predict nodes. Features of whole
@@ -127,15 +127,18 @@ def complete(
     dataset = replace(dataset, task=task, metric=dataset.metric or usual_metric)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
-    if dataset.reader in ("memory", "pyg") and single:
-        dataset = _words(dataset, tables["x"], joined.data.get("train_mask"))
-    return replace(
+    dataset = replace(
         dataset,
         metric=dataset.metric or next(iter(objective.metrics)),
-        split=dataset.split or ("official" if official else "random:0.8/0.1/0.1"),
+        split=dataset.split or ("official" if splits else "random:0.8/0.1/0.1"),
+        single=single,
+    )
+    if dataset.own and single and dataset.node in ("", "linear"):
+        dataset = _words(dataset, tables["x"], splits, joined.samples)
+    return replace(
+        dataset,
         node=dataset.node or _kind(tables["x"]),
         edge=dataset.edge or _kind(tables["edge_attr"]),
-        single=single,
     )
 
 
@@ -172,12 +175,16 @@ def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
             raise SSTCastError(f"{row_name(element, row)}: {value}")
 
 
-def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
-    """Set `words` if each node has few words of many, and `few` if the training mask has few nodes."""
-    if x is None or not x.is_floating_point() or x.shape[1] < MANY_WORDS or not ((x == 0) | (x == 1)).all():
+def _words(dataset: Dataset, x: Tensor | None, splits: Sequence[Split], nodes: int) -> Dataset:
+    """Set `words` if each node has few words of many, and `few` if the split trains on few nodes.
+
+    Words are real-valued features, whatever their dtype.
+    """
+    if x is None or x.shape[1] < MANY_WORDS or not ((x == 0) | (x == 1)).all():
         return dataset
-    few = mask is not None and bool(mask.double().mean() < FEW)
-    return replace(dataset, words=bool(x.mean() < MAX_WORD_SHARE), few=few)
+    words = bool(x.double().mean() <= MAX_WORD_SHARE)
+    few = training_share(dataset.split, splits, nodes) < FEW
+    return replace(dataset, words=words, few=few, node="linear" if words else dataset.node)
 
 
 def _task(joined: ConcatenatedGraphs) -> tuple[str, str]:

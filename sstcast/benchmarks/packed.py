@@ -133,8 +133,8 @@ class Graphs:
     """Packed graphs. Nodes are numbered within each graph.
 
     `y` has a row for each graph, node or pair of nodes, depending on `level`: classes are whole numbers, -1 if
-    unknown. All other labels are real numbers, NaN if unknown. `vectors`, `values`, `components` and `walk` are
-    positions as in `SparseGraph`.
+    unknown. All other labels are real numbers, NaN if unknown. `vectors`, `values`, `components`, `degrees` and
+    `walk` are positions as in `SparseGraph`.
     """
 
     level: str  # graph, node or pair
@@ -150,6 +150,7 @@ class Graphs:
     vectors: Tensor | None = None
     values: Tensor | None = None
     components: Tensor | None = None  # [nodes]
+    degrees: Tensor | None = None  # [nodes], `SparseGraph.laplacian_degree`
     walk: Tensor | None = None
 
     def __len__(self) -> int:
@@ -190,10 +191,15 @@ class Graphs:
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
         ends, walk = shifted(self.edge_index, edges, edge_rows), _select_if_any(self.walk, node_rows)
-        basis, components = self._basis(node_rows, index.to(device)), _select_if_any(self.components, node_rows)
-        weight = _select_if_any(self.edge_weight, edge_rows)
         graph = SparseGraph(
-            ends, batch, len(index), basis=basis, walk=walk, edge_weight=weight, components=components
+            ends,
+            batch,
+            len(index),
+            basis=self._basis(node_rows, index.to(device)),
+            walk=walk,
+            edge_weight=_select_if_any(self.edge_weight, edge_rows),
+            components=_select_if_any(self.components, node_rows),
+            laplacian_degree=_select_if_any(self.degrees, node_rows),
         )
         edge_attr = _select_if_any(self.edge_attr, edge_rows)
         return GraphBatch(
@@ -216,6 +222,7 @@ class Graphs:
             walk=_select_if_any(self.walk, keep),
             edge_weight=_select_if_any(self.edge_weight, edge_mask),
             components=_select_if_any(self.components, keep),
+            laplacian_degree=_select_if_any(self.degrees, keep),
         )
         label_rows = rows[keep].nonzero().squeeze(1)
         edge_attr = _select_if_any(self.edge_attr, edge_mask)

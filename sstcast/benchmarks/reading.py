@@ -24,6 +24,7 @@ from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 from torch_geometric.utils import remove_self_loops, to_undirected
 
+from sstcast.benchmarks.edges import listed_edges, sorted_by_node
 from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Split
 from sstcast.benchmarks.registry import Dataset
@@ -104,8 +105,8 @@ def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Concatenated
     first = cls(**arguments)
     split = parameters.get("split")
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
-        # The edges of a single graph are sorted by node, whatever order a class gives them.
-        return join([first[0].coalesce()] if len(first) == 1 else first), []
+        # The edges of a single graph are sorted by node, whatever order a class gives them. None are merged.
+        return join([sorted_by_node(first[0])] if len(first) == 1 else first), []
     return _join_parts([cls(**arguments, split=part) for part in ("train", "val", "test")])
 
 
@@ -214,10 +215,9 @@ def _read_npz(path: Path) -> Data:
             for kind in NPZ[:2]
         )
         edges = coo_matrix(adjacency)
-        index, weight = remove_self_loops(
-            torch.tensor(np.stack([edges.row, edges.col])).long(), torch.tensor(edges.data)
-        )
-        index, weight = to_undirected(index, weight.double(), num_nodes=len(arrays["labels"]), reduce="mean")
+        ends, values = torch.tensor(np.stack([edges.row, edges.col])).long(), torch.tensor(edges.data).double()
+        index, values = listed_edges(ends, values[:, None], len(arrays["labels"]), directed=False, where=path)
+        weight = values[:, 0]
         x = features if isinstance(features, np.ndarray) else features.toarray()
         data = Data(torch.from_numpy(x), index, y=torch.from_numpy(arrays["labels"]))
         data.update({name: torch.from_numpy(arrays[name]) for name in MASKS.values() if name in arrays})

@@ -22,7 +22,6 @@ from sstcast.benchmarks.graph_model import (
     build_graph_model,
     check_model,
     edge_weights,
-    model_names,
     positions_of,
 )
 from sstcast.benchmarks.load import LoadedDataset, load
@@ -35,9 +34,8 @@ from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOne
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import check_full_attention
 from sstcast.log import LOG
-from sstcast.models import default_options
+from sstcast.models import reads_edges
 from sstcast.models.attention import SoftmaxAttention
-from sstcast.models.layers import reads_edges
 from sstcast.runs import Run
 from sstcast.storage.artefacts import atomic, locked
 from sstcast.storage.yaml_files import read_config, save_config
@@ -63,9 +61,9 @@ def run_benchmark(
     `training.weights` do not fit the model or may have learnt from test samples. Raises Interrupted after Ctrl-C
     or SIGTERM. The same call then resumes.
     """
-    check_model(config)  # before a download
+    backbone = check_model(config)  # before a download
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    weighted = edge_weights(config, loaded.dataset, loaded.graphs) is not None
+    weighted = edge_weights(backbone, loaded.dataset, loaded.graphs) is not None
     data = DataDigest(graphs=loaded.digest, weighted=weighted)
     configs = [config.with_seed(seed) for seed in (_usual_seeds(loaded) if seeds is None else seeds)]
     runs = [find_run(seed_config) for seed_config in configs]
@@ -192,7 +190,7 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
             for table, counts in ((graphs.x, graphs.nodes), (graphs.edge_attr, graphs.edges))
         )
         graphs = replace(graphs, x=x, edge_attr=edge_attr)
-    graphs = replace(graphs, edge_weight=edge_weights(config, dataset, graphs))
+    graphs = replace(graphs, edge_weight=edge_weights(model.backbone, dataset, graphs))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
@@ -325,14 +323,14 @@ def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
             ("edge", _kind(dataset.edge), graphs.edge_attr),
         )
     ]
-    name, weights = model_names(config)[0], edge_weights(config, dataset, graphs)
-    if graphs.edge_attr is not None and not reads_edges(default_options(config.model.name) | config.model.options):
+    reads_weights = check_model(config).reads_weights
+    if graphs.edge_attr is not None and not reads_edges(config.model.name, config.model.options):
         columns = graphs.edge_attr.shape[1]
-        features[1] = f"edge features: {columns}, not read by {name}"
-        if name == "gcn" and columns == 1 and dataset.own and graphs.edge_weight is None:
+        features[1] = f"edge features: {columns}, not read by {config.label}"
+        if reads_weights and columns == 1 and dataset.own and graphs.edge_weight is None:
             features.append("if they are weights, call them edge_weight")
     if graphs.edge_weight is not None:
-        features.append(f"edge weights, {'not ' * (weights is None)}read by {name}")
+        features.append(f"edge weights, {'not ' * (not reads_weights)}read by {config.label}")
     return "; ".join([sizes, f"{dataset.task} by {dataset.metric}, split {dataset.split}", *features])
 
 

@@ -56,6 +56,16 @@ def choose_split(
     return split
 
 
+def training_share(split: str, official: Sequence[Split], samples: int) -> float:
+    """Return the share of the samples that a split of one graph trains on, 0 if it is a number of each class."""
+    kind, _, detail = split.removeprefix(BY_ROWS).partition(":")
+    if kind == "official":
+        return len(official[0].train) / samples if official else 1.0
+    if kind == "folds":
+        return 1 - 2 / int(detail)
+    return 0.0 if detail.endswith("-per-class") else float(detail.partition("/")[0])
+
+
 def _drawn(dataset: Dataset, graphs: Graphs, groups: Tensor, seed: int) -> Split:
     kind, _, detail = dataset.split.removeprefix(BY_ROWS).partition(":")
     of_samples = TASKS[dataset.task].classes and graphs.y.numel() == len(groups)  # not several labels of a sample

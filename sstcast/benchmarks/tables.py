@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
-from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.cache import cached
+from sstcast.benchmarks.edges import listed_edges
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Split, narrow
 from sstcast.benchmarks.reading import check_raw, fetch, join
@@ -169,10 +169,9 @@ def read_nodes(dataset: Dataset) -> tuple[ConcatenatedGraphs, list[Split]]:
     weights = _numbers(links[weight_names], edges).float()
     if not torch.equal(weights[:, :1].expand_as(weights).nan_to_num(-1), weights.nan_to_num(-1)):
         raise SSTCastError(f"{edges}: {' and '.join(weight_names)} are not the same numbers; keep one column")
-    index, attributes = remove_self_loops(index, torch.cat([attributes, weights], dim=1))
-    merge = coalesce if options["directed"] else to_undirected
-    index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
-    attributes, weights = attributes.tensor_split([len(edge_names)], dim=1)
+    values = torch.cat([attributes, weights], dim=1)
+    index, values = listed_edges(index, values, len(table), options["directed"], edges)
+    attributes, weights = values.tensor_split([len(edge_names)], dim=1)
     y = _labels(table, [options["target"]], path, dataset.task)
     if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes
         y = y.nan_to_num(-1).long()

@@ -2,26 +2,40 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
 
 from sstcast.errors import SSTCastError
+from sstcast.types import Array, Mask
 
 LOWEST, HIGHEST = -2.0, 45.0  # degC
+EQUAL_DEGREES = np.float32(1e-4)  # by which equal temperatures differ, as they were computed or their unit changed
+
+
+def exceeds(temperature: Array, limit: Array | np.float32) -> Mask:
+    """Return whether temperatures exceed a limit, by more than `EQUAL_DEGREES`. Both are in the same unit."""
+    above: Mask = temperature > limit + EQUAL_DEGREES
+    return above
 
 
 def temperatures(text: str | float | Sequence[float] | None) -> tuple[float, ...]:
     """Read temperatures in degC, numbers or a text with commas between them, and return each once, in order.
 
-    Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`.
+    Raises SSTCastError if one is no number from `LOWEST` to `HIGHEST`, or two differ by `EQUAL_DEGREES` or less.
     """
-    if text is None:
+    if text is None or (isinstance(text, tuple) and not text):
         return ()
-    parts = text.split(",") if isinstance(text, str) else [text] if isinstance(text, (int, float)) else text
     try:
-        values = [float(part) for part in parts]
+        values = [float(part) for part in (text.split(",") if isinstance(text, str) else np.ravel(text))]
     except (TypeError, ValueError):
         values = [math.nan]
     if not values or not all(LOWEST <= value <= HIGHEST for value in values):
         raise SSTCastError(
             f"--above {text}: give temperatures from {LOWEST:g} to {HIGHEST:g} degC, separated by commas"
         )
-    return tuple(sorted({value + 0.0 for value in values}))  # one zero
+    found = sorted({value + 0.0 for value in values})  # one zero
+    for value, after in pairwise(found):
+        if after - value <= EQUAL_DEGREES or f"{value:g}" == f"{after:g}":  # by which scores and layers name them
+            raise SSTCastError(f"--above {text}: {value} and {after} cannot be told apart; give one of them")
+    return tuple(found)

@@ -15,9 +15,10 @@ from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS
 from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
 from sstcast.reading.fields import options_for_keys
+from sstcast.reading.gaps import GAP_COUNTS, fill_gaps
 from sstcast.reading.grid import check_places
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import fill_gaps, open_cells
+from sstcast.reading.reading import open_cells
 from sstcast.storage.artefacts import as_text
 from sstcast.storage.cf import describe
 from sstcast.storage.scratch import GrowingArray, in_scratch, release, scratch_array
@@ -53,7 +54,7 @@ def open_record(source: FieldSource) -> xr.DataArray:
             box = parse_box(str(source.region))
             region = Region(lon=(box.west, box.east), lat=(box.south, box.north), tile=(1, 1))
         opened = open_cells(source, region)
-        sst = fill_gaps(check_places(opened, str(path)), source.gaps, path).drop_vars("filled", errors="ignore")
+        sst = fill_gaps(check_places(opened, str(path)), source.gaps, path).drop_vars(GAP_COUNTS, errors="ignore")
         sst, _ = checked(sst, path, source.gaps)
     sst.set_close(opened.close)
     return sst

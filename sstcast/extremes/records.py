@@ -1,6 +1,7 @@
 """Events and heat stress in the days of a source or of a run, of cells as a file or of places as a table."""
 
 import datetime as dt
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,12 @@ class Question(NamedTuple):
         files = () if self.places is None else self.places.files
         return "-".join([self.subject, *(path.stem for path in files)]) + self.suffix
 
+    def files_from(self, table: Path) -> dict[str, list[str]]:
+        """Return, for the recipe of a table, the paths of the places' files, relative to the table."""
+        folder = table.resolve().parent
+        files = () if self.places is None else self.places.files
+        return {"places": [os.path.relpath(file.resolve(), folder) for file in files]} if files else {}
+
     @property
     def suffix(self) -> str:
         """Cells go to NetCDF, places to a table."""
@@ -93,7 +100,7 @@ def events_of_record(
     path = checked_out(out or path, question.suffix)
     with _record(source, run) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, source, run)
-        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
+        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run), **question.files_from(path)}
         if out is None:
             _check_same(path, recipe)
 
@@ -140,11 +147,18 @@ def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
 
 
 def _check_same(path: Path, recipe: dict[str, Any]) -> None:
-    """Raise SSTCastError if a file of the default name holds events of other days or of another baseline."""
+    """Raise SSTCastError if a file of the default name holds events of other days, places or another baseline.
+
+    One that does not tell its places counts as one of the same.
+    """
     held = read_recipe(path)
-    if held is None or "made_from" not in held or held == recipe:
+    if held is None or "made_from" not in held:
+        return
+    places = held.get("places", recipe.get("places"))
+    if {**held, "places": places} == {"places": None, **recipe}:
         return
     words = [f"{key} {value}" for key, value in held["made_from"].items()]
+    words += [f"places of {', '.join(places)}"] if places != recipe.get("places") else []
     raise SSTCastError(f"{path}: holds {', '.join([*words, held['baseline']])}; name another file with --out")
 
 
@@ -166,7 +180,7 @@ def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray
     if given := [key for key in source.given if key != "source"]:
         raise SSTCastError(f"--{given[0]}: {run.folder} is a run with days of its own; leave it out")
     prepared = Prepared.of(run.config.data)
-    if prepared.exist:
+    if prepared.is_current:
         check_source(prepared, REMEDY, only_warn=True)
     else:
         prepared = prepare(run.config.data)

@@ -19,11 +19,14 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_systems,
     week_ends,
 )
-from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT, WITHOUT_PREDICTOR
+from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT
+from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
+from sstcast.scores.system_records import BASE, WITHOUT, of_role
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
+FIRST_DAY = "day 1 is 1 day after the last observed day"  # so it is over where the newest days come late
 MOST_SYSTEMS = 8  # of a hindcast that have a line
 YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
 
@@ -31,6 +34,8 @@ YEARS = {1: "one test year", 2: "two test years"}  # that are weak evidence
 def summary(metrics: Scores) -> str:
     """Describe the system, the forecasts and the test period in a line, and tell if there are few test years."""
     (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
+    if count := metrics.get("dates_left_out"):
+        scored += f" (without {counted(count, 'initial date')} on which gaps were filled)"
     days = dt.date.fromisoformat(last) - dt.date.fromisoformat(first)
     evidence = YEARS.get(max(1, round(days.days / 365.25)), "")
     weak = evidence and f" ({evidence}: weak evidence)"
@@ -40,7 +45,7 @@ def summary(metrics: Scores) -> str:
             f"{counted(metrics['horizon'], 'day')} ahead, trained on earlier years only "
             f"({counted(len(folds_of(metrics)), 'fold')})"
         )
-    system = metrics["systems"][MODEL]
+    system = metrics["systems"][first_system(metrics)]
     members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
     origin = f", trained on {printable(system['trained_on'])}" if system.get("trained_on") else ""
     return (
@@ -58,10 +63,17 @@ def answers(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
     system, climate = first_system(metrics), best_climatology(metrics)
     own, base = (errors_of(metrics, name)["by_lead"]["rmse"] for name in (system, climate))
     errors = [f"{number(own[day - 1])} °C on day {day} ({number(base[day - 1])})" for day in _days(metrics)]
+    # A file says itself what its initial time means.
+    first_day = "" if metrics["kind"] == "file" else f" {FIRST_DAY.capitalize()}."
     names = dict.fromkeys([*(against or [metrics["reference"]]), climate])
     compared = [comparison(metrics, "mse", system, name) for name in names if name != system]
+    filled = metrics.get("filled", 0)
+    smooth = (
+        "Filled values are smoother than the sea, so errors on them are too small: {} of those scored are filled."
+    )
     return [
-        f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.",
+        f"RMSE (in brackets that of the {climate}): {', '.join(errors)}.{first_day}",
+        *([smooth.format(percent(filled))] if filled > MOST_FILLED else []),
         *(told(of) for of in compared if of),
         *about_the_distribution(metrics),
     ]
@@ -115,7 +127,7 @@ def lines_of_systems(metrics: Scores, label: str) -> Sheet:
             return [*rmse, "1.000 ", "", "the reference" if name == base else ""]
         return [*rmse, marked(compared), interval_text(compared["interval"]), verdict(compared)]
 
-    title = f"RMSE, °C, and MSE / MSE of {base}"
+    title = f"RMSE, °C, and MSE / MSE of {base}; {FIRST_DAY}"
     if len(names) > len(shown):
         title += f" ({len(shown)} of {len(names)} systems; --tables prints all)"
     header = [*(f"day {day}" for day in days), "ratio", "95 %", "verdict"]
@@ -132,9 +144,15 @@ def told(compared: Scores) -> str:
     return re.sub(f"^{MODEL}(?=[ ,])", f"The {MODEL}", compared["sentence"])
 
 
+def over_its_base(metrics: Scores) -> Scores:
+    """Return the comparison of a run's network with its own linear base, or {} if there is none."""
+    bases = of_role(metrics["systems"], BASE)
+    return comparison(metrics, "mse", MODEL, bases[0]) if bases else {}
+
+
 def added(metrics: Scores) -> str:
     """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
-    compared = comparison(metrics, "mse", MODEL, LINEAR_BASE)
+    compared = over_its_base(metrics)
     if skill_of(compared) is None:
         return ""
     by_lead = compared["by_lead"]["ratio"]
@@ -161,13 +179,14 @@ def gains(metrics: Scores) -> list[str]:
     """
     read = metrics.get("predictors", {})
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
-    for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
-        if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
+    for name in of_role(metrics["systems"], WITHOUT, MODEL):
+        compared = comparison(metrics, "mse", MODEL, name)
+        if skill_of(compared) is not None:
             with_it, without = (errors_of(metrics, of)["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
-                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {with_it:.4f} °C² with it, {without:.4f} "
+                f"Predictor {metrics['systems'][name]['label']}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
     for by_run in metrics.get("rivals", {}).values():

@@ -9,16 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from sstcast.extremes.heatwaves import CATEGORIES, UNDEFINED, multiples
+from sstcast.extremes.heatwaves import CATEGORIES, FREEZING, UNDEFINED, multiples
 from sstcast.figures.colours import CATEGORY_COLOURS
 from sstcast.figures.curves import BAND_ALPHA, MODEL_COLOUR, SIZE, THRESHOLD_COLOUR, date_axis, legend, style_axes
 from sstcast.figures.maps import SLIDE, PanelArea, draw_panels
 from sstcast.figures.projection import DEFAULT_PROJECTION, View
+from sstcast.forecasting.freezing import interval
 from sstcast.geo import Box
 from sstcast.types import Array
 
 WEEK = 7  # days
-NORMAL_90 = 1.2815515655446004  # the 90th percentile of the standard normal distribution
 
 
 def draw_event(
@@ -28,8 +28,8 @@ def draw_event(
 
     Args:
         days: `sst`, `climatology` and `threshold(time)` in degC.
-        forecast: `sst` and `sst_spread(time)` in degC of days ahead, with their `climatology` and `threshold`. The
-            line goes on with an interval of 80 %.
+        forecast: `sst` and `sst_spread(time)` in degC of days ahead, with their `climatology` and `threshold`, and
+            the `freezing_point` if there is one. The line goes on with an interval of 80 %.
         cold: whether the threshold is that of cold spells.
         title: the title.
     """
@@ -45,8 +45,9 @@ def draw_event(
     ax.plot(time, whole["threshold"], color=THRESHOLD_COLOUR, linestyle="--", label=percentile)
     ax.plot(days["time"].values, days["sst"], color="black", linewidth=1.4, label="observed")
     if forecast is not None:
-        ahead, mean, half = forecast["time"].values, forecast["sst"], NORMAL_90 * forecast["sst_spread"]
-        ax.fill_between(ahead, mean - half, mean + half, color=MODEL_COLOUR, alpha=BAND_ALPHA, linewidth=0)
+        ahead, mean = forecast["time"].values, forecast["sst"]
+        ends = interval(mean, forecast["sst_spread"], 80, forecast.get(FREEZING, np.nan))
+        ax.fill_between(ahead, *ends, color=MODEL_COLOUR, alpha=BAND_ALPHA, linewidth=0)
         ax.plot(ahead, mean, color=MODEL_COLOUR, linewidth=2.4, label="forecast, 80 % interval")
         ax.axvline(days["time"].values[-1], color="0.2", linewidth=0.8)
     style_axes(ax)

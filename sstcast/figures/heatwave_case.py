@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import counted, reading
 from sstcast.extremes.heatwave_record import events_of_cells, events_of_series
-from sstcast.extremes.heatwaves import LIMITS, MARGIN_DAYS, events, limits_of
+from sstcast.extremes.heatwaves import FREEZING, LIMITS, MARGIN_DAYS, events, limits_of
 from sstcast.figures.curves import (
     BAND_ALPHA,
     MODEL_COLOUR,
@@ -26,8 +25,9 @@ from sstcast.figures.curves import (
 from sstcast.figures.events import draw_events_by_year, fill_categories
 from sstcast.figures.maps import select_region
 from sstcast.figures.results import Results
+from sstcast.forecasting.freezing import interval
+from sstcast.names import DAY
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY
 from sstcast.scores.evaluate import open_forecasts
 from sstcast.types import Array
 
@@ -116,7 +116,8 @@ def _forecast(results: Results, date: int, cells: dict[str, list[int]]) -> tuple
     fields = fields.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
     spread = calibrated(results.run, results.prepared)
     spread = Spread(spread.values.isel(cells), spread.correlation)
-    return with_heatwaves(fields, spread, limits_of(results.prepared, *LIMITS).isel(cells)), spread
+    limits = limits_of(results.prepared, *LIMITS, FREEZING).isel(cells)
+    return with_heatwaves(fields, spread, limits).assign({FREEZING: limits[FREEZING]}), spread
 
 
 @lru_cache(maxsize=1)
@@ -168,8 +169,8 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset,
     top, bottom = figure.subplots(2, sharex=True, height_ratios=(2, 1))
     time, days, mean = daily["time"].values, cell["valid_time"].values.ravel(), cell["sst"].values.ravel()
     for level in INTERVALS:
-        half = NormalDist().inv_cdf((1 + level / 100) / 2) * width
-        top.fill_between(days, mean - half, mean + half, color=MODEL_COLOUR, alpha=BAND_ALPHA, linewidth=0)
+        ends = interval(mean, width, level, cell[FREEZING].item())
+        top.fill_between(days, *ends, color=MODEL_COLOUR, alpha=BAND_ALPHA, linewidth=0)
     normal, limit = (daily[name].values for name in LIMITS_OF_EVENTS)
     fill_categories(top, time, daily["sst"].values, normal, limit)
     top.plot(days, mean, color=MODEL_COLOUR, linewidth=2.4, label="forecast: 50, 80, 95 %")

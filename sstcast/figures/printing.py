@@ -15,8 +15,9 @@ from sstcast.figures.answers import about_the_distribution, added, answers, gain
 from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
 from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
-from sstcast.names import BASELINES
+from sstcast.scores.system_records import BASELINE, of_role
 
+NONE: Mapping[str, str] = {}
 ANSWER_WIDTH = 100  # columns
 # What a command may be asked for: the key of `metrics.json` that tells of it, and its tables.
 ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
@@ -29,21 +30,23 @@ ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
 }
 
 
-def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against: Sequence[str] = ()) -> None:
+def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against: Mapping[str, str] = NONE) -> None:
     """Print what the scores of a run, a scored file or a hindcast called `label` say, in few lines.
 
     `asked` are the arguments of the command. Below the answer stand the tables that they ask for, and a line names
-    those of what was asked for before. `against` names the systems with which the first system is compared.
+    those of what was asked for before. `against` are the systems with which the first system is compared, and what
+    they are called.
     """
     is_hindcast = metrics["kind"] == "hindcast"
     _print_wrapped([f"{label}: {summary(metrics)}"])
     if is_hindcast:
         print_sheets([lines_of_systems(metrics, label)], width=ANSWER_WIDTH)
     _print_wrapped(
-        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, against)), added(metrics)]
+        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, [*against])), added(metrics)]
     )
     _print_wrapped(gains(metrics))
-    sheets = [versus(metrics, label, name) for name in against if name not in BASELINES]
+    baselines = of_role(metrics["systems"], BASELINE)
+    sheets = [versus(metrics, label, *of) for of in against.items() if of[0] not in baselines]
     kept = []
     for argument, (key, tables) in ASKED.items():
         if asked.get(argument):
@@ -65,16 +68,21 @@ def _print_wrapped(texts: Iterable[str]) -> None:
             print(line.replace("\u00a0", " "))
 
 
-def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
+def print_scores(metrics: Scores, label: str, against: Mapping[str, str] = NONE) -> None:
     """Print all tables of the scores of a run, a scored file or a hindcast called `label`.
 
-    `against` names the systems with which the first system is compared by lead. By default, it is the reference.
+    `against` are the systems with which the first system is compared by lead, by default the reference, and what
+    they are called.
     """
     system, name = first_system(metrics), first_name(metrics, label)
     sections = sections_of(metrics, label)
     sheets = [
         *sections.pop("scores"),
-        *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
+        *(
+            versus(metrics, label, base, against.get(base, ""))
+            for base in bases(metrics, against)
+            if base != system
+        ),
         *(ratios(metrics, label) if metrics["kind"] == "hindcast" else []),
         *(sheet for of_section in sections.values() for sheet in of_section if sheet.is_printed),
     ]

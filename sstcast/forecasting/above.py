@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from sstcast.extremes.above import exceeds
 from sstcast.forecasting.heatwaves import probability
 from sstcast.types import Array
 
@@ -15,7 +16,7 @@ def chance_above(mean: Array, spread: Array, limit: Array | np.float32, lowest: 
     A distribution is clipped at the freezing point of a cell, -inf where none is known, and None if nowhere.
     """
     chance = probability(mean - limit, spread)
-    return chance if lowest is None else np.where(lowest > limit, np.float32(1), chance)
+    return chance if lowest is None else np.where(exceeds(lowest, limit), np.float32(1), chance)
 
 
 def with_above(fields: xr.Dataset, above: Sequence[float], lowest: xr.DataArray) -> xr.Dataset:

@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import DataConfig, RunConfig
+from sstcast.config import COMBINATION, DataConfig, RunConfig
 from sstcast.errors import counted
 from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.reading.days_of_year import on_days
@@ -66,13 +66,7 @@ def described(
     `attributes` are added to those that describe the run.
     """
     config, count = run.config, len(run.members)
-    forecast = data or config.data
-    base = "..".join(map(str, forecast.splits.base))
-    training_origin = trained_elsewhere(config) or _origin(config, config.data, source if data is None else None)
-    if data is not None and config.model.name in LINEAR:
-        training_origin = origin(data, source, to_validation=True)
-    elif (data or config.trained_on) and base_of(config.model.options)[0] in LINEAR_BASES:
-        training_origin += f"; its linear base fitted to {origin(forecast, source, to_validation=True)}"
+    base = "..".join(map(str, (data or config.data).splits.base))
     mean_note = f", mean of {count} members" if count > 1 else ""
     names = {
         "sst": f"forecast sea surface temperature{mean_note}",
@@ -84,12 +78,33 @@ def described(
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {counted(fields.sizes['lead'], 'day')} ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {training_origin}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, "
+        f"trained on {training_of(run, source, data)}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
         **attributes,
     )
+
+
+def training_of(run: Run, source: str, data: DataConfig | None = None) -> str:
+    """Describe the days that a run was trained on, and those that its linear parts are fitted to, if they differ.
+
+    The arguments are those of `described`.
+    """
+    config = run.config
+    if data is not None and config.model.name in LINEAR:
+        return origin(data, source, to_validation=True)
+    told = trained_elsewhere(config) or _origin(config, config.data, source if data is None else None)
+    parts = [part.config.model for part in run.systems] if config.model.name == COMBINATION else [config.model]
+    are_fitted = [model.name in LINEAR for model in parts]
+    if data is not None or config.trained_on is not None:
+        are_fitted += [base_of(model.options)[0] in LINEAR_BASES for model in parts]
+    if not any(are_fitted):
+        return told
+    what = "linear parts" if config.model.name == COMBINATION else "linear base"
+    fitted = origin(data or config.data, source, to_validation=True)
+    return told if config.model.name in LINEAR else f"{told}; its {what} fitted to {fitted}"
 
 
 def trained_elsewhere(config: RunConfig) -> str | None:

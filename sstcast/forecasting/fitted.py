@@ -24,6 +24,7 @@ from sstcast.reading.daily_field import short_hash
 from sstcast.reading.digests import digest_of_days
 from sstcast.runs import Run
 from sstcast.storage.artefacts import as_text, remove_noted
+from sstcast.training.data_record import without_paths
 
 LAYOUT = 4  # version of the layout of the files and of the fits
 FORECAST_FIT = 2  # version of fits that read a `kind: forecast`, and of their spreads
@@ -43,9 +44,14 @@ class LinearFit(NamedTuple):
     before: int
 
     @property
+    def recipe(self) -> dict[str, Any]:
+        """What a fit of the system depends on besides the days: also the order of the predictors."""
+        return self._asdict() | {"predictors": [*self.predictors.items()]}
+
+    @property
     def file_name(self) -> str:
         """The name of the system in names of files, with a hash of its options and predictors."""
-        return f"{self.name}-{short_hash(as_text(self._asdict()))}"
+        return f"{self.name}-{short_hash(as_text(self.recipe))}"
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -156,20 +162,12 @@ def recipe_of_days(prepared: Prepared, before: int = 0) -> dict[str, Any]:
 
     `before` is the number of days before the splits that the fit may read.
     """
-    data, splits = prepared.data, prepared.data.splits
+    data, splits, keys = prepared.data, prepared.data.splits, without_paths(prepared.data)
     first, last = splits.whole[0] - dt.timedelta(days=before), splits.validation[1]
     stores = stored_predictors(data, prepared.cube.parent)
     predictors = {name: store.digest(first, last) for name, store in stores.items()}
     return {
         "predictors": predictors,
         "days": digest_of_days(prepared.open_cube(), first, last),
-        "data": data.model_dump(
-            mode="json",
-            exclude={
-                "directory": True,
-                "source": True,
-                "splits": {"test"},
-                "predictors": {"__all__": {"source", "missing"}},
-            },
-        ),
+        "data": keys | {"splits": {name: span for name, span in keys["splits"].items() if name != "test"}},
     }

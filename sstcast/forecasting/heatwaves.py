@@ -11,6 +11,7 @@ the n trajectories with the largest errors on that day. n is rounded from the Ga
 which avoids sampling noise.
 """
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,10 @@ from sstcast.types import Array
 
 TRAJECTORIES = 256
 RUNNING_DAY = "running_day"  # a dimension
+OF_EVENTS = re.compile(
+    r"(place_|place_(week|horizon)_)?(heatwave|cold_spell|event|running|share)_"
+    r"((event_|running_)?probability|category|start|end|(area|share).*)"
+)
 WORD = 64  # trajectories per integer
 RUNNING_DAYS = (7, 14, 28)  # days ahead on which an event may still be running
 CELLS_AT_ONCE = 1024  # the trajectories of this many cells fit in the processor's cache
@@ -174,6 +179,15 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
                 area = share.weighted(area_weights(fields["lat"])).mean(["lat", "lon"])
                 result[name] = area.astype(np.float32)
     return result.assign_coords({RUNNING_DAY: running_days(days.sizes["lead"])})
+
+
+def without_events(fields: xr.Dataset) -> xr.Dataset:
+    """Return a forecast in which all that depends on events is missing: probabilities, categories, dates, shares.
+
+    Thresholds, climatologies and the probabilities of days beyond a threshold stay.
+    """
+    names = [name for name in map(str, fields) if OF_EVENTS.fullmatch(name)]
+    return fields.assign({name: fields[name].where(False) for name in names})
 
 
 def running_days(leads: int) -> NDArray[np.int32]:

@@ -13,12 +13,15 @@ from sstcast.log import LOG
 from sstcast.models import days_before
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.prepared import Prepared
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import PLAUSIBLE, dates, find_field
+from sstcast.reading.gaps import filled_shares
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells, ocean_fraction
 from sstcast.reading.plausible import check_changes
 from sstcast.reading.raw import day_ranges, is_final
 from sstcast.reading.reading import open_region
+from sstcast.reading.valid_days import days_of
 from sstcast.reading.xarray_objects import USE_PYTHON
 from sstcast.runs import Run
 from sstcast.sources import SOURCES, find_source
@@ -49,7 +52,7 @@ def last_days(
     path, source, count = data.path, source_of(data.source), count or data.history
     bring_up_to_date(data, date, today, count)
     from_stores = source.needs_python and not source.exists() and data.protocol == "physical"
-    with Prepared.of(data).open_cube()["sst"] if from_stores else open_region(data) as sst:
+    with sst_of_stores(Prepared.of(data)) if from_stores else open_region(data) as sst:
         record = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or record[1]
         first = date - (count - 1) * ONE_DAY
@@ -58,6 +61,8 @@ def last_days(
                 f"{path}: a forecast from {date} needs {first}..{date}, but it holds {record[0]}..{record[1]}; "
                 f"choose another --date or {USE_PYTHON if from_stores else 'fetch them'}"
             )
+        if "filled" in sst.coords:
+            _check_known(sst["filled"].sel(time=slice(np.datetime64(date))), date, path)
         first = max(record[0], min(first, date - (most - 1) * ONE_DAY))
         days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
@@ -67,6 +72,24 @@ def last_days(
         preliminary = [not is_final(status) for status in statuses.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
     return days
+
+
+def sst_of_stores(prepared: Prepared) -> xr.DataArray:
+    """Open the temperatures of the cube, with `filled(time)`, which is above 0 where gaps were filled."""
+    cube = prepared.open_cube()
+    return cube["sst"].assign_coords(filled=filled_shares(cube))
+
+
+def _check_known(filled: xr.DataArray, date: dt.date, path: Path) -> None:
+    """Raise SSTCastError if values of the day `date`, the last in `filled(time)`, were filled.
+
+    They are between the days before and after them, so a forecast from them would read its future.
+    """
+    if not filled[-1].values:
+        return
+    known = filled["time"].values[filled.values == 0]
+    earlier = f"choose an earlier --date, such as {known[-1].astype('M8[D]')}" if known.size else "add them"
+    raise SSTCastError(f"{path}: has missing values on {date}, which data.gaps fills from later days; {earlier}")
 
 
 def bring_up_to_date(
@@ -163,9 +186,8 @@ def recognised(history: xr.DataArray) -> xr.DataArray:
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
     found = find_field(history.to_dataset(name="sst"), Path("history"))
     field, time = found.field, found.axis("time")
-    times = dates(time, Path("history"))
-    days = times.normalize()
-    if "bounds" in time.attrs and days.equals(times):
+    days, _ = days_of(time, found.dataset, Path("history"))
+    if bounds_name(time) and days.equals(dates(time, Path("history"))):
         LOG.warning(
             "history: an array does not hold the bounds of its time, so its days are those of the labels; if these"
             " are the ends of the days, subtract a day from them"

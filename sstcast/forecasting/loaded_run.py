@@ -19,13 +19,13 @@ from sstcast.errors import SSTCastError
 from sstcast.extremes.above import temperatures
 from sstcast.extremes.heat_stress import MMM, MonthlyYears
 from sstcast.extremes.heatwave_record import series_of_places
-from sstcast.extremes.heatwaves import FREEZING, LAYOUT, limits_of, short_base_period
+from sstcast.extremes.heatwaves import FREEZING, LAYOUT, MARGIN_DAYS, limits_of, short_base_period
 from sstcast.extremes.terciles import LAYOUT as TERCILES_LAYOUT
 from sstcast.extremes.terciles import terciles_of
 from sstcast.forecasting.above import with_above
 from sstcast.forecasting.areas import on_cells, with_interval_of_area
 from sstcast.forecasting.fields import described, in_degrees, not_below_freezing
-from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves
+from sstcast.forecasting.heatwaves import Trajectories, with_heatwaves, without_events
 from sstcast.forecasting.history import (
     RegionStatistics,
     describe_history,
@@ -47,8 +47,9 @@ from sstcast.forecasting.samples import (
 from sstcast.forecasting.spread import Spread, calibrated, spread_file, with_distribution
 from sstcast.forecasting.stores import stores_for
 from sstcast.forecasting.terciles import with_terciles
-from sstcast.forecasting.transfer import OWN, READING, continued, data_of
-from sstcast.log import LOG
+from sstcast.forecasting.transfer import OWN, continued, data_of
+from sstcast.log import LOG, warn_once
+from sstcast.models import LINEAR
 from sstcast.ocean.places import OUTLINES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import last_test
@@ -60,7 +61,7 @@ from sstcast.predictors.predictors import (
     with_predictors,
 )
 from sstcast.progress import waiting
-from sstcast.reading.daily_field import source_of
+from sstcast.reading.daily_field import identified
 from sstcast.reading.days_of_year import on_days
 from sstcast.reading.fields import options_for_keys
 from sstcast.reading.xarray_objects import check_by_name, held
@@ -73,6 +74,7 @@ from sstcast.training.data_record import check_data, is_own
 if TYPE_CHECKING:
     from sstcast.forecasting.system import ForecastSystem
 
+FILE_LAYOUT = 1  # version of the layout of a forecast's file
 PAST = 84  # days of `sst_past`, if the source has them; degree heating weeks need as many
 
 
@@ -87,11 +89,7 @@ class Extras(NamedTuple):
 
 def made_from(data: DataConfig) -> dict[str, Any]:
     """Return what a forecast is of: the source, how it is read, and the region."""
-    return {
-        "source": source_of(data.source).identity,
-        **{key: getattr(data, key) for key in READING},
-        "region": str(data.box.bounds),
-    }
+    return identified(data) | {"region": str(data.box.bounds)}
 
 
 def error_keys(where: FieldSource) -> AbstractContextManager[None]:
@@ -160,6 +158,24 @@ class LoadedRun:
         with waiting(f"{self.run.folder}: estimating its spread"):
             return calibrated(self.run, self.prepared)
 
+    def _learnt_later(self, day: dt.date) -> str:
+        """Return, as a sentence, up to which day the forecasts from a `day` learnt, or "" if that is no later one.
+
+        Weights are those of the training, but for linear systems, which are fitted to the days of the stores.
+        """
+        of_stores = self.prepared.data.splits
+        last = max(of_stores.validation[1], of_stores.base[1])
+        for config in (system.config for system in self.run.systems if system.config.model.name not in LINEAR):
+            splits = config.data.splits
+            begun = config.training.weights is not None  # from weights that may know all days before the test
+            last = max(last, splits.test[0] - dt.timedelta(1) if begun else splits.validation[1])
+        if day >= last:
+            return ""
+        return (
+            f"learnt from days up to {last}, which include later ones; its errors will be smaller than a "
+            "forecast's; `hindcast` forecasts the past"
+        )
+
     @property
     def _folder(self) -> Path:
         return self.prepared.cube.parent
@@ -197,6 +213,7 @@ class LoadedRun:
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
         return {
+            "layout": FILE_LAYOUT,
             "sstcast": __version__,
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
@@ -247,9 +264,10 @@ class LoadedRun:
         Returns:
             Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
             `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
-            and `sst_quantile` describe the predictive distribution. Where the sea freezes, neither `sst` nor a
-            quantile is below the freezing point. `sst_past` and `climatology_past` cover the last 84 days that
-            `history` has, and `past` is 0 on the last. `with_heatwaves` lists the fields of heatwaves.
+            and `sst_quantile` describe the predictive distribution. Neither `sst` nor a quantile is below the
+            `freezing_point`, NaN where the sea does not freeze. `sst_past` and `climatology_past` cover the last
+            84 days that `history` has, and `past` is 0 on the last. `with_heatwaves` lists those of
+            heatwaves.
 
         Raises:
             SSTCastError: days, values or a predictor are missing, the grid is another, `members` is set for a run
@@ -257,7 +275,7 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
-        extras = Extras(members, samples, asked, temperatures(above or None))
+        extras = Extras(members, samples, asked, temperatures(above))
         if samples is not None and not 0 <= samples <= MOST_SAMPLES:
             raise SSTCastError(f"--samples {samples}: give a number from 0 to {MOST_SAMPLES}")
         history = recognised(history)
@@ -296,8 +314,13 @@ class LoadedRun:
         fields = with_terciles(fields, self.spread, terciles_of(self.prepared))
         fields = with_above(fields, extras.above, limits[FREEZING])
         ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
-        fields[MMM] = limits[MMM].where(ocean).expand_dims(init_time=fields["init_time"])
+        for name in (FREEZING, MMM):  # of the statistics for this date
+            fields[name] = limits[name].where(ocean).expand_dims(init_time=fields["init_time"])
         fields = self._with_samples(fields, limits[FREEZING], extras.samples, extras.asked)
+        if (known := fields.sizes["past"]) <= MARGIN_DAYS:
+            needed = f"events need {MARGIN_DAYS + 1} observed days, but the history has {known}: none is forecast"
+            warn_once(f"{self.run.folder}: {needed}")
+            fields = without_events(fields)
         if extras.members:
             member_sst = [
                 in_degrees(anomalies.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))
@@ -308,6 +331,9 @@ class LoadedRun:
             describe_history(history[-count:]),
             history.indexes["time"][-1],
         )
+        if later := self._learnt_later(day.date()):
+            warn_once(f"{self.run.folder}: {later}")
+        comment = "; ".join(filter(None, (self.prepared.note, later)))
         timestamp = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         short_period = short_base_period(*self.data.splits.base)
         return described(
@@ -323,7 +349,7 @@ class LoadedRun:
             recipe=as_text(self.recipe(history, extras, given)),
             **({} if extras.asked is None else {OUTLINES: extras.asked.places.geojson}),
             **read,
-            **({"comment": self.prepared.note} if self.prepared.note else {}),
+            **({"comment": comment} if comment else {}),
             made_from=as_text(made_from(self.data)),
             maximum_monthly_mean_years=str(MonthlyYears.of(*self.data.splits.base) or "none is complete"),
             heatwave_years="..".join(str(day)[:4] for day in self.data.splits.base),
@@ -386,7 +412,7 @@ def load_run(folder: Path, where: FieldSource = OWN) -> LoadedRun:
     """
     with error_keys(where):
         loaded = LoadedRun(folder, where)
-    if (own := Prepared.of(loaded.config.data)).exist and not loaded.where.given:
+    if (own := Prepared.of(loaded.config.data)).is_current and not loaded.where.given:
         check_data(loaded.run, own)
     return loaded
 

@@ -92,8 +92,8 @@ def chance(share: float) -> str:
 
 
 def table_beside(forecast: Path) -> Path:
-    """Return the path of the table of the places in a forecast's file."""
-    return forecast.with_name(f"{forecast.stem}-places.csv")
+    """Return the path of the table of the places in a forecast's file, of which a Zarr keeps its ending."""
+    return forecast.with_name(f"{forecast.name if forecast.suffix == '.zarr' else forecast.stem}-places.csv")
 
 
 def print_places(forecast: xr.Dataset, path: Path) -> None:

@@ -29,6 +29,7 @@ from sstcast.forecasting.place_periods import (
     periods_of,
     quantiles,
 )
+from sstcast.forecasting.point_fields import POINT_FIELDS
 from sstcast.forecasting.samples import ErrorsOfCells
 from sstcast.forecasting.spread import QUANTILES
 from sstcast.ocean.places import Places
@@ -38,13 +39,9 @@ from sstcast.types import Array
 
 SHARES = (10.0, 25.0, 50.0)  # per cent of an area in a heatwave
 SHARE = "share"  # dimension of the shares
-OF_CELL = {  # field by place: the field of the cell that it repeats for a point
-    "place_sst": "sst",
-    "place_sst_quantile": "sst_quantile",
-    "place_threshold": "heatwave_threshold",
-    "place_exceedance_probability": "exceedance_probability",
-    "place_heatwave_probability": "heatwave_probability",
-}
+OF_ONE_VALUE = {f"place_{field.place}": field for field in POINT_FIELDS if field.place}
+# Field by place: the field of the cell that it repeats for a point.
+OF_CELL = {name: field.name for name, field in OF_ONE_VALUE.items()} | {"place_sst_quantile": "sst_quantile"}
 OF_LIMITS = {"place_climatology": "climatology", "place_event_threshold": "heatwave_threshold"}
 EVENTS_OF_CELL = {  # the same for what events are detected from, and their probabilities
     "place_sst_past": "sst_past",
@@ -55,14 +52,11 @@ EVENTS_OF_CELL = {  # the same for what events are detected from, and their prob
     "place_event_probability": "heatwave_event_probability",
     "place_running_probability": "heatwave_running_probability",
 }
-BY_LEAD = (*(name for name in OF_CELL if name != "place_sst_quantile"), "place_heatwave_share")
+BY_LEAD = (*OF_ONE_VALUE, "place_heatwave_share")
 BY_QUANTILE = ("place_sst_quantile", "place_heatwave_share_quantile")
 BY_SHARE = "place_share_probability"
-COLUMNS = {  # of the table; levels are added to the last three
-    "place_sst": "sst",
-    "place_threshold": "threshold",
-    "place_exceedance_probability": "exceedance_probability",
-    "place_heatwave_probability": "heatwave_probability",
+COLUMNS = {name: field.place for name, field in OF_ONE_VALUE.items()}  # of the table
+COLUMNS |= {  # levels are added to the last three
     "place_heatwave_share": "heatwave_share",
     "place_sst_quantile": "sst_q",
     "place_heatwave_share_quantile": "heatwave_share_q",

@@ -39,9 +39,14 @@ def places_for(run: Run, given: Places | None = None, shares: tuple[float, ...] 
     RUN/places.geojson is not the copy that was written.
     """
     content = _content(run.trained.places)
+    are_kept = not shares and tuple(content.get("shares", SHARES)) != SHARES
     shares = shares or tuple(content.get("shares", SHARES))
+    if given is not None and not len(given):
+        return None
     if given is not None:
-        return AskedPlaces(given, shares) if len(given) else None
+        if are_kept and not given.are_points.all():
+            LOG.info(f"shares of {run.trained.folder}: {', '.join(f'{share:g}' for share in shares)} %, as before")
+        return AskedPlaces(given, shares)
     if not content:
         return None
     kept = Places.from_geojson(json.dumps(content), *map(Path, content["files"]))

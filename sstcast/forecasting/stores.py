@@ -31,9 +31,9 @@ def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
     own, data = run.config.data, data_of(run, where)
     data = data.model_copy(update={"splits": splits_to_forecast(run, data, date)})
     prepared, is_own_ocean = Prepared.of(data), data.model_copy(update={"splits": own.splits}) == own
-    if data == own and prepared.whole:
+    if data == own and prepared.is_current:
         check_source(prepared)
-    elif not prepared.whole or changed_days(prepared).size:
+    elif not prepared.is_current or changed_days(prepared).size:
         if is_own_ocean and data != own and (reason := _hindrance(prepared)):
             first, last = own.splits.base
             note = f"{reason}, so the climatology and linear fits are those of its training, of {first}..{last}"
@@ -48,12 +48,13 @@ def stores_for(run: Run, where: FieldSource, date: dt.date) -> Prepared:
 
 
 def splits_to_forecast(run: Run, data: DataConfig, date: dt.date) -> Splits:
-    """Return the splits with which a run forecasts from `data` on an initial date. No later day enters them.
+    """Return the splits with which a run forecasts from `data` on an initial date.
 
     From another source, and from its own with a linear system or a network on a linear base, climatology and fit
-    extend to the last whole year that is followed by a window (see `splits.for_forecasts`). Other networks keep
-    the run's splits on its own source, and so does a combination with such a part, a date before the year of the
-    test that these would give, and a record that is too short for a climatology up to it.
+    extend to the last whole year that is followed by a window (see `splits.for_forecasts`), so that no later day
+    enters them. Other networks keep the run's splits on its own source, and so does a combination with such a
+    part, a date before the year of the test that these would give, and a record that is too short for a
+    climatology up to it. These may hold later days, of which the forecast tells.
 
     Raises SSTCastError if another source has less than five years.
     """

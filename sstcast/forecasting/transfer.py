@@ -31,7 +31,6 @@ from sstcast.training.data_record import record_of
 
 OWN = FieldSource()  # gives no key, so a run keeps its own days
 OTHER_DAYS = "give the object that the run was trained on, or a region as well, to use it as another ocean's"
-READING = ("variable", "units", "gaps", "grid")  # keys by which a source is read
 SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
@@ -91,9 +90,10 @@ def continued(run: Run, where: FieldSource) -> FieldSource:
         _replace_object(data, where)
         options["source"] = data.source
     if is_same_source(data.source, options["source"]):
-        own_keys = [key for key in READING if key in options and options[key] == getattr(data, key)]
+        keys = {*options} - {"source", "region"}
+        own_keys = {key for key in keys if options[key] == getattr(data, key)}
         options = {key: value for key, value in options.items() if key not in own_keys} | {"source": data.source}
-        if not {*options} & {*READING}:
+        if keys == own_keys:
             del options["source"]
     return FieldSource(**options)
 
@@ -118,7 +118,7 @@ def _replace_object(data: DataConfig, where: FieldSource) -> None:
         return
     hold(given(where.source), data.source)
     try:
-        if (prepared := Prepared.of(data)).exist:
+        if (prepared := Prepared.of(data)).is_current:
             check_source(prepared, OTHER_DAYS)
     except SSTCastError:
         let_go(data.source)

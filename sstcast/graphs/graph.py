@@ -80,7 +80,10 @@ class Graph(Protocol):
 
     @property
     def loop_weight(self) -> Tensor | None:
-        """The weight of each node's self-loop, of one channel, 1 if it has none. None if all edges have 1."""
+        """The weight of each node's self-loop, of one channel: the mean of several, 1 without one.
+
+        It is None if all edges have 1.
+        """
 
     def without_loops(self) -> "tuple[Graph, Sequence[Tensor | slice] | None]":
         """Return the graph without self-loops, and the edges it keeps of each plane (None if it keeps all)."""
@@ -124,6 +127,13 @@ class Graph(Protocol):
         """The connected component of each node, numbered in each graph, or None on a grid.
 
         A grid is one component, because its positional encodings are computed with land.
+        """
+
+    @property
+    def laplacian_degree(self) -> Tensor:
+        """The number of neighbours of each node in the graph of `laplacian`, `[nodes]`, on a grid `[1, H*W]`.
+
+        This graph has no directions, self-loops and repeated edges. On a grid it includes land.
         """
 
     def random_walk(self, steps: int) -> Tensor:

@@ -123,6 +123,15 @@ class GridGraph:
         vectors, values = _whole_grid(self.height, self.width, self.wrap, self.mask.device).laplacian(k)
         return vectors.unsqueeze(0), values
 
+    @property
+    def laplacian_degree(self) -> Tensor:
+        return self._laplacian_degree()
+
+    @_disable_dynamo
+    def _laplacian_degree(self) -> Tensor:
+        degree = _whole_grid(self.height, self.width, self.wrap, self.mask.device).laplacian_degree
+        return degree.unsqueeze(0)
+
     @_disable_dynamo
     def random_walk(self, steps: int) -> Tensor:
         """Return the landing probabilities on the whole grid, land included."""

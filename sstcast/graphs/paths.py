@@ -47,7 +47,7 @@ def path_distances(graph: Graph) -> Tensor:
 
 @dataclass(frozen=True)
 class EdgeList:
-    """One graph as a key for caches, which compare graphs by a digest of their nodes and edges."""
+    """One graph as a key for caches, which compare graphs by a digest of all fields."""
 
     digest: bytes
     real: NDArray[np.bool_] = field(compare=False)  # the mask of real nodes, [n]
@@ -132,8 +132,10 @@ def single_graphs(graph: Graph) -> Iterator[EdgeList]:
 
 
 def _edge_list(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> EdgeList:
-    content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
-    return EdgeList(hashlib.sha256(content).digest(), real, edges, places)
+    digest = hashlib.sha256(f"{len(real)} {len(places)} ".encode())
+    for array in (real, edges, places):
+        digest.update(np.ascontiguousarray(array).data)
+    return EdgeList(digest.digest(), real, edges, places)
 
 
 def _padded(blocks: list[Tensor]) -> Tensor:
@@ -153,7 +155,7 @@ class Step(NamedTuple):
     second: Numbers  # j of each pair
     child: Numbers  # for each last edge, the index of its pair (i, j)
     parent: Numbers  # for each last edge, the index of (i, p) in the previous step; in the first step, i
-    edge: Numbers  # for each last edge, its index in `dense_edges`, or that of (j, p) if only this edge is stored
+    edge: Numbers  # for each last edge, its index in `dense_edges`, or that of (j, p) if only that is stored
     share: NDArray[np.float32]  # for each last edge, the share of the shortest paths from i to j that end with it
 
 
@@ -162,7 +164,8 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
     """Return the mean score of the edges on the shortest paths from i to j, `[graphs, nodes, nodes, d]`.
 
     If there are several shortest paths, the mean is taken over all of them, because the choice of one would depend
-    on the numbering of nodes. It is 0 for pairs without a path and for pairs more than `len(scores)` hops apart.
+    on the numbering of nodes. Repeated edges are one step of a path, with the mean of their scores. The result is
+    0 for pairs without a path and for pairs more than `len(scores)` hops apart.
 
     Args:
         graph: the graphs.
@@ -198,9 +201,7 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
 @lru_cache(maxsize=16)  # a grid of 30 x 30 takes 50 MB
 def _steps(graph: EdgeList, most: int) -> list[Step]:
     hops, nodes = hops_between_all(graph).numpy(), len(graph.real)
-    ends = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
-    _, unique_edges = np.unique(ends[0] * nodes + ends[1], return_index=True)
-    (source, target), places = ends[:, unique_edges], np.tile(graph.places, 2)[unique_edges]
+    (source, target), places, weight = _links(graph)
     check_memory(f"shortest paths of {nodes} nodes by {len(source)} edges", nodes * len(source), copies=1)
     i, edge = ((hops[:, source] + 1 == hops[:, target]) & (hops[:, target] <= most)).nonzero()
     pair, source_pair, length = i * nodes + target[edge], i * nodes + source[edge], hops[i, target[edge]]
@@ -208,12 +209,26 @@ def _steps(graph: EdgeList, most: int) -> list[Step]:
     for step in range(1, int(length.max(initial=0)) + 1):
         mask = length == step
         pairs, child = np.unique(pair[mask], return_inverse=True)
-        parent, counts = index_in_step[source_pair[mask]], path_counts[source_pair[mask]]
+        parent, counts = index_in_step[source_pair[mask]], path_counts[source_pair[mask]] * weight[edge[mask]]
         path_counts[pairs] = np.bincount(child, counts)
         share = (counts / path_counts[pairs][child]).astype(np.float32)
         index_in_step[pairs] = np.arange(len(pairs))
         steps.append(Step(*np.divmod(pairs, nodes), child, parent, places[edge[mask]], share))
     return steps
+
+
+def _links(graph: EdgeList) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    """Return the edges that paths follow, `[2, links]`, their places, and the weight of each.
+
+    Edges have no direction, so an edge is followed backwards where none is stored that way. The weights of
+    repeated edges are equal and add up to 1.
+    """
+    ends, nodes = np.concatenate([graph.edges, graph.edges[::-1]], axis=1), len(graph.real)
+    key, stored = ends[0] * nodes + ends[1], graph.edges.shape[1]
+    keep = np.append(np.arange(stored), stored + np.flatnonzero(~np.isin(key[stored:], key[:stored])))
+    order = keep[np.argsort(key[keep], kind="stable")]
+    _, link, counts = np.unique(key[order], return_inverse=True, return_counts=True)
+    return ends[:, order], np.tile(graph.places, 2)[order], 1 / counts[link]
 
 
 @_disable_dynamo
@@ -232,11 +247,10 @@ def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tenso
     dense, edges = graph.dense(x[..., :1])[0], graph.dense_edges(x[..., :1])
     egos = [_egos(single_graph, radius) for single_graph in single_graphs(graph)]
     egos *= len(dense) // len(egos)  # samples may share one mask
-    starts = np.cumsum([0, *(len(members) for members, *_ in egos)])[:-1]
+    starts, slots = np.cumsum([0, *(len(members) for members, *_ in egos)])[:-1], edges.mask.shape[1]
     parts = [
         (member + number * dense.shape[1], centre + number * dense.shape[1], ends + start, slot + number * slots)
         for number, ((member, centre, ends, slot), start) in enumerate(zip(egos, starts, strict=True))
-        for slots in edges.mask.shape[1:]
     ]
     member, centre, ends, slot = (
         torch.from_numpy(np.concatenate(column, axis=-1)).to(x.device) for column in zip(*parts, strict=True)

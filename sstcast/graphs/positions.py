@@ -71,6 +71,12 @@ def components_of(edge_index: Tensor, batch: Tensor, graphs: int) -> Tensor:
 
 
 @_disable_dynamo
+def degrees_of(edge_index: Tensor, nodes: int) -> Tensor:
+    """Return the number of neighbours of each node in the graph of `laplacian_basis`, `[nodes]`."""
+    return torch.from_numpy(np.diff(_adjacency(edge_index, nodes).indptr)).to(edge_index)
+
+
+@_disable_dynamo
 def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     """Return the probability that a random walk is back at its start after 1, 2, ..., `steps` steps.
 

@@ -27,6 +27,7 @@ class SparseGraph:
         geography: place and time of each node, `[nodes, 5]` (see `Graph`).
         edge_weight: weights of the edges, `[edges]`, which `gcn` reads.
         components: the connected component of each node, `[nodes]`, computed when needed if None.
+        laplacian_degree: the number of neighbours of each node, `[nodes]` (see `Graph`), likewise.
     """
 
     mask: Tensor | None = None
@@ -42,6 +43,7 @@ class SparseGraph:
         geography: Tensor | None = None,
         edge_weight: Tensor | None = None,
         components: Tensor | None = None,
+        laplacian_degree: Tensor | None = None,
     ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
         self.sources, self.targets = (Groups(ends, len(batch)) for ends in edge_index)
@@ -49,16 +51,17 @@ class SparseGraph:
         self.edge_attr = None if edge_attr is None else [edge_attr]
         self.basis, self.walk, self.geography = basis, walk, geography
         self.edge_weight = None if edge_weight is None else [edge_weight.unsqueeze(1)]
-        self._components = components
+        self._components, self._laplacian_degree = components, laplacian_degree
         self._loopless: tuple[SparseGraph, list[Tensor] | None] | None = None
 
     @classmethod
-    def from_pyg(cls, data: "Data", nodes: int | None = None) -> "SparseGraph":
+    def from_pyg(cls, data: "Data", nodes: int | None = None, dtype: torch.dtype | None = None) -> "SparseGraph":
         """Wrap a `Data` or `Batch` of PyTorch Geometric with this number of nodes, by default its own.
 
         Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
         graph, and `random_walk` `[nodes, steps]`, where the data have them, `geography` likewise, and weights as
-        `weights_in` finds them. Integer edge features are converted to floating point.
+        `weights_in` finds them. Features and weights of edges are converted to `dtype`, by default integers to
+        single precision.
 
         Raises ValueError if the edges or the features and weights of edges are malformed, `batch` is not the graph
         of each node in ascending order, or an edge is between two graphs.
@@ -70,9 +73,8 @@ class SparseGraph:
             raise ValueError(f"edge_attr is {list(edges.shape)}; give [{rows}, features]")
         if weight is not None and weight.shape not in ((rows,), (rows, 1)):
             raise ValueError(f"edge_weight is {list(weight.shape)}; give [{rows}]")
-        if edges is not None:
-            edges = edges if edges.is_floating_point() else edges.float()
-            edges = edges.unsqueeze(1) if edges.ndim == 1 else edges
+        weight, edges = (_converted(values, dtype) for values in (weight, edges))
+        edges = edges.unsqueeze(1) if edges is not None and edges.ndim == 1 else edges
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
         walk, geography = (getattr(data, name, None) for name in ("random_walk", "geography"))
         graphs = max(graphs, getattr(data, "num_graphs", 0))  # the last graphs of a `Batch` may have no nodes
@@ -104,8 +106,10 @@ class SparseGraph:
         if self.edge_weight is None:
             return None
         weight, is_loop = self.edge_weight[0], self.edge_index[0] == self.edge_index[1]
-        ones = weight.new_ones(len(self.batch), 1)
-        return ones.index_copy(0, self.edge_index[0, is_loop], weight[is_loop])
+        nodes, zeros = self.edge_index[0, is_loop], weight.new_zeros(len(self.batch), 1)
+        count = zeros.index_add(0, nodes, torch.ones_like(weight[is_loop]))
+        total = zeros.index_add(0, nodes, weight[is_loop])
+        return torch.where(count > 0, total / count.clamp(min=1), 1)
 
     def source(self, x: Tensor) -> Planes:
         return [self.sources.copy(x)]
@@ -195,6 +199,14 @@ class SparseGraph:
             self._components = components_of(self.edge_index, self.batch, self.graphs)
         return self._components
 
+    @property
+    def laplacian_degree(self) -> Tensor:
+        if self._laplacian_degree is None:
+            from sstcast.graphs.positions import degrees_of
+
+            self._laplacian_degree = degrees_of(self.edge_index, len(self.batch))
+        return self._laplacian_degree
+
     def random_walk(self, steps: int) -> Tensor:
         if self.walk is None or self.walk.shape[1] < steps:
             from sstcast.graphs.positions import landing_probabilities
@@ -257,6 +269,22 @@ def weights_in(data: "Data") -> Tensor | None:
     if weight is not None and not torch.equal(weight.flatten().double(), other.flatten().double()):
         raise ValueError("edge_weight and weight are not the same numbers; delete one of them")
     return other if weight is None else weight
+
+
+def _converted(values: Tensor | None, dtype: torch.dtype | None) -> Tensor | None:
+    if values is None or (dtype is None and values.is_floating_point()):
+        return values
+    return values.to(dtype or torch.float32)
+
+
+def check_weights(weights: Tensor) -> None:
+    """Raise ValueError, naming the edge, if a weight is negative or not finite."""
+    if len(wrong := (~(weights >= 0) | weights.isinf()).nonzero()):
+        number = int(wrong[0][0])
+        raise ValueError(
+            f"edge {number} has the weight {float(weights[number]):g}; give weights of 0 or more, or leave "
+            "edge_weight out"
+        )
 
 
 class Groups:

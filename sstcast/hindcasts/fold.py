@@ -14,7 +14,7 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.fields import described
+from sstcast.forecasting.fields import described, training_of
 from sstcast.forecasting.spread import SpreadCalibrator, calibrated
 from sstcast.forecasting.system import system_of
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
@@ -143,7 +143,8 @@ def recipe_of_tables(prepared: Prepared, every: int, thresholds: DataConfig, ask
 
 
 def _recipe_of_days(prepared: Prepared, every: int) -> Recipe:
-    return recipe_of_scores() | {"every": every, "data": prepared.record().model_dump()}
+    record, region = prepared.record().model_dump(), prepared.data.cells
+    return recipe_of_scores(prepared.data) | {"every": every, "data": record, "region": region}
 
 
 def _recipe_of(run: Run, every: int, prepared: Prepared) -> Recipe:
@@ -166,8 +167,8 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
         folds = [open_written(part_file(run), REMEDY) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
         forecasts = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **CONCAT_OPTIONS)
-        first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
         source = str(folds[0].attrs["data"])
+        first, last = (training_of(run, source) for run in (runs[0], runs[-1]))
         dataset = described(
             forecasts.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore"),
             runs[0],
@@ -178,7 +179,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
             **{RECIPE: as_text(recipe)},
         ).assign_attrs(
             source=f"sstcast {__version__}, model {system.model.name}, trained separately for each of {len(runs)} "
-            f"folds on {source}, from {system.data.splits.train[0]} to {first} (first fold) or {last} (last fold)"
+            f"folds: the first on {first}; the last on {last}"
         )
         with noted(path, recipe) as temporary, dask_progress(f"writing {path.name}"):
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})

@@ -25,6 +25,7 @@ from sstcast.hindcasts.fold import (
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED
+from sstcast.ocean.filled_days import check_test_dates, left_out
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.predictors.grid import ShortRecord
@@ -34,6 +35,7 @@ from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.score_files import errors_of, part_of, skill_of
 from sstcast.scores.summary import assemble, lowest_error, predictors_of
+from sstcast.scores.system_records import RUN, record
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
 
@@ -90,6 +92,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None) -> Scores:
                 raise SSTCastError(
                     f"{error}; the first fold that it serves begins in {[*served, 'no year'][0]}"
                 ) from None
+    for ocean in needed:
+        check_test_dates(Prepared.of(ocean), every)
     if plan.asked.places is not None:
         tell_weights(plan.asked.places, Prepared.of(needed[0]))
     first, *_ = plan.oceans.values()
@@ -140,16 +144,19 @@ def _score(plan: Plan) -> Scores:
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = lowest_error(tables, linear)
     first, last = (plan.protocol.folds[end] for end in (0, -1))
+    first_ocean, *_ = plan.oceans.values()
     tables, metrics = assemble(
         tables,
         (names, [reference]),
         reference,
         {
             name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
+            | (record(RUN) if name in models else plan.records_of_baselines[name])
             for name in names
         },
         plan.systems[0].data,
         plan.asked,
+        sum(left_out(Prepared.of(data), plan.protocol.every) for data in first_ocean),
         kind="hindcast",
         protocol_of_hindcast=asdict(plan.protocol),
         source=str(tables.attrs["source"]),

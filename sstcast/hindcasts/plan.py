@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.significance import Lengths
+from sstcast.scores.system_records import BASELINE, record
 from sstcast.storage.artefacts import check_own, digest, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
@@ -228,6 +230,16 @@ class Plan:
             for ocean in self.oceans
         }
 
+    @property
+    def records_of_baselines(self) -> dict[str, dict[str, Any]]:
+        """The records of the baselines by their names in tables."""
+        of_several = len(self.oceans) > 1
+        return {
+            key: record(BASELINE, *((ocean, baseline) if of_several else ()))
+            for ocean, keys in self.baseline_names.items()
+            for baseline, key in keys.items()
+        }
+
     def reference(self, name: str) -> str:
         """Return the system or baseline called `name`, or whose name begins with this word.
 
@@ -256,7 +268,7 @@ class Plan:
         """
         stores = {name: [Prepared.of(data) for data in folds] for name, folds in self.oceans.items()}
         scored = (read_recipe(self.hindcast.metrics) or {}).get("scored")
-        if all(prepared.exist for folds in stores.values() for prepared in folds):
+        if all(prepared.is_current for folds in stores.values() for prepared in folds):
             scored = {name: [*map(digest_of_scored, folds)] for name, folds in stores.items()}
         runs = {
             system.name: {
@@ -265,11 +277,10 @@ class Plan:
             }
             for system in self.scored
         }
-        return (
-            recipe_of_scores()
-            | {"protocol": asdict(self.protocol), "runs": runs, "scored": scored}
-            | self.asked.recipe
-        )
+        joined = {"fitted": self.fitted, "equal": self.equal, "select": list(self.select)}
+        asked = {"protocol": asdict(self.protocol), **joined, **self.asked.recipe}
+        filled = max((system.data for system in self.systems), key=attrgetter("gaps"))
+        return recipe_of_scores(filled) | asked | {"runs": runs, "scored": scored}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
@@ -297,7 +308,9 @@ class Plan:
             raise SSTCastError(
                 f"--select: no system is called {absent[0]!r}; the systems are {', '.join(system_names)}"
             )
-        self._check_alike(_SHARED | (_COMBINED if self.combinations else {}))
+        self._check_alike(_shared)
+        if self.combinations:
+            self._check_alike(_combined)
         for combination in self.combinations:
             self._check_combination(combination)
         for run in self.trained:
@@ -349,12 +362,12 @@ class Plan:
                     "--years, begin data.splits.train later, or fetch more"
                 )
 
-    def _check_alike(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
+    def _check_alike(self, keys_of: Callable[[DataConfig], dict[str, Any]]) -> None:
         first, *other_systems = self.systems
         for system in other_systems:
-            for key, get_option in keys.items():
-                expected, value = get_option(first.data), get_option(system.data)
-                if expected != value:
+            values = keys_of(system.data)
+            for key, expected in keys_of(first.data).items():
+                if expected != (value := values[key]):
                     raise SSTCastError(
                         f"{system.name}: its data.{key} is {value}, but {first.name} has {expected}; all systems "
                         "must forecast the same days of the same ocean, and combinations also need the same "
@@ -371,21 +384,20 @@ def _region(data: DataConfig) -> str:
     return json.dumps(data.box.model_dump(mode="json", exclude=excluded_keys))
 
 
-_SHARED: dict[str, Callable[[DataConfig], Any]] = {
-    "source": lambda data: str(data.path.resolve()),
-    "variable": lambda data: data.variable,
-    "units": lambda data: data.units,
-    "gaps": lambda data: data.gaps,
-    "region": _region,
-    "history": lambda data: data.history,
-    "horizon": lambda data: data.horizon,
-}
-_COMBINED: dict[str, Callable[[DataConfig], Any]] = {
-    "protocol": lambda data: data.protocol,
-    "region": lambda data: data.box.model_dump_json(),
-    "splits.train": lambda data: data.splits.train[0],
-    "predictors": lambda data: data.predictors,
-}
+def _shared(data: DataConfig) -> dict[str, Any]:
+    """Return what all systems of a hindcast have in common: they forecast the same days of the same cells."""
+    of_source = {"source": str(data.path.resolve()), **data.reading, "region": _region(data)}
+    return of_source | {"history": data.history, "horizon": data.horizon}
+
+
+def _combined(data: DataConfig) -> dict[str, Any]:
+    """Return what systems that are combined have in common besides."""
+    return {
+        "protocol": data.protocol,
+        "region": data.box.model_dump_json(),
+        "splits.train": data.splits.train[0],
+        "predictors": data.predictors,
+    }
 
 
 def without_predictors(data: DataConfig) -> DataConfig:

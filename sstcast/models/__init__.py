@@ -6,10 +6,20 @@ from sstcast.models.factory import (
     build_model,
     days_before,
     default_options,
+    reads_edges,
     takes_graphs,
     transfer_of,
 )
-from sstcast.models.registry import LAYERS, LINEAR, LINEAR_BASES, MODELS, Entry
+from sstcast.models.registry import LINEAR, LINEAR_BASES, MODELS, Entry
 
-__all__ = ["LAYERS", "LINEAR", "LINEAR_BASES", "MODELS", "Entry", "base_of", "build_forecaster", "build_model"]
-__all__ += ["days_before", "default_options", "takes_graphs", "transfer_of"]
+__all__ = [
+    "LINEAR",
+    "LINEAR_BASES",
+    "MODELS",
+    "Entry",
+    "base_of",
+    "build_forecaster",
+    "build_model",
+    "days_before",
+]
+__all__ += ["default_options", "reads_edges", "takes_graphs", "transfer_of"]

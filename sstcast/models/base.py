@@ -1,6 +1,7 @@
 """Base classes of all models, and `Forecaster`, which turns a `Backbone` into a forecast model."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY_CHANNELS, Graph
 from sstcast.graphs.grid import GridGraph
-from sstcast.graphs.sparse import SparseGraph
+from sstcast.graphs.sparse import SparseGraph, check_weights
 from sstcast.models.norms import BatchNorm
 
 Base = Literal["persistence", "linear", "local", "none"]
@@ -57,6 +58,11 @@ class Backbone(Model):
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
         """Return the node features, and the features of each graph `[graphs, width]` if the model has any."""
         return self(x, graph), None
+
+    @property
+    def reads_weights(self) -> bool:
+        """Whether a layer reads the weights of edges."""
+        return any(getattr(module, "reads_weights", False) for module in self.modules() if module is not self)
 
     def enter(self, stage: str | None) -> None:
         """Restrict the model to the part that `stage`, one of `stages`, trains. None restores the whole model."""
@@ -293,11 +299,12 @@ class GraphArgument:
 
     An `edge_index [2, edges]` may come with `batch [nodes]`, the graph of each node, and `edge_attr [edges, f]`.
     The hook raises SSTCastError if one of them is malformed, for any other argument, or if the numbers of features
-    differ from those of the backbone `name`, which reads `edge_dim` edge features (0 for none).
+    differ from those of the backbone `name`, which is built for `edge_dim` edge features (0 for none), if it
+    `reads_edges`, or if the backbone reads weights of edges and one is negative or not finite.
     """
 
-    def __init__(self, name: str, edge_dim: int) -> None:
-        self.name, self.edge_dim = name, edge_dim
+    def __init__(self, name: str, edge_dim: int, reads_edges: Callable[[], bool]) -> None:
+        self.name, self.edge_dim, self.reads_edges = name, edge_dim, cache(reads_edges)
 
     def __call__(
         self, backbone: Backbone, arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -320,7 +327,9 @@ class GraphArgument:
             )
         if isinstance(graph, Data):
             try:
-                graph = SparseGraph.from_pyg(graph, len(x))
+                graph = SparseGraph.from_pyg(graph, len(x), x.dtype)
+                if backbone.reads_weights and graph.edge_weight is not None:
+                    check_weights(graph.edge_weight[0])
             except ValueError as error:
                 raise SSTCastError(f"model {self.name}: {error}") from error
         width = backbone.ends[0]
@@ -331,7 +340,7 @@ class GraphArgument:
             )
         if self.edge_dim and graph.edge_attr is not None:
             edge_dims = {edges.shape[-1] for edges in graph.edge_attr}
-            if edge_dims != {self.edge_dim}:
+            if edge_dims != {self.edge_dim} and self.reads_edges():
                 numbers = ", ".join(map(str, sorted(edge_dims)))
                 raise SSTCastError(
                     f"model {self.name}: edge_dim is {self.edge_dim}, but the graph has {numbers} edge features; "

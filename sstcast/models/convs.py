@@ -19,6 +19,8 @@ left out. Only `gatedgcn` updates them, so there they must be as wide as the nod
 Geometric: from Glorot's distribution for `gcn` and `gat`, else from the defaults of torch.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -35,8 +37,10 @@ class Conv(nn.Module):
     A `residual` layer adds its own input. For other layers the caller adds residual connection, norm and dropout.
     """
 
-    residual = False
-    updates_edges = False
+    about: ClassVar[str] = ""  # a short description
+    residual: ClassVar[bool] = False
+    updates_edges: ClassVar[bool] = False
+    reads_weights: ClassVar[bool] = False  # of the edges, `Graph.edge_weight`
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         """Return new node features and the new edge state."""
@@ -45,6 +49,8 @@ class Conv(nn.Module):
 
 class MessagePassing(Conv):
     """`mean`. On a grid, the edge features are offsets (dx, dy), without which the mean has no direction."""
+
+    about = "a linear map of the neighbours' mean"
 
     def __init__(self, width: int, edge_dim: int = 2, in_width: int | None = None) -> None:
         super().__init__()
@@ -61,6 +67,8 @@ class MessagePassing(Conv):
 class SAGE(Conv):
     """`sage`, which ignores edge features. It averages before or after W_2, whichever has fewer channels."""
 
+    about = "GraphSAGE, mean of the neighbours (arXiv:1706.02216)"
+
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
         self.root = nn.Linear(in_width or width, width)
@@ -75,6 +83,8 @@ class SAGE(Conv):
 
 class GINE(Conv):
     """`gine`. With the norm `batch`, its perceptron has a BatchNorm, as in Xu et al. 2019 (arXiv:1810.00826)."""
+
+    about = "GIN with edge features (arXiv:1905.12265)"
 
     def __init__(
         self, width: int, edge_dim: int = 0, in_width: int | None = None, norm: NormName = "none"
@@ -99,6 +109,8 @@ class GINE(Conv):
 class GIN(GINE):
     """`gin`, which ignores edge features."""
 
+    about = "GIN, reads no edge features (arXiv:1810.00826)"
+
     def __init__(self, width: int, in_width: int | None = None, norm: NormName = "none") -> None:
         super().__init__(width, in_width=in_width, norm=norm)
 
@@ -107,8 +119,12 @@ class GCN(Conv):
     """`gcn`, which ignores edge features. Each node has one self-loop, in place of any in the graph.
 
     Weights of edges, if the graph has any, multiply the messages. Then d_i is the sum of the weights of i's edges,
-    and a self-loop keeps its own, as in `gcn_norm` of PyTorch Geometric. A node with d_i = 0 sends nothing.
+    and a self-loop keeps its own, as in `gcn_norm` of PyTorch Geometric. Several at a node count as one with their
+    mean weight. A node with d_i = 0 sends nothing.
     """
+
+    about = "GCN, reads weights of edges (arXiv:1609.02907)"
+    reads_weights = True
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -136,6 +152,8 @@ class GAT(Conv):
     Each node has one self-loop, in place of any in the graph. As in PyTorch Geometric, its features are the mean
     over the node's incoming edges, or 0 if there are none. Raises SSTCastError if `heads` does not divide `width`.
     """
+
+    about = "GAT, with edge features (arXiv:1710.10903)"
 
     def __init__(
         self, width: int, edge_dim: int = 0, heads: int = 4, bias: bool = True, in_width: int | None = None
@@ -191,6 +209,7 @@ class GatedGCN(Conv):
             are those of all edges between real nodes.
     """
 
+    about = "GatedGCN, updates edge features (arXiv:1711.07553)"
     residual = updates_edges = True
 
     def __init__(

@@ -55,7 +55,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     for graphs with another number of features.
     """
     from sstcast.models.base import Backbone, GraphArgument
-    from sstcast.models.layers import check_options, reads_edges
+    from sstcast.models.layers import check_options
 
     cls, fixed = _class(name)
     parameters = _parameters(cls)
@@ -64,8 +64,8 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     checked = check_options(parameters.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
-        edge_dim = checked["edge_dim"] if reads_edges(checked) else 0
-        model.register_forward_pre_hook(GraphArgument(name, edge_dim), with_kwargs=True)
+        hook = GraphArgument(name, checked.get("edge_dim", 0), lambda: reads_edges(name, checked))
+        model.register_forward_pre_hook(hook, with_kwargs=True)
     return model
 
 
@@ -73,6 +73,21 @@ def default_options(name: str) -> dict[str, Any]:
     """Return the default options of a model. Raises SSTCastError for an unknown name."""
     cls, fixed = _class(name)
     return {k: p.default for k, p in _parameters(cls).items() if p.default is not p.empty} | fixed
+
+
+def reads_edges(name: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a backbone with these options has weights that read edge features.
+
+    The shape of such weights depends on the number of features. Raises SSTCastError as `build_model`.
+    """
+    import torch
+
+    if "edge_dim" not in default_options(name):
+        return False
+    with torch.device("meta"):  # without memory
+        models = [build_model(name, **{**options, "edge_dim": features}) for features in (2, 3)]
+    first, second = ([weight.shape for weight in model.parameters()] for model in models)
+    return first != second
 
 
 def takes_graphs(name: str) -> bool:

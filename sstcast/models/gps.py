@@ -96,7 +96,8 @@ class GPS(Backbone):
         self.width, self.eigenpairs = width, stable_pairs
         inner_norm = conv_norm if conv == "gatedgcn" else norm
         updates = conv != "none" and CONVS[conv].updates_edges
-        encode = updates or (edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False))
+        reads = edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False)
+        encode = layers > 0 and (updates or reads)
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 

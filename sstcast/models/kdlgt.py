@@ -58,7 +58,7 @@ class StructureAware(Transformer):
         heads: Count = 4,
         hops: Size = 2,
         linear: bool = True,
-        features: Size = 64,
+        features: Count = 64,
         dropout: Share = 0.0,
         edge_dim: Size = 2,
         extractor: Literal["subtree", "subgraph"] = "subtree",
@@ -86,7 +86,7 @@ class AnchorDistance(Transformer):
         layers: Layers = 3,
         heads: Count = 4,
         radius: Size = 5,
-        features: Size = 64,
+        features: Count = 64,
         dropout: Share = 0.0,
         edge_dim: Size = 2,
         edge_messages: bool = False,
@@ -255,7 +255,8 @@ class PathBias(nn.Module):
         super().__init__()
         self.max_hops = max_hops
         self.by_hops = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
-        self.by_edges = nn.Parameter(0.02 * torch.randn(max_hops, edge_dim, heads)) if edge_dim else None
+        shape = max_hops, edge_dim, heads
+        self.by_edges = nn.Parameter(0.02 * torch.randn(shape)) if max_hops and edge_dim else None
         self.to_graph_node = nn.Parameter(0.02 * torch.randn(heads, 1, 1)) if graph_node else None
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:

@@ -64,16 +64,6 @@ def node_attentions() -> list[str]:
     return [name for name, kind in ATTENTIONS.items() if issubclass(kind, Attention)]
 
 
-def reads_edges(options: Mapping[str, Any]) -> bool:
-    """Return whether a backbone with these options, defaults included, reads edge features."""
-    if "edge_dim" not in options or not options.get("edge_messages", True):
-        return False
-    conv = options.get("conv")
-    if conv not in (None, "none") and "edge_dim" in signature(CONVS[conv]).parameters:
-        return True
-    return conv is None or getattr(ATTENTIONS.get(options.get("attention", "none")), "reads_edges", False)
-
-
 def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **arguments: Any) -> Conv:
     """Build a local layer.
 

@@ -94,7 +94,7 @@ class MPNN(Backbone):
             )
         self.width, self.residual, self._ends = width, residual, (in_width or width, out_width or width)
         self.bare = layers - 1 if out_width and not jumping else None  # the layer of message passing alone
-        self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
+        self.edge_encoder = EdgeEncoder(edge_dim, width) if layers and CONVS[conv].updates_edges else None
 
         def convolve(layer: int) -> Conv:
             into = width if layer else self._ends[0]

@@ -39,17 +39,6 @@ MODELS = {
     "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, full softmax (Graphormer)"),
 }
 
-# Local layers (`layers.CONVS`): the name of one, or with `-vn`, is that of an MPNN with this layer.
-LAYERS = {
-    "mean": "a linear map of the neighbours' mean",
-    "gin": "GIN, reads no edge features (arXiv:1810.00826)",
-    "gine": "GIN with edge features (arXiv:1905.12265)",
-    "gcn": "GCN, reads weights of edges (arXiv:1609.02907)",
-    "sage": "GraphSAGE, mean of the neighbours (arXiv:1706.02216)",
-    "gat": "GAT, with edge features (arXiv:1710.10903)",
-    "gatedgcn": "GatedGCN, updates edge features (arXiv:1711.07553)",
-}
-
 # Linear systems, fitted in closed form to the whole region as one tile.
 LINEAR = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),

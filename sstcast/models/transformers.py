@@ -118,7 +118,7 @@ class TokenGT(Backbone):
         heads: Count = 4,
         attention: NodeAttentionName = "linear",
         identifiers: Literal["laplacian", "orf", "none"] = "laplacian",
-        identifier_size: Size = 16,
+        identifier_size: Count = 16,
         dropout: Share = 0.0,
         edge_dim: Size = 2,
         seed: int = 0,
@@ -202,12 +202,14 @@ def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
     Each connected component has a trivial eigenvector, the square root of the degree inside, where a node without
     edges has degree 1, and 0 outside. All have a mean square of 1 over the graph and are orthogonal, so that
     P P^T = n I for a graph of n <= `size` nodes. With length 1, as in the paper, they would be negligible beside
-    `x` in graphs of hundreds of nodes.
+    `x` in graphs of hundreds of nodes. On a grid, the graph is the whole grid with its land, so neither holds over
+    the ocean alone.
     """
-    degree = graph.neighbors(torch.ones_like(x[..., :1])).clamp(min=1)
+    degree = graph.laplacian_degree.clamp(min=1).unsqueeze(-1).to(x)
     others = graph.laplacian(size - 1)[0].expand(*x.shape[:-1], -1).to(x)
     if graph.components is None:
-        return torch.cat([_unit(degree, graph), others], dim=-1)
+        root = (degree / degree.mean(1, keepdim=True)).sqrt()
+        return torch.cat([root.expand(*x.shape[:-1], -1), others], dim=-1)
     columns, component = torch.arange(size, device=x.device), graph.components.unsqueeze(1)
     inside = (component == columns).to(x)  # [nodes, size]
     nodes = graph.broadcast(graph.pool(inside, "sum"))

@@ -17,8 +17,9 @@ from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
 from sstcast.reading.fill_values import LOOKED_AT
+from sstcast.reading.gaps import longest_gap
 from sstcast.reading.grid import box_of, check_places, crop, true_rows
-from sstcast.reading.reading import longest_gap, open_cells, source_grid
+from sstcast.reading.reading import open_cells, source_grid
 from sstcast.storage.artefacts import atomic, followed
 
 TILE = 30  # preferred rows and columns of a tile

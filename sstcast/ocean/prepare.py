@@ -29,16 +29,18 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.ocean.anomalies import fit_statistics, standardise
-from sstcast.ocean.prepared import LAYOUT, STATES, Prepared, agrees_with_source
+from sstcast.ocean.filled_days import MOST_FILLED, left_out
+from sstcast.ocean.prepared import SOURCE_DIGEST, STATES, Prepared, agrees_with_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.predictors.predictors import prepare_predictors
 from sstcast.progress import dask_progress
 from sstcast.reading.daily_field import source_of
-from sstcast.reading.digests import digest_of, digest_of_days, digests
+from sstcast.reading.digests import digest_of, digests
+from sstcast.reading.gaps import GAP_COUNTS, gaps_filled
 from sstcast.reading.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import OCEAN, gaps_filled, open_region, source_name
+from sstcast.reading.reading import OCEAN, open_region
 from sstcast.reading.remote_stores import fingerprint
 from sstcast.storage.artefacts import (
     as_text,
@@ -101,18 +103,12 @@ class _Preparation:
         self.data, self.prepared = prepared.data, prepared
         self.path, self.region = self.data.path, self.data.box
         field = self.field = source_of(self.data.source)
-        self.recipe: Recipe = {
-            "source": source_name(self.data),
-            "region": self.region.model_dump(mode="json"),
-            "layout": LAYOUT,
-            "grid": self.data.grid,
-        }
         self.changes = field.changes()  # before the source is read
         self.states = field.states(self.data)
         files = field.state() if self.states is None else fingerprint(self.states)
         if field.needs_python and not field.exists() and (old_recipe := read_recipe(prepared.cube)):
             files = old_recipe.get("files")  # the stores stand for an absent object
-        self.of_cube = self.recipe | {"files": files}
+        self.of_cube: Recipe = prepared.recipe_of_cube | {"files": files}
 
     @cached_property
     def source(self) -> xr.DataArray:
@@ -127,7 +123,7 @@ class _Preparation:
     @property
     def native(self) -> xr.DataArray:
         """The source without the counts of filled cells."""
-        return self.source.drop_vars("filled", errors="ignore")
+        return self.source.drop_vars(GAP_COUNTS, errors="ignore")
 
     def close(self) -> None:
         if "source" in vars(self):
@@ -156,12 +152,14 @@ class _Preparation:
             self._write(self.prepared.cube, self.of_cube, self._cube)
             note_source(self.prepared.cube, self.changes)
             self.prepared = replace(self.prepared)  # the earlier cube may have been opened, to compare it
-        base = self.data.splits.base
-        recipe = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
-        recipe |= {"base_days": digest_of_days(self.cube, *base)}
-        any_written |= self._update(self.prepared.statistics, recipe, self._statistics)
-        recipe |= {"days": digest_of_days(self.cube)}
-        any_written |= self._update(self.prepared.anomalies, recipe, self._anomalies)
+            if count := left_out(self.prepared):
+                LOG.info(
+                    f"{self.prepared.cube}: {counted(count, 'initial date')} of the test days will not be scored, "
+                    f"because more than {MOST_FILLED:.1%} of the sea was filled"
+                )
+        made, is_written = self.prepared, self._update
+        any_written |= is_written(made.statistics, made.recipe_of_statistics, self._statistics)
+        any_written |= is_written(made.anomalies, made.recipe_of_anomalies, self._anomalies)
         return prepare_predictors(self.data, self.prepared.cube.parent, self.cube) or any_written
 
     def _cube(self) -> xr.Dataset:
@@ -174,6 +172,8 @@ class _Preparation:
             {"sst": sst, "ocean_fraction": fraction, "ocean_mask": mask, "digest": digests(sst)},
             attrs={"title": "Daily sea surface temperature"},
         )
+        if self.region.coarsen > 1:
+            cube[SOURCE_DIGEST] = digests(values)
         if self.states is not None:
             cube[STATES] = self.states.reindex(time=sst["time"], fill_value=0)
         if self.data.gaps:
@@ -192,7 +192,8 @@ class _Preparation:
     def _anomalies(self) -> xr.Dataset:
         statistics = self.prepared.open_statistics()
         anomalies = standardise(self.native, self.cube["sst"], ocean_cells(self.native), statistics, self.data)
-        return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
+        title = "Standardised anomalies of daily sea surface temperature"
+        return anomalies.assign(digest=self.prepared.source_days["digest"]).assign_attrs(title=title)
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
         """Write a store unless it exists with the same recipe. Returns whether it was written."""

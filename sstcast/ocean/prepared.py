@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, counted, reading
+from sstcast.errors import Outdated, SSTCastError, counted, reading
 from sstcast.log import LOG, warn_once
 from sstcast.predictors.predictors import (
     changed_predictors,
@@ -33,19 +33,20 @@ from sstcast.predictors.predictors import (
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.digests import digest_of_days, digests
 from sstcast.reading.grid import coarsen, ocean_cells
-from sstcast.reading.reading import folder_of, open_region
+from sstcast.reading.reading import folder_of, open_region, source_name
 from sstcast.reading.remote_stores import Unreachable, fingerprint
-from sstcast.storage.artefacts import note_source, noted_source, read_recipe
+from sstcast.storage.artefacts import note_source, noted_source, open_intact, read_recipe
 from sstcast.storage.cf import rounded
 from sstcast.storage.dataset_files import cached
 from sstcast.storage.scratch import in_scratch
-from sstcast.storage.stores import open_intact
 from sstcast.storage.yaml_files import JsonRecord
 
 LAYOUT = 8  # version of the stores' layout, part of every recipe
 RECHECKED = np.timedelta64(60, "D")  # days that are read again if a remote store has changed at all
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
 RENAMING_SECONDS = 0.1  # in which another process that prepares a store puts it in the place of the old one
+SOURCE_DIGEST = "source_digest"  # variable of a cube that averages cells: digests of the days on those cells
+DIGESTS = ("digest", SOURCE_DIGEST)
 STATES = "source_state"  # variable of a cube that was made from a URL
 T = TypeVar("T")
 
@@ -104,22 +105,43 @@ class Prepared:
         return [self.cube, self.statistics, self.anomalies, *(path for one in predictors for path in one.stores)]
 
     @property
-    def exist(self) -> bool:
-        """Whether all stores exist, damaged or not."""
-        return all(path.exists() for path in self._stores)
+    def recipe_of_cube(self) -> dict[str, Any]:
+        """What the cube is made from, without the state of the source's files."""
+        return {"layout": LAYOUT, **self.data.reading, "source": source_name(self.data)}
 
     @property
-    def whole(self) -> bool:
-        """Whether all stores exist, and each was made from the one before it.
+    def recipe_of_statistics(self) -> dict[str, Any]:
+        """What the statistics are made from: the days of the base period in the cube."""
+        base, days = self.data.splits.base, digest_of_days(self.source_days, *self.data.splits.base)
+        keys = {"protocol": self.data.protocol, "train": "{}..{}".format(*base), "base_days": days}
+        return self.recipe_of_cube | keys
 
-        They are not whole while they are prepared again, or if that was killed. Raises SSTCastError like `open`.
+    @property
+    def recipe_of_anomalies(self) -> dict[str, Any]:
+        """What the anomalies are made from: the statistics, and all days of the cube."""
+        return self.recipe_of_statistics | {"days": digest_of_days(self.source_days)}
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all stores exist, were made as the configuration says, and each from the one before it.
+
+        They are not while they are prepared again, or if that was killed. Whether the files of the source have
+        changed is not asked (see `changed_days`), and nothing but the stores is read. Raises SSTCastError if one
+        is damaged.
         """
-        if not self.exist or self._standardised.sizes["time"] != self._cube.sizes["time"]:
+        if not all(path.exists() for path in self._stores):
             return False
-        return self._is_of_cube(self._statistics) and self._is_of_cube(self._standardised)
+        try:
+            self.open_cube(), self.open_statistics(), self.open_anomalies()
+        except Outdated:
+            return False
+        return True
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open the cube and the anomalies lazily. Raises SSTCastError if either is absent or damaged."""
+        """Open the cube and the anomalies lazily.
+
+        Raises SSTCastError if either is damaged, and Outdated if it is absent or not what `is_current` asks for.
+        """
         return self.open_cube(), self.open_anomalies()
 
     def open_cube(self) -> xr.Dataset:
@@ -236,24 +258,24 @@ class Prepared:
     def _is_of_cube(self, store: xr.Dataset) -> bool:
         """Return whether statistics or anomalies were made from the days of the cube, which may have more."""
         recipe = json.loads(store.attrs["recipe"])
-        found = {"base_days": digest_of_days(self._cube, *self.data.splits.base)}
+        found = {"base_days": digest_of_days(self.source_days, *self.data.splits.base)}
         if "time" in store.dims:
             first, last = store["time"].values[[0, -1]].astype("M8[D]").tolist()
-            found["days"] = digest_of_days(self._cube, first, last)
+            found["days"] = digest_of_days(self.source_days, first, last)
         return all(recipe.get(key) == digest for key, digest in found.items())
 
-    def _opened(self, path: Path) -> xr.Dataset:
+    def _opened(self, path: Path, recipe: Callable[[], dict[str, Any]]) -> xr.Dataset:
         """Open a store, of which later states are told apart, again if it is replaced meanwhile.
 
-        Raises SSTCastError if it is absent or damaged.
+        Raises SSTCastError if it is damaged, and Outdated if it is absent or was not made from the `recipe`.
         """
         _ = self._states
         with suppress(SSTCastError):  # `prepare` makes damaged predictors again; others find them when they read
-            _ = self.data.predictors and self.exist and self._known  # none is known while it is made
+            _ = self.data.predictors and self._known  # none is known while it is made
         while True:
             states = self._states_now()
             try:
-                return open_intact(path, REMEDY, LAYOUT)
+                return open_intact(path, REMEDY, recipe())
             except SSTCastError:
                 time.sleep(RENAMING_SECONDS)
                 if self._states_now() == states:
@@ -261,20 +283,29 @@ class Prepared:
 
     @cached_property
     def _cube(self) -> xr.Dataset:
-        cube = rounded(self._opened(self.cube))
-        return cube.assign(digest=cube["digest"].load())  # it is asked for again and again
+        cube = rounded(self._opened(self.cube, lambda: self.recipe_of_cube))
+        # They are asked for again and again.
+        return cube.assign({name: cube[name].load() for name in DIGESTS if name in cube})
+
+    @property
+    def source_days(self) -> xr.Dataset:
+        """The cube, whose `digest` is here that of the cells which statistics and anomalies are made from."""
+        is_finer = self.data.protocol == "paper" and SOURCE_DIGEST in self._cube
+        return self._cube.assign(digest=self._cube[SOURCE_DIGEST]) if is_finer else self._cube
 
     @cached_property
     def _anomalies(self) -> xr.Dataset:
+        for predictor in stored_predictors(self.data, self.cube.parent).values():
+            predictor.check_current(self._cube)
         return with_predictors(self._standardised, self.data, self.cube.parent)
 
     @cached_property
     def _standardised(self) -> xr.Dataset:
-        return rounded(self._opened(self.anomalies))
+        return rounded(self._opened(self.anomalies, lambda: self.recipe_of_anomalies))
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
-        statistics = self._opened(self.statistics)
+        statistics = self._opened(self.statistics, lambda: self.recipe_of_statistics)
         return statistics if self.data.protocol == "paper" else rounded(statistics)
 
     def record(self, data: DataConfig | None = None) -> "Record":
@@ -301,6 +332,7 @@ class Prepared:
                 cube=self.digest_of_days(data),
                 test=digest_of_days(cube, *data.splits.test),
                 statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
+                anomalies=digest_of_days(self.open_anomalies(), *data.splits.whole) if is_of_base else "",
                 predictors=digests_of_predictors(data, self.cube.parent),
             )
 
@@ -311,9 +343,10 @@ class Record(JsonRecord):
     """Digests that identify the data and the weights of a run.
 
     `cube` covers the days from the first day used for training or statistics to the last test day, `test` the test
-    days, and `statistics` the statistics of the base period. `source` is `data.source` from the configuration.
-    `weights` is the SHA-256 of the best checkpoint, once training has ended, and `initial_weights` that of the
-    checkpoint that training began from, if any. `predictors` has a digest of what the days of the splits know of
+    days, `statistics` the statistics of the base period, and `anomalies` the days that the anomalies which were
+    read were made from, "" if that is not known. `source` is `data.source` from the configuration. `weights` is
+    the SHA-256 of the best checkpoint, once training has ended, and `initial_weights` that of the checkpoint that
+    training began from, if any. `predictors` has a digest of what the days of the splits know of
     each predictor.
     """
 
@@ -321,6 +354,7 @@ class Record(JsonRecord):
     cube: str
     test: str
     statistics: str
+    anomalies: str = ""
     weights: str | None = None
     initial_weights: str | None = None
     predictors: dict[str, str] = Field(default={})
@@ -328,12 +362,12 @@ class Record(JsonRecord):
     def check(self, current_record: "Record", prepared: Prepared, statement: str, remedy: str) -> None:
         """Raise SSTCastError unless the stores, which have the `current_record`, hold the recorded data.
 
-        Statistics that are "" are not compared. The message begins with `statement`, for instance `runs/demo: was
+        Digests that are "" are not compared. The message begins with `statement`, for instance `runs/demo: was
         trained`, and ends with the remedy.
         """
-        for store in ("cube", "statistics"):
+        for store in ("cube", "statistics", "anomalies"):
             expected_digest, actual_digest = getattr(self, store), getattr(current_record, store)
-            if actual_digest and expected_digest != actual_digest:
+            if expected_digest and actual_digest and expected_digest != actual_digest:
                 raise SSTCastError(
                     f"{statement} on other data than {prepared.cube} holds: {store} {expected_digest[:12]} of "
                     f"{self.source}, not {actual_digest[:12]} of {current_record.source}; {remedy}"
@@ -374,8 +408,9 @@ def changed_days(prepared: Prepared) -> NDArray[np.datetime64]:
         else:
             days = days.sel(time=_perhaps_changed(days["time"].values, states, cube[STATES]))
             ocean = ocean_cells(days)
-        source_digests = digests(coarsen(days, ocean, data.box)).compute()
-    cube_digests = cube["digest"].sel(time=period)
+        is_finer = prepared.data.protocol == "paper" and SOURCE_DIGEST in cube
+        source_digests = digests(days if is_finer else coarsen(days, ocean, data.box)).compute()
+    cube_digests = cube[SOURCE_DIGEST if is_finer else "digest"].sel(time=period)
     lost_days = np.setdiff1d(cube_digests["time"].values, native["time"].values)
     source_digests, cube_digests = xr.align(source_digests, cube_digests, join="inner")
     return np.union1d(lost_days, source_digests["time"].values[source_digests.values != cube_digests.values])
@@ -391,8 +426,10 @@ def agrees_with_source(prepared: Prepared) -> bool:
         return True
     cube = prepared.open_cube()
     with open_region(data) as native:
-        values = coarsen(native.reset_coords(drop=True), ocean_cells(native), data.box)
-        if not digests(values).compute().equals(cube["digest"].reset_coords(drop=True)):
+        values = native.reset_coords(drop=True)
+        name = SOURCE_DIGEST if SOURCE_DIGEST in cube else "digest"
+        values = values if name == SOURCE_DIGEST else coarsen(values, ocean_cells(native), data.box)
+        if not digests(values).compute().equals(cube[name].reset_coords(drop=True)):
             return False
     note_source(cube_file, times)
     return True

@@ -188,7 +188,7 @@ def errors(data: DataConfig, systems: Mapping[str, ForecastSystem]) -> dict[str,
     for dates in tracked(test.blocks(), f"errors of {', '.join(systems)}"):
         past, target = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, system in systems.items():
-            error = test.on_tiles(system.predict(*past).mean("member")) - target
+            error = test.on_tiles(test.of_dates(system.predict(*past), dates).mean("member")) - target
             squares = np.square(error, dtype=np.float64)
             date_errors[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
     return date_errors

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.names import DAY
 from sstcast.predictors import grid
-from sstcast.predictors.kind import AHEAD, Days, Kind, Places, newest_known
-from sstcast.predictors.predictor import Predictor
+from sstcast.predictors.newest import Days, Places, newest_known
+from sstcast.predictors.predictor import AHEAD, Kind, Predictor
 from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import read_forecasts
 from sstcast.reading.layouts import NoForecast

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sstcast.config import PredictorConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.names import DAY
-from sstcast.predictors.kind import Days, Kind, Places, newest_places, scale_of, valid_days
-from sstcast.predictors.predictor import Predictor
+from sstcast.predictors.newest import Days, Places, newest_places, valid_days
+from sstcast.predictors.predictor import Kind, Predictor
+from sstcast.predictors.values import scale_of
 from sstcast.reading.days_of_year import harmonics
 from sstcast.reading.reading import open_daily
 from sstcast.reading.regrid import weights_of

@@ -11,10 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError, counted
-from sstcast.predictors.index_series import by_span, read_index, read_series
-from sstcast.predictors.kind import Days, Kind, Places, newest_places, scale_of
-from sstcast.predictors.predictor import Predictor
-from sstcast.predictors.values import INDEX_FACTOR, extremes, limits
+from sstcast.predictors.index_series import by_span, read_index, read_series, series_of
+from sstcast.predictors.newest import Days, Places, newest_places
+from sstcast.predictors.predictor import Kind, Predictor
+from sstcast.predictors.values import INDEX_FACTOR, extremes, limits, scale_of
+from sstcast.reading.xarray_objects import as_dataset
 
 SUMMARY = "summary"  # dimension of what an index tells: the newest value and a mean, or two means
 READ = {"month": 3, "day": 90}  # newest values that a day reads
@@ -31,16 +32,22 @@ def read(predictor: Predictor, cells: xr.Dataset, given: Any) -> Iterator[tuple[
         values = read_index(config, predictor.name)
         yield values.drop_vars("line", errors="ignore"), values
         return
-    if isinstance(given, xr.DataArray) and given.ndim == 1:
+    if isinstance(given, xr.DataArray) and any(
+        isinstance(index, pd.PeriodIndex) for index in given.indexes.values()
+    ):
         units, given = str(given.attrs.get("units", "")), given.to_series()
     if isinstance(given, (str, Path)):
-        table, units = read_series(Path(given), config.variable, config.span)
-        given = table["value"]
-    if not isinstance(given, pd.Series):
+        given, units = read_series(Path(given), config.variable, config.span)
+    elif isinstance(given, xr.Dataset | xr.DataArray):
+        variable = config.variable if isinstance(given, xr.Dataset) else None
+        given, units = series_of(as_dataset(given), variable, Path(where))
+    elif isinstance(given, pd.Series):
+        labels = given.index
+        index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
+        given = given.set_axis(index.tz_localize(None).round("s"))
+    else:
         raise SSTCastError(f"{where} is a {type(given).__name__}; give a pandas Series or a DataArray by date")
-    labels = given.index
-    index = labels.to_timestamp() if isinstance(labels, pd.PeriodIndex) else pd.DatetimeIndex(labels)
-    values = by_span(given.set_axis(index), config, where).assign_attrs(units=units or config.units or "")
+    values = by_span(given, config, where).assign_attrs(units=units or config.units or "")
     every, of_run = values.attrs["every"], predictor.open().attrs["every"]
     if every != of_run:
         raise SSTCastError(f"{where} has a value a {every}, but the run reads one a {of_run}; give those")

@@ -6,19 +6,23 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import FieldSource, PredictorConfig, parse_box
-from sstcast.errors import SSTCastError, reading
-from sstcast.geo import NINO, Box, area_weights, spans_globe, step
+from sstcast.config import FieldSource, PredictorConfig
+from sstcast.errors import SSTCastError, counted, reading
+from sstcast.geo import Box, area_weights, spans_globe, step
 from sstcast.log import LOG
+from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
 from sstcast.predictors.values import marks_missing
 from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
-from sstcast.reading.fields import dates
+from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
 from sstcast.reading.grid import around, check_places, ocean_cells
 from sstcast.reading.reading import open_sst
+from sstcast.reading.valid_days import periods
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
 SHORTEST_MONTH, MEDIAN_DAY = 27, 1  # days between the dates of a monthly and of a daily series
+LONGEST_DAY, MONTH = 1.5, 365.25 / 12  # days in a mean of a day and of a month
+MONTHS = "months"  # column of a table whose dates are the last days of means, by their bounds
 
 LEAST_AREA = 0.75  # of the sea in a box that must have values on a day
 
@@ -48,7 +52,7 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     if (marks := np.unique(known[marks_missing(known)])).size:
         LOG.warning(f"{where}: takes {', '.join(f'{mark:g}' for mark in marks)} as missing")
     table = table[np.isfinite(known) & ~marks_missing(known)]
-    days = pd.DatetimeIndex(table.index)
+    days, months = pd.DatetimeIndex(table.index), table.get(MONTHS)
     if not len(days):
         raise SSTCastError(f"{where}: holds no values; {GIVE}")
     if (wrong := days[(days.year < FIRST_YEAR) | (days.year > LAST_YEAR)]).size:
@@ -56,18 +60,26 @@ def by_span(values: pd.Series | pd.DataFrame, config: PredictorConfig, where: st
     steps = np.diff(days.unique().values) / np.timedelta64(1, "D")
     median_step = float(np.median(steps)) if len(steps) else 31.0
     every = "day" if median_step == MEDIAN_DAY else "month" if SHORTEST_MONTH <= median_step <= 31 else ""
-    months = days.to_period("M")
     if not every:
         raise SSTCastError(
             f"{where}: has a value every {median_step:g} days; an index has one a day or a month; {GIVE}"
         )
-    spans = months if every == "month" else days.to_period("D")
+    spans = days.to_period("M" if every == "month" else "D")
     if (twice := spans[spans.duplicated()]).size:
         raise SSTCastError(f"{where}: holds {twice[0]} twice; keep one value, or one table")
     if every == "day" and config.span != 1:
         raise SSTCastError(f"{where}: is daily, but data.predictors gives it a span of months; leave out span")
-    ends = (spans + (config.span - 1)).end_time.normalize().as_unit("ns").values
-    table = table.set_axis(pd.DatetimeIndex(ends, name="time"))
+    span = config.span
+    if months is not None:
+        if every == "month" and "span" in config.model_fields_set and span != months.iloc[0]:
+            length = counted(months.iloc[0], "month")
+            raise SSTCastError(
+                f"{where}: has means of {length} by its bounds, but data.predictors gives it a span of {span}; "
+                "leave out span"
+            )
+        span = 1  # the labels are the last days
+    ends = (spans + (span - 1)).end_time.normalize().as_unit("ns").values
+    table = table.drop(columns=MONTHS, errors="ignore").set_axis(pd.DatetimeIndex(ends, name="time"))
     array = table.to_xarray().set_coords(set(table) - {"value"})["value"].astype(float)
     return array.assign_attrs(units="", every=every)
 
@@ -79,27 +91,52 @@ def read_series(path: Path, variable: str | None = None, span: int = 1) -> tuple
     """
     if path.suffix.lower() in (*NETCDF_SUFFIXES, ".zarr"):
         with open_dataset(path) as dataset:
-            series = {str(key): field for key, field in dataset.data_vars.items() if field.ndim == 1}
-            if variable not in series and (variable is not None or len(series) != 1):
-                listed = ", ".join(series) or "none"
-                raise SSTCastError(
-                    f"{path}: its series are {listed}; set variable to one of them in data.predictors"
-                )
-            field = series[variable or next(iter(series))].load()
-            times = dates(field[field.dims[0]], path)
-            return pd.DataFrame({"value": field.values}, times), str(field.attrs.get("units", ""))
+            return series_of(dataset, variable, path)
     with reading(path, GIVE):
         return read_text(path, variable, span), ""
 
 
+def series_of(dataset: xr.Dataset, variable: str | None, path: Path) -> tuple[pd.DataFrame, str]:
+    """Return the field of a dataset that has one dimension, of dates, as `read_series` does.
+
+    If the dates have bounds, the date of a value is the last day of its mean, and the column `months` has the
+    length of the means, rounded. Values that the file calls no data are missing. Raises SSTCastError if there are
+    several such fields and none is the `variable`, the dates cannot be read, or their bounds leave out a day
+    between two means.
+    """
+    series = [str(key) for key, field in dataset.data_vars.items() if field.ndim == 1 and not is_flag(field)]
+    if variable not in series and (variable is not None or len(series) != 1):
+        listed = ", ".join(series) or "none"
+        raise SSTCastError(f"{path}: its series are {listed}; set variable to one of them in data.predictors")
+    name, notes = variable or series[0], list[str]()
+    rules = rules_of(dataset, name, set(), notes)
+    field = dataset[name].load().chunk()
+    for rule in rules:
+        field = rule(field, dataset)
+    values = field.values
+    tell_invalid(path, [rule.keeps for rule in rules if isinstance(rule.keeps, ValidRange)])
+    time = dataset[field.dims[0]]
+    found = periods(time, dataset, path)
+    notes = [f"{name} is read {note}" for note in notes] + [f"its {time.name} {note}" for note in found.notes]
+    for note in notes:
+        LOG.warning(f"{path}: {note}")
+    table = pd.DataFrame({"value": values}, pd.DatetimeIndex(found.labels).as_unit("ns"))
+    if found.known.any():
+        length = np.median(found.lengths[found.known] / DAY)
+        if length > LONGEST_DAY and found.leave_a_day:
+            raise SSTCastError(
+                f"{path}: the bounds of its {time.name} leave out a day between means; if they name the first "
+                "and last day, add one day to each end"
+            )
+        table = table.set_axis(found.last_days()).assign(**{MONTHS: round(length / MONTH)})
+    return table, str(dataset[name].attrs.get("units", ""))
+
+
 def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
     """Return the daily mean of SST over the ocean of a box, weighted by area."""
-    key = f"data.predictors.{name}.region"
-    try:
-        box = NINO[config.region] if config.region in NINO else parse_box(config.region)
-    except SSTCastError as error:
-        raise SSTCastError(f"{key}: {error}") from None
-    days = FieldSource(source=config.source, variable=config.variable, units=config.units)
+    key, box = f"data.predictors.{name}.region", config.mean_over
+    assert box is not None
+    days = FieldSource(source=str(config.path), variable=config.variable, units=config.units)
     with open_sst(days) as sst:
         inside = box.contains(sst["lat"], sst["lon"])
         if not inside.any():

@@ -1,5 +1,8 @@
 """A predictor of a run: its stores, and what is known of it on a day.
 
+What differs between an index, a grid, a forecast and a static field is a `Kind`. Each question about a predictor
+is one about *places*: which values of its store a day reads.
+
     predictor-NAME-HASH.zarr                             value(time, ...), of forecasts (init_time, lead, ...), NaN
                                                          on land; digest, cells with values, extremes of the source
     predictor-NAME-HASH.FROM-TO-DELAY.statistics.zarr    terms(term, ...) of the climatology, deviation
@@ -9,50 +12,100 @@ The second store is of the base period. It is made from the values that are know
 
 import datetime as dt
 import hashlib
-import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from uuid import uuid4
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast._version import __version__
-from sstcast.config import COAST_DISTANCE, DataConfig
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, counted, reworded
 from sstcast.log import LOG, warn_once
 from sstcast.names import DAY
-from sstcast.predictors.kind import Days, Kind, known, newest_known
-from sstcast.predictors.values import Extremes, Limits, check_values, extremes, limits
-from sstcast.reading.daily_field import source_of
-from sstcast.reading.digests import digest_of, digest_of_days, digests
+from sstcast.predictors.newest import Days, Places, newest_known, valid_days
+from sstcast.predictors.values import (
+    FIELD_FACTOR,
+    Extremes,
+    Limits,
+    check_values,
+    counted_cells,
+    extremes,
+    extremes_of,
+    limits,
+    stored_values,
+)
+from sstcast.reading.daily_field import identified, short_hash, source_of_days
+from sstcast.reading.digests import digest_of, digest_of_days
 from sstcast.reading.remote_stores import Unreachable, fingerprint
 from sstcast.storage.artefacts import (
     as_text,
+    check_recipe,
     clear_leftovers,
     is_up_to_date,
     note_source,
     noted_source,
+    open_intact,
     read_recipe,
 )
 from sstcast.storage.cf import describe, rounded
 from sstcast.storage.dataset_files import write
 from sstcast.storage.memory import trim
 from sstcast.storage.scratch import parts
-from sstcast.storage.stores import open_intact, open_written
+from sstcast.storage.stores import open_written
 
 LAYOUT = 2
 REMEDY = "run `sstcast prepare` with the run's config.yaml"
-READING_KEYS = ("kind", "variable", "units", "region", "span", "perfect")  # which say how a source is read
 EXTREMES = "extremes"  # variable of a store: those of the source on the cells that the run reads
 DRAWN, DRAWN_BLOCKS = 1_000_000, 8  # values of the base period that tell what is plausible, and parts of it
 LOOKED_BACK = 365  # newest values among which the last one that is known is looked for, for a message
 
+AHEAD = "ahead"  # dimension of what is known of a forecast: the days after the initial date
+VALUES_AT_ONCE = 2**21  # read in a block
+
+Opened = AbstractContextManager[tuple[xr.DataArray, xr.DataArray]]
 Shares = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is particular to a kind of predictors.
+
+    Attributes:
+        entry: what a store has one of on the first axis of its values, in words.
+        dims: the dimensions of what is known.
+        read: opens the source of a predictor, or given values, for the `cells` of a run. It yields the values as
+            they are stored, on those cells, NaN on land, with the attribute `units`, and those of the source that
+            are read, on its own cells.
+        places: returns the places of the values that each of `days` reads, `[day, value]` on each axis of the
+            values but latitude and longitude, -1 for a value that is not there.
+        basis: the functions of the climatology on each day, `[day, term]`.
+        fit: returns the `terms` of the climatology and the `deviation` of the values of the base period. Raises
+            SSTCastError if there are too few.
+        of_day: turns standardised values `[day, value, ...]` into what is known, `[day, ...]`.
+        reads: whether the days that are read are past ones or those ahead, "" if values are not of days.
+        factor: that of the `limits` of plausible values.
+        chunk: entries in a chunk of the store.
+    """
+
+    entry: str
+    dims: tuple[str, ...]
+    read: Callable[["Predictor", xr.Dataset, Any], Opened]
+    places: Callable[["Predictor", xr.DataArray, Days], Places]
+    basis: Callable[[Days], NDArray[np.float64]]
+    fit: Callable[["Predictor", xr.DataArray], xr.Dataset]
+    of_day: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+    reads: Literal["past", "ahead", ""] = ""
+    factor: float = FIELD_FACTOR
+    chunk: int = 128
 
 
 class Predictor:
@@ -68,10 +121,12 @@ class Predictor:
 
     def __init__(self, name: str, kind: Kind, data: DataConfig, folder: Path) -> None:
         self.name, self.kind, self.config, self.data = name, kind, data.predictors[name], data
-        self.field = source_of(self.config.source)
-        keys = [getattr(self.config, key) for key in READING_KEYS]
-        keys.insert(1, COAST_DISTANCE if self.config.source == COAST_DISTANCE else self.field.identity)
-        self.path = folder / f"predictor-{name}-{hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:8]}.zarr"
+        self.field = source_of_days(self.config)
+        try:
+            reading = identified(self.config)
+        except SSTCastError as error:
+            raise SSTCastError(f"{self.key}.region: {error}") from None
+        self.path = folder / f"predictor-{name}-{short_hash(as_text(reading))}.zarr"
 
     @property
     def key(self) -> str:
@@ -103,13 +158,20 @@ class Predictor:
 
     @cached_property
     def _opened(self) -> xr.Dataset:
-        store = rounded(open_intact(self.path, REMEDY, LAYOUT))
+        store = rounded(open_intact(self.path, REMEDY, {"layout": LAYOUT}))
         store["value"].attrs |= {key: store.attrs[key] for key in ("units", "every") if key in store.attrs}
-        return store
+        return self._with_values(store)
+
+    def _with_values(self, dataset: xr.Dataset) -> xr.Dataset:
+        """Return values and counts of their known cells without issues that have none, which hide older ones."""
+        if self.kind.entry != "issue":
+            return dataset
+        has_values = dataset["cells"].any("lead").values
+        return dataset.isel(init_time=has_values) if has_values.any() else dataset
 
     def open_statistics(self) -> xr.Dataset:
         """Open the climatology and scale. Raises SSTCastError if they are absent or damaged."""
-        return rounded(open_intact(self.statistics, REMEDY, LAYOUT)).load()
+        return rounded(open_intact(self.statistics, REMEDY, {"layout": LAYOUT})).load()
 
     @contextmanager
     def reading(self, cells: xr.Dataset, given: Any = None) -> Iterator[tuple[xr.DataArray, xr.DataArray]]:
@@ -127,12 +189,7 @@ class Predictor:
 
         Raises SSTCastError if the source cannot be read or does not serve.
         """
-        recipe = {  # how the source is read, the store's name tells
-            "layout": LAYOUT,
-            "implausible": self.config.implausible,  # kept values are checked once they are not to be kept
-            "cells": digest_of(cube[["ocean_mask"]]),
-            "files": self.source_state(cube),
-        }
+        recipe = self.recipe(cube) | {"files": self.source_state(cube)}
         clear_leftovers(self.path)
         absent = self.field.needs_python and not self.field.exists() and self.path.exists()
         times, is_new = self.field.changes(), False
@@ -140,15 +197,33 @@ class Predictor:
             self._write(cube, recipe)
             note_source(self.path, times)
             is_new = True
-        store, base = self.open(), self._base(self.open()["value"])
-        recipe = {"layout": LAYOUT, "days": self._digest(store, base)}
-        if not is_up_to_date(self.statistics, recipe):
-            statistics = self.kind.fit(self, store["value"][base])
-            self.save(statistics.assign_attrs(digest=digest_of(statistics)), self.statistics, recipe, {})
+        if not is_up_to_date(self.statistics, self._recipe_of_statistics):
+            values = self.open()["value"]
+            statistics = self.kind.fit(self, values[self._base(values)])
+            statistics = statistics.assign_attrs(digest=digest_of(statistics))
+            self.save(statistics, self.statistics, self._recipe_of_statistics, {})
             is_new = True
         if is_new:
             self._tell(cube["time"].values)
         return is_new
+
+    def recipe(self, cube: xr.Dataset) -> dict[str, Any]:
+        """Return what the store is made from besides the source, which its name tells: the cells of a cube."""
+        return {"layout": LAYOUT, "cells": digest_of(cube[["ocean_mask"]])}
+
+    @property
+    def _recipe_of_statistics(self) -> dict[str, Any]:
+        store = self.open()
+        return {"layout": LAYOUT, "days": self._digest(store, self._base(store["value"]))}
+
+    def check_current(self, cube: xr.Dataset) -> None:
+        """Raise Outdated unless the store was made for the cells of a cube, and the statistics from the store.
+
+        Raises SSTCastError also if one of them is damaged.
+        """
+        remedy = f"{REMEDY}, which reads {self.config.source}"
+        check_recipe(self.path, self.open(), self.recipe(cube), remedy)
+        check_recipe(self.statistics, self.open_statistics(), self._recipe_of_statistics, remedy)
 
     def _base(self, values: xr.DataArray) -> slice:
         """Return the values on the first axis that are of the base period and known at its end."""
@@ -162,8 +237,8 @@ class Predictor:
     def _write(self, cube: xr.Dataset, recipe: dict[str, Any]) -> None:
         """Make the store from the source, unless it holds implausible values."""
         with self.reading(cube) as (values, source):
-            dataset = _stored(values).assign(
-                {"ocean_mask": cube["ocean_mask"], EXTREMES: _extremes(source).reset_coords(drop=True)}
+            dataset = stored_values(values).assign(
+                {"ocean_mask": cube["ocean_mask"], EXTREMES: extremes_of(source).reset_coords(drop=True)}
             )
 
             def check(written: Path) -> None:
@@ -261,7 +336,7 @@ class Predictor:
         """
         store = self.open()
         with self.reading(store) as (values, _):
-            both = [store, _stored(values)]
+            both = [store, self._with_values(stored_values(values))]
             days = [slice(None) if whole else self._read_on(one, *self.data.splits.whole) for one in both]
             then, now = map(self._digest, both, days)
             return str(values.attrs["units"]), then == now
@@ -279,7 +354,7 @@ class Predictor:
 
     def _counts(self, given: xr.DataArray | None) -> xr.DataArray:
         """Return how many cells have each value."""
-        return self.open()["cells"] if given is None else _counted(given)
+        return self.open()["cells"] if given is None else counted_cells(given)
 
     def coverage(self, days: Days, read: int, given: xr.DataArray | None = None) -> Shares:
         """Return which shares are known on each of consecutive `days`, by what they are shares of.
@@ -325,6 +400,7 @@ class Predictor:
             field = field.load().assign_coords(
                 {axis: store[axis] for axis in ("lat", "lon") if axis in field.dims}
             )
+            field = self._with_values(xr.Dataset({"value": field, "cells": counted_cells(field)}))["value"]
             axis, stored = str(field.dims[0]), store["value"]
             others = stored.isel({axis: ~stored[axis].isin(field[axis]).values})
             joined = xr.concat([others, field], axis, join="outer").sortby(axis) if others.size else field
@@ -369,33 +445,43 @@ class Predictor:
         vars(self).pop("_opened", None)
 
 
-def _stored(values: xr.DataArray) -> xr.Dataset:
-    """Return values with the number of known cells and a digest of each, lazily if they are.
+def known(kind: Kind, values: xr.DataArray, places: Places, statistics: xr.Dataset, days: Days) -> xr.DataArray:
+    """Return what is known on each of `days`, `(time, ...)`, lazily, from the values at its `places`.
 
-    They end with the last one that is known, as a source may have axes for issues to come.
+    Args:
+        kind: the kind of the predictor.
+        values: those of its store.
+        places: see `Kind.places`.
+        statistics: the `terms` of the climatology, and the `deviation` that divides departures from it.
+        days: the days.
     """
-    cells = _counted(values)
-    for last in reversed(range(len(cells))):
-        if cells[last].values.any():
-            values, cells = values[: last + 1], cells[: last + 1]
-            break
-    digest = digests(values) if "lat" in values.dims else values.copy(data=values.values.view(np.int64))
-    return xr.Dataset({"value": values, "digest": digest, "cells": cells}, attrs=values.attrs)
+    terms, deviation = statistics["terms"].values, float(statistics["deviation"])
+    space, valid = values.shape[len(places) :], valid_days(values)
 
+    def gather(numbers: NDArray[np.intp]) -> NDArray[np.float32]:
+        at = tuple(place[numbers] for place in places)
+        is_known = at[0] >= 0
+        result = np.full((*is_known.shape, *space), np.nan, np.float32)
+        if is_known.any():
+            first, *others = (place[is_known] for place in at)
+            begin = first.min()
+            block = values[begin : first.max() + 1].values[(first - begin, *others)]
+            climatology = np.tensordot(kind.basis(valid[(first, *others)]), terms, 1)
+            result[is_known] = (block - climatology) / deviation
+        return kind.of_day(result)
 
-def _counted(values: xr.DataArray) -> xr.DataArray:
-    """Return how many cells have each value."""
-    return values.notnull().sum([axis for axis in ("lat", "lon") if axis in values.dims], dtype="int32")
-
-
-def _extremes(source: xr.DataArray) -> xr.DataArray:
-    """Return the `extremes` of each value on the first axis of a field lazily, `(axis, extreme)`."""
-    return xr.apply_ufunc(
-        extremes,
-        source,
-        input_core_dims=[source.dims[1:]],
-        output_core_dims=[["extreme"]],
-        dask="parallelized",
-        output_dtypes=[float],
-        dask_gufunc_kwargs={"output_sizes": {"extreme": 4}, "allow_rechunk": True},
+    count = places[0].shape[1]
+    shape = kind.of_day(np.zeros((1, count, *space), np.float32)).shape[1:]
+    numbers = da.arange(len(days), chunks=max(1, VALUES_AT_ONCE // (count * int(np.prod(space)))))
+    data = numbers.map_blocks(
+        gather,
+        new_axis=[*range(1, len(kind.dims))],
+        chunks=(numbers.chunks[0], *shape),
+        dtype=np.float32,
+        meta=np.empty((0,) * len(kind.dims), np.float32),
+        name=f"known-{uuid4()}",  # without a name, dask would hash all that the function refers to
     )
+    coordinates = {"time": days} | {axis: values[axis] for axis in ("lat", "lon") if axis in kind.dims}
+    if AHEAD in kind.dims:
+        coordinates[AHEAD] = np.arange(1, count + 1)
+    return xr.DataArray(data, coordinates, kind.dims)

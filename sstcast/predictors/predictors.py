@@ -1,6 +1,6 @@
 """Predictors besides SST (`data.predictors`): their stores, and what is known of them on an initial date.
 
-Each has stores in the folder of the run's cube. `kind.newest_known` alone decides which values an initial date
+Each has stores in the folder of the run's cube. `newest.newest_known` alone decides which values an initial date
 may read. What is known on each day travels with the anomalies of SST, as `predictor_NAME(time, ...)`, so that
 windows, forecasts and scores cut it by the same dates. It is NaN where nothing is known, which is read as 0, the
 climatology.
@@ -21,9 +21,10 @@ from sstcast.names import PERFECT
 from sstcast.predictors import forecast
 from sstcast.predictors.grid import GRID
 from sstcast.predictors.index import INDEX
-from sstcast.predictors.kind import ROUNDING, Days
+from sstcast.predictors.newest import Days
 from sstcast.predictors.predictor import Predictor
 from sstcast.predictors.static import STATIC
+from sstcast.predictors.values import ROUNDING
 
 VARIABLE_PREFIX = "predictor_"
 KINDS = {"index": INDEX, "grid": GRID, "forecast": forecast.FORECAST, "static": STATIC}

@@ -19,8 +19,9 @@ from sstcast.config import COAST_DISTANCE
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import EARTH_RADIUS
 from sstcast.predictors import grid
-from sstcast.predictors.kind import Days, Kind, Places, scale_of
-from sstcast.predictors.predictor import Predictor
+from sstcast.predictors.newest import Days, Places
+from sstcast.predictors.predictor import Kind, Predictor
+from sstcast.predictors.values import scale_of
 from sstcast.reading.any_grid import LEAST_KNOWN
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, find_field

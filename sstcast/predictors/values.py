@@ -1,4 +1,4 @@
-"""Judges the values of predictors: which numbers mark missing ones, and which are too far off to be values."""
+"""The values of predictors: which mark missing ones or are too far off, and what a store keeps of them."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.reading.digests import digests
 
 # Times the 5-95 % range, beyond which nothing is plausible. Rain and cyclones stay well within the first, indices
 # within the second: with base periods of decades, no month of the SOI or of Nino 3.4 lies half as far beyond.
@@ -14,6 +15,7 @@ FIELD_FACTOR, INDEX_FACTOR = 100, 2
 BEYOND = 1e15  # as the fill values of netCDF and GRIB, 9.97e36 and 1e20
 NINES = [(10**digits - 1) / 10**decimals for digits in range(3, 7) for decimals in range(digits)]  # 9.99, 999
 MARKS = np.unique([*NINES, 32767, 32768, 2**31])  # missing values, of either sign
+ROUNDING = 1e-6  # a deviation of this share of the values is that of a constant in single precision
 PRECISION = 2e-7  # of a number in single precision, perhaps a product with a scale factor
 
 Limits = tuple[float, float]
@@ -104,3 +106,45 @@ def check_values(
     if marks_missing(value.values[None], usual):
         fault = "marks a missing value, which the file does not declare; declare it as its _FillValue"
     raise SSTCastError(f"{where}: {value:g} at {place} {fault}, or keep it with {key}.implausible: keep")
+
+
+def scale_of(deviation: float, size: float) -> float:
+    """Return what divides a predictor: its deviation, or 1 if it is constant but for rounding.
+
+    Args:
+        deviation: the standard deviation of the predictor, or of its departures from a climatology.
+        size: the largest absolute value.
+    """
+    return deviation if deviation > ROUNDING * size else 1.0
+
+
+def stored_values(values: xr.DataArray) -> xr.Dataset:
+    """Return values with the number of known cells and a digest of each, lazily if they are.
+
+    They end with the last one that is known, as a source may have axes for issues to come.
+    """
+    cells = counted_cells(values)
+    for last in reversed(range(len(cells))):
+        if cells[last].values.any():
+            values, cells = values[: last + 1], cells[: last + 1]
+            break
+    digest = digests(values) if "lat" in values.dims else values.copy(data=values.values.view(np.int64))
+    return xr.Dataset({"value": values, "digest": digest, "cells": cells}, attrs=values.attrs)
+
+
+def counted_cells(values: xr.DataArray) -> xr.DataArray:
+    """Return how many cells have each value."""
+    return values.notnull().sum([axis for axis in ("lat", "lon") if axis in values.dims], dtype="int32")
+
+
+def extremes_of(source: xr.DataArray) -> xr.DataArray:
+    """Return the `extremes` of each value on the first axis of a field lazily, `(axis, extreme)`."""
+    return xr.apply_ufunc(
+        extremes,
+        source,
+        input_core_dims=[source.dims[1:]],
+        output_core_dims=[["extreme"]],
+        dask="parallelized",
+        output_dtypes=[float],
+        dask_gufunc_kwargs={"output_sizes": {"extreme": 4}, "allow_rechunk": True},
+    )

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import xarray as xr
 
-from sstcast.config import SAMPLE, FieldSource
+from sstcast.config import COAST_DISTANCE, SAMPLE, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
 from sstcast.reading.fields import DATENUM, with_decoded_days
 from sstcast.reading.raw import RawContents, is_raw_store, open_days, open_raw_store
 from sstcast.reading.remote_stores import day_states, metadata_digest, open_url
-from sstcast.reading.xarray_objects import held, is_object, open_object, token
+from sstcast.reading.xarray_objects import held, is_object, open_object, token, when_given
 from sstcast.storage.artefacts import change_times, fingerprint
 from sstcast.storage.paths import is_url, packaged, path_of, walk
 from sstcast.storage.stores import open_netcdf, open_zarr
@@ -91,7 +91,7 @@ class DailyField:
         return fingerprint(self.path)
 
     def changes(self) -> str:
-        """Return the times at which its files changed (see `change_times`), "" if it has none."""
+        """Return the times at which its files changed (see `change_times`), or what an object was given."""
         return change_times(self.path)
 
     def states(self, days: FieldSource, cells: Any = None) -> xr.DataArray | None:
@@ -143,21 +143,26 @@ class FetchedDays(DailyField):
         return open_raw_store(self.path)
 
 
-class Sample(DailyField):
-    """The data that ship with sstcast."""
+class Shipped(DailyField):
+    """A file that ships with sstcast, or a field that it computes: its text tells what it is, not its path."""
 
-    title = "NOAA Daily OISST"
-
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, path: Path) -> None:
         super().__init__(text)
-        self.path = packaged(SAMPLE)
+        self.path = path
 
     @property
     def identity(self) -> str:
         return self.text
 
+
+class Sample(Shipped):
+    """The SST that ships with sstcast."""
+
+    title = "NOAA Daily OISST"
+
     def name(self, *reading: Any) -> str:
-        return self._named(str(Path(self.text).resolve()), *reading) if {*reading} - {None, 0} else self.text
+        is_default = all(value in (None, 0) for value in reading)
+        return self.text if is_default else self._named(str(Path(self.text).resolve()), *reading)
 
 
 class Url(DailyField):
@@ -210,7 +215,7 @@ class HeldObject(DailyField):
         return "" if (data := held(self.text)) is None else token(data)
 
     def changes(self) -> str:
-        return ""
+        return when_given(self.text)
 
     def datasets(self) -> Iterator[tuple[Path, xr.Dataset]]:
         yield self.path, open_object(self.path)
@@ -224,8 +229,20 @@ def source_of(source: str | Path) -> DailyField:
     if is_url(text):
         return Url(text)
     if source == "sample":  # a path of this name is a file
-        return Sample(text)
+        return Sample(text, packaged(SAMPLE))
     return (FetchedDays if is_raw_store(Path(text)) else DailyField)(text)
+
+
+def source_of_days(days: FieldSource) -> DailyField:
+    """Return the source of a configuration, which may be a file that ships with sstcast."""
+    source = source_of(days.source)
+    is_shipped = source.path != days.path or days.source == COAST_DISTANCE
+    return Shipped(days.source, days.path) if is_shipped else source
+
+
+def identified(days: FieldSource) -> dict[str, Any]:
+    """Return what tells days apart: their source, and all keys that decide what is read of it."""
+    return {"source": source_of_days(days).identity, **days.reading}
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, reworded
 from sstcast.geo import NORTH, SOUTH, bounds, step
 from sstcast.reading.absent_chunks import check_chunks
-from sstcast.reading.flags import Rule, ValidRange, check_some_left, flags_beside, is_flag, own_flags, valid_range
+from sstcast.reading.bounds import bounds_name, bounds_of
+from sstcast.reading.flags import Rule, ValidRange, check_some_left, is_flag, rules_of
 from sstcast.reading.layouts import OBSERVED, REGRID, identified
 from sstcast.reading.levels import surface
 from sstcast.reading.positions import CENTRE_TOLERANCE, LARGEST_DEGREES, SPACE
@@ -32,6 +33,8 @@ VALUES_AT_ONCE = 2**23  # values to read at once, 32 MB in single precision
 DATENUM = "MATLAB's datenum n is n - 719529 'days since 1970-01-01'"
 DATENUMS = (6e5, 8e5)  # of the years 1643 to 2190
 ABSOLUTE = re.compile(r"day as %Y%m%d(\.%f)?")  # units of times that CDO writes, such as 20010131.5
+# Units of times with a time zone, such as 'days since 2001-01-01 +10:00'.
+ZONED = re.compile(r"(.*since\s+\d+-\d+-\d+(?:[T ]+\d+(?::\d+(?::[\d.]+)?)?)?)\s*[+-]\d{1,2}(?::?\d\d)?\s*", re.I)
 STANDARD_CALENDARS = ("", "standard", "gregorian", "proleptic_gregorian")
 CELLS = "cells"  # the attribute of a field on no axes of latitude and longitude with what its cells are made of
 # Makes error messages name options, such as `--units`, instead of keys, such as `data.units`.
@@ -176,10 +179,8 @@ def _kept(
     Raises SSTCastError if a range, or flags that do not vary by day, leave no value of the first day.
     """
     field = dataset[name]
-    valid = valid_range(field)
     space: set[Hashable] = {dim for dim in field.dims if dim in dims[-2:]}
-    rules = [Rule(f"in its {valid.text}", valid)] if valid else []
-    rules += [*own_flags(field, notes), *flags_beside(dataset, name, space, notes)]
+    rules = rules_of(dataset, name, space, notes)
     for rule in rules:
         is_constant = not rule.name or {*dataset[rule.name].squeeze().dims} <= space
         if is_constant and layouts.setdefault(rule.described, rule) is rule:  # of the first of many similar files
@@ -194,7 +195,7 @@ def _kept(
 def _with_leads(field: xr.DataArray, days_name: str, path: Path) -> xr.DataArray:
     """Return a forecast of which the file has only valid days, with its leads on their dimension."""
     time, init = field[days_name], field["init_time"]
-    ends = {key: text for key, text in time.attrs.items() if key == "bounds"}
+    ends = {"bounds": name} if (name := bounds_name(time)) else {}
     days, first = time.values, init.values
     if days.dtype != first.dtype:  # of different calendars
         days, first = dates(time, path).values, dates(init, path).values
@@ -244,7 +245,7 @@ def _misplaced(field: xr.DataArray) -> NDArray[np.bool_]:
 
 def _other_bounds(lat: xr.DataArray, dataset: xr.Dataset) -> NDArray[np.float64] | None:
     """Return the bounds `[row, 2]` of the rows, south first, if they do not lie halfway between the centres."""
-    centres, stated = lat.values, dataset.get(str(lat.attrs.get("bounds")))
+    centres, stated = lat.values, bounds_of(lat, dataset)
     if stated is None or centres.size < 2 or stated.shape != (centres.size, 2):
         return None
     halfway, edges = (
@@ -265,7 +266,10 @@ def _guessed_units(field: xr.DataArray, path: Path) -> str:
 
 
 def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
-    """Return the dates and hours of an axis. Raises SSTCastError for calendars other than standard and noleap."""
+    """Return the dates and hours of an axis to the second, in the time zone of its units.
+
+    Raises SSTCastError for calendars other than standard and noleap.
+    """
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
@@ -286,7 +290,23 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
-    return pd.DatetimeIndex(values).as_unit("ns")
+    known = pd.DatetimeIndex(values).as_unit("ns")
+    return (known + ahead if (ahead := zone(time)) else known).round("s")
+
+
+def zone(time: xr.DataArray) -> np.timedelta64:
+    """Return how far the time zone of the units of times is ahead of UTC, in which they are decoded."""
+    units = str(time.encoding.get("units", ""))
+    if (zoned := ZONED.fullmatch(units)) is None:
+        return np.timedelta64(0, "s")
+    calendar = str(time.encoding.get("calendar", "standard"))
+    first, in_utc = (
+        xr.decode_cf(xr.Dataset({"time": ("time", [0.0], {"units": text, "calendar": calendar})}))["time"].values[
+            0
+        ]
+        for text in (zoned[1], units)
+    )
+    return np.timedelta64(first - in_utc).astype("timedelta64[s]")
 
 
 def with_decoded_days(dataset: xr.Dataset) -> xr.Dataset:
@@ -296,13 +316,13 @@ def with_decoded_days(dataset: xr.Dataset) -> xr.Dataset:
         calendar = str(time.attrs.get("calendar", "")).lower()
         if not ABSOLUTE.fullmatch(str(time.attrs.get("units", ""))) or calendar not in STANDARD_CALENDARS:
             continue
-        for part in {name, time.attrs.get("bounds", name)} & dataset.variables.keys():
+        for part in {name, bounds_name(time)} & dataset.variables.keys():
             values = dataset.variables[part].values.astype(float)
-            minutes = np.round((values - np.floor(values)) * 1440) * np.timedelta64(1, "m")
+            seconds = np.round((values - np.floor(values)) * 86400) * np.timedelta64(1, "s")
             days = pd.to_datetime(
                 [f"{day:.0f}" for day in np.floor(values).ravel()], format="%Y%m%d", errors="coerce"
             )
-            moments = days.values.reshape(values.shape) + minutes.astype("timedelta64[ns]")
+            moments = days.values.reshape(values.shape) + seconds.astype("timedelta64[ns]")
             attributes = {k: text for k, text in dataset[part].attrs.items() if k not in ("units", "calendar")}
             decoded[part] = (dataset.variables[part].dims, moments, attributes)
     if not decoded:

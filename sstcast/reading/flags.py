@@ -181,6 +181,13 @@ def flags_beside(dataset: xr.Dataset, name: str, space: set[Hashable], notes: li
         yield Rule(told, keeps, str(flag.name))
 
 
+def rules_of(dataset: xr.Dataset, name: str, space: set[Hashable], notes: list[str]) -> list[Rule]:
+    """Return all rules by which values of a field called `name` are kept (see `flags_beside`)."""
+    valid = valid_range(dataset[name])
+    rules = [Rule(f"in its {valid.text}", valid)] if valid else []
+    return [*rules, *own_flags(dataset[name], notes), *flags_beside(dataset, name, space, notes)]
+
+
 def _meanings(flag: xr.DataArray) -> tuple[list[str], list[Any]]:
     """Return the meanings of flags, and their bits or numbers."""
     codes = np.atleast_1d(flag.attrs.get("flag_masks", flag.attrs.get("flag_values", [])))

@@ -22,19 +22,20 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
+from sstcast.names import DAY
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import read_parts
 from sstcast.reading.fields import CELLS, Found, dates, find_field, options_for_keys
 from sstcast.reading.flags import ValidRange
 from sstcast.reading.layouts import FORECAST, REFORECAST, names_sst
 from sstcast.reading.reading import FieldInFile, merge
 from sstcast.reading.units import celsius
-from sstcast.reading.valid_days import AVERAGES, days_of_means, leaves_a_day, longer_means, middles
+from sstcast.reading.valid_days import AVERAGES, Periods, days_of_means, floored, longer_means, periods
 
-DAY, MINUTE = np.timedelta64(1, "D"), np.timedelta64(1, "m")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
 IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
-ROUNDING_DAYS = 1e-6  # days
-HALF_HOUR = 1 / 48  # days
+SECONDS = 86400  # in a day
+HALF_HOUR = np.timedelta64(30, "m")
 MOST_LEADS = 3660  # days ahead
 MEAN = re.compile(r"\b(time|step|lead\w*|forecast_period): (\w+: )*mean\b")  # of cell_methods
 REMEDY = "write it again"
@@ -129,41 +130,47 @@ def _forecasts(
     """Return the forecasts in one dataset. `cells` keeps those of the first of several files without axes."""
     layouts = dict(cells)
     found = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
+    dims = dataset[found.field.name].dims
     cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
-    field, init, lead, attributes = found.field, found.axis("init_time"), found.axis("lead"), found.stored.attrs
-    dataset = _with_bounds_as_times(dataset, lead, path)
-    mean_of = (days_of_means(lead, attributes, dataset) or 1) if means else 1
-    if mean_of == 1 and (told := longer_means(lead, attributes, dataset)):
+    found = found._replace(dataset=_with_bounds_as_times(found, path))
+    lead, attributes = found.axis("lead"), found.stored.attrs
+    told, mean_of = longer_means(lead, attributes, found.dataset), 1
+    if (means and bounds_name(lead) in found.dataset.variables) or not told:
+        has_length = _have_length(_periods(found, path))
+        found, first_notes = _without_first(found, has_length)
+        mean_of = (days_of_means(_periods(found, path), attributes) or 1) if means else 1
+    if mean_of == 1 and told:
         remedy = ", or give the lead bounds that tell the whole days of each mean" if means else ""
         raise SSTCastError(
             f"{path}: holds means over more than a day ({told}); give daily means or values{remedy}"
         )
+    field, init, lead = found.field, found.axis("init_time"), found.axis("lead")
+    of_leads = _periods(found, path, mean_of * DAY)
     times, lead_days = _initial_times(init, path), _in_days(lead, path)
-    hours = ((times - times.normalize()) / DAY).values[:, None]
+    after = (times - times.normalize()).values.astype("timedelta64[s]")[:, None]
     if mean_of > 1:
-        if leaves_a_day(lead, dataset):
+        if of_leads.leave_a_day:
             raise SSTCastError(
                 f"{path}: the bounds leave out a day between means; if they name the first and last "
                 "day, add one day to each end"
             )
-        first_days = hours + _starts(init, lead, dataset, path)
-        valid = _valid_times(found, hours, first_days)
-        if ((valid < first_days - ROUNDING_DAYS) | (valid > first_days + mean_of + ROUNDING_DAYS)).any():
+        starts = after + of_leads.starts
+        valid, valid_notes = _valid_times(found, after, starts)
+        if ((valid < starts) | (valid > starts + mean_of * DAY)).any():
             raise SSTCastError(f"{path}: its valid times lie outside the bounds of its leads; correct either")
-        if (abs(first_days - np.round(first_days)) > HALF_HOUR).any():
+        if (abs(starts - (of_days := floored(starts + np.timedelta64(12, "h")))) > HALF_HOUR).any():
             raise SSTCastError(
                 f"{path}: its means begin within a day, by the bounds of its leads; give whole days"
             )
-        label, middle = (np.round(first_days) + part for part in (0, 0.5))
         period_notes = [f"means of {mean_of} days, those of the bounds of the lead"]
     else:
-        from_init, period_notes = _middles(init, hours, lead, lead_days, dataset, attributes)
-        label, middle = hours + lead_days, hours + from_init
-        valid = _valid_times(found, hours, label)
-        if (_whole(valid) != _whole(label)).any():
+        of_leads, period_notes = _of_days(of_leads, lead, after, attributes)
+        of_days, labels = of_leads.days(after), after + of_leads.labels
+        valid, valid_notes = _valid_times(found, after, labels)
+        if (floored(valid) != floored(labels)).any():
             period_notes = ["its leads contradict its valid times, which decide"]
-            label = middle = valid
-    days, leads, day_notes = _days(times.normalize(), lead_days, label, middle, path)
+            of_days = floored(valid)
+    days, leads, day_notes = _days(times.normalize(), lead_days, of_days, path)
     leads = leads + np.int32(mean_of - 1)
     if mean_of == 1 and leads.size > 1 and np.diff(np.sort(leads)).min() > 1:
         listed = ", ".join(map(str, leads[:4]))
@@ -175,10 +182,12 @@ def _forecasts(
             "or the standard calendar lacks are incomplete"
         )
     notes = [
-        f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {found.units}",
+        f"{field.name}({', '.join(map(str, dims))}) in {found.units}",
         *found.notes,
         *([f"without values outside its {found.valid.text}"] if found.valid else []),
+        *first_notes,
         *period_notes,
+        *valid_notes,
         *day_notes,
     ]
 
@@ -191,7 +200,7 @@ def _forecasts(
     if is_sst and spread_name in dataset.data_vars:
         factor, _ = celsius(str(dataset[spread_name].attrs.get("units", found.units)), path, spread_name, "")
         of_sst = find_field(dataset, path, FORECAST, spread_name, "degC", dict(cells), any_grid=True)
-        spread = ordered(of_sst.field[0] * np.float32(factor))
+        spread = ordered(of_sst.field[0].isel(lead=has_length) * np.float32(factor))
         ranges.append(of_sst.valid)
     units_kept = {} if is_sst else {"units": found.units}
     sst, lacking = ordered(field).assign_attrs(units_kept), ""
@@ -207,78 +216,113 @@ def mean_of_days(on_day: Callable[[xr.DataArray], xr.DataArray], last: xr.DataAr
     return sum(others, start=first) / count
 
 
-def _with_bounds_as_times(dataset: xr.Dataset, lead: xr.DataArray, path: Path) -> xr.Dataset:
-    """Convert the bounds of the lead to time differences, if they are numbers."""
-    name = lead.attrs.get("bounds")
-    bounds = dataset.variables.get(name)
-    if bounds is None or bounds.dtype.kind not in "iuf":
+def _periods(found: Found, path: Path, span: np.timedelta64 | None = None) -> Periods:
+    """Return the periods of the leads of a field, after the initial time (see `periods`)."""
+    lead = found.axis("lead")
+    seconds = np.round(_in_days(lead, path) * SECONDS).astype("timedelta64[s]")
+    return periods(lead.copy(data=seconds), found.dataset, path, span)
+
+
+def _with_bounds_as_times(found: Found, path: Path) -> xr.Dataset:
+    """Return the dataset of a field with the bounds of its leads as times after the initial time.
+
+    Raises SSTCastError if they are dates and there are several initial times.
+    """
+    dataset, lead, init = found.dataset, found.axis("lead"), found.axis("init_time")
+    bounds = dataset.variables.get(name := bounds_name(lead))
+    if bounds is None or bounds.dtype.kind not in "iufMO":
         return dataset
-    units = {"units": lead.encoding.get("units", "days")} | lead.attrs | bounds.attrs
-    days = _in_days(xr.DataArray(bounds.values.ravel(), dims="bound", attrs=units), path)
-    nanoseconds = np.round(days.reshape(bounds.shape) * (DAY / np.timedelta64(1, "ns")))
-    return dataset.assign({name: (bounds.dims, nanoseconds.astype("timedelta64[ns]"))})
-
-
-def _starts(init: xr.DataArray, lead: xr.DataArray, dataset: xr.Dataset, path: Path) -> NDArray[np.float64]:
-    """Return the days from the initial time to the start of each mean, `[lead]`, by the bounds of the lead."""
-    starts = dataset.variables[lead.attrs["bounds"]].values.reshape(-1, 2).min(1)
-    if starts.dtype.kind != "m" and init.size > 1:
+    if bounds.dtype.kind in "iuf":
+        units = {"units": lead.encoding.get("units", "days")} | lead.attrs | bounds.attrs
+        known = np.isfinite(bounds.values)
+        days = _in_days(xr.DataArray(np.where(known, bounds.values, 0).ravel(), dims="bound", attrs=units), path)
+        after = np.round(days * SECONDS).astype("timedelta64[s]").reshape(bounds.shape)
+        after[~known] = np.timedelta64("NaT")
+    elif init.size > 1:
         raise SSTCastError(f"{path}: the bounds of its leads are dates, and it holds several forecasts; {REMEDY}")
-    return np.asarray((starts if starts.dtype.kind == "m" else starts - init.values.ravel()[0]) / DAY, float)
+    else:
+        after = np.asarray(bounds.values - init.values.ravel()[0], "timedelta64[us]")
+    return dataset.assign({name: (bounds.dims, after.astype("timedelta64[ns]"))})
 
 
-def _middles(
-    init: xr.DataArray,
-    hours: NDArray[np.float64],
-    lead: xr.DataArray,
-    lead_days: NDArray[np.float64],
-    dataset: xr.Dataset,
-    attributes: Mapping[str, Any],
-) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the days from the initial time to the middle of the period of each lead, `[lead]`, and notes.
+def _have_length(of_leads: Periods) -> NDArray[np.bool_]:
+    """Return which leads have a length: all but a first one whose bounds have none, as that of an analysis."""
+    is_first = of_leads.labels == of_leads.labels.min()
+    has_length = ~(is_first & (of_leads.lengths == np.timedelta64(0, "s")))
+    return has_length if has_length.any() else ~has_length
+
+
+def _without_first(found: Found, has_length: NDArray[np.bool_]) -> tuple[Found, list[str]]:
+    """Return a field at the leads that have a length, and notes."""
+    if has_length.all():
+        return found, []
+    dataset = found.dataset
+    dim = dataset["lead" if "lead" in dataset.variables else found.axes["time"]].dims[0]
+    found = found._replace(field=found.field.isel(lead=has_length), dataset=dataset.isel({dim: has_length}))
+    return found, ["without its first lead, whose bounds have no length"]
+
+
+def _of_days(
+    of_leads: Periods, lead: xr.DataArray, after: NDArray[np.timedelta64], attributes: Mapping[str, Any]
+) -> tuple[Periods, list[str]]:
+    """Return the periods of leads of a day each, of which `of_leads` are those that bounds tell, and notes.
 
     Without bounds, only GRIB and leads in hours from 24, if forecasts begin at 00:00, tell that a label is the end
-    of a mean. `hours` are days from 00:00 to the initial times.
+    of a mean. `after` are the times from 00:00 to the initial times.
     """
-    middle, notes = middles(lead, dataset)
-    if middle is not None:
-        from_init = middle - init.values.ravel()[0] if middle.dtype.kind != "m" else middle
-        return np.asarray(from_init / DAY, float), ["days are those of the bounds of the lead"]
+    notes = [f"its lead {note}" for note in of_leads.notes]
+    if of_leads.known.any():
+        return of_leads, ["days are those of the bounds of the lead", *notes]
     kind, method = attributes.get("GRIB_stepType"), str(attributes.get("cell_methods", ""))
     is_mean, in_hours = bool(MEAN.search(method)), _units(lead).startswith("h")
     told = f"GRIB_stepType {kind}" if kind in AVERAGES else ""
-    if is_mean and in_hours and lead_days.min() == 1 and not hours.any():
+    if is_mean and in_hours and of_leads.labels.min() == DAY and not after.any():
         told = told or f"cell_methods {method!r}, hours from 24"
     if told:
-        return lead_days - 0.5, [*notes, f"each step is of the 24 hours before it ({told})"]
+        ends, known = of_leads.labels, np.ones(of_leads.labels.shape, bool)
+        of_leads = Periods(ends, ends - DAY, ends, known)
+        return of_leads, [f"each step is of the 24 hours before it ({told})"]
     if is_mean:
         readings = (
             "its means are of the day of initial time + lead; if yours are of the day before, subtract 1 day"
         )
-        notes = [*notes, f"lead {readings} from its leads"]
-    return lead_days, [f"its lead {note}" for note in notes]
+        notes = [f"its lead {readings} from its leads"]
+    return of_leads, notes
 
 
-def _valid_times(found: Found, hours: NDArray[np.float64], label: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the days from the initial day to the valid time in the file, `[init_time, lead]`, else `label`."""
+def _valid_times(
+    found: Found, after: NDArray[np.timedelta64], labels: NDArray[np.timedelta64]
+) -> tuple[NDArray[np.timedelta64], list[str]]:
+    """Return the times from 00:00 of the initial day to the valid times of a file, `[init_time, lead]`, and notes.
+
+    Without such times, these are the `labels`. Of several, `valid_time` decides, then the first in the file.
+    `after` are the times from 00:00 to the initial times.
+    """
     dataset, init = found.dataset, found.field["init_time"].values
     if "lead" not in dataset.variables or found.axes["init_time"].lower() == REFORECAST:
-        return label  # the valid times of a reforecast may be of the forecast of this year
+        return labels, []  # the valid times of a reforecast may be of the forecast of this year
     dims = [dim for axis in ("init_time", "lead") for dim in dataset[axis].dims]
-    for name in dataset.variables.keys() - {"init_time", "lead"}:
-        times = dataset[name].variable
-        is_valid = str(name).lower() == "valid_time" or times.attrs.get("standard_name") == "time"
+    valid: dict[str, NDArray[np.timedelta64]] = {}
+    for name in sorted(map(str, dataset.variables), key=lambda name: name.lower() != "valid_time"):
+        times = dataset.variables[name]
+        is_valid = name.lower() == "valid_time" or times.attrs.get("standard_name") == "time"
+        is_valid = is_valid and name not in ("init_time", "lead")
         if is_valid and times.ndim and set(times.dims) == set(dims) and times.dtype.kind == init.dtype.kind:
-            after = times.transpose(*dims).values.reshape(-1, label.shape[1]) - init[:, None]
-            days = hours + np.round(np.asarray(after, "timedelta64[us]") / MINUTE) * (MINUTE / DAY)
-            return np.where(np.isnan(days), label, days)
-    return label
+            ahead = times.transpose(*dims).values.reshape(-1, labels.shape[1]) - init[:, None]
+            seconds = np.round(np.asarray(ahead, "timedelta64[us]") / np.timedelta64(1, "s"))
+            ahead = after + seconds.astype("timedelta64[s]")
+            valid[name] = np.where(np.isnat(ahead), labels, ahead)
+    if not valid:
+        return labels, []
+    (first, decides), *others = valid.items()
+    differing = [name for name, other in others if (floored(other) != floored(decides)).any()]
+    return decides, [f"its {first} and {name} differ; {first} decides" for name in differing]
 
 
 def _initial_times(init: xr.DataArray, path: Path) -> pd.DatetimeIndex:
-    """Return the initial times in the standard calendar, to the minute: 23:59:59.9 belongs to the next day."""
+    """Return the initial times in the standard calendar, to the second."""
     if getattr(init.values.flat[0], "calendar", "") != "360_day":
-        return dates(init, path).round("min")
+        return dates(init, path)
     times = _standard(init.values)
     if times.hasnans:
         raise SSTCastError(
@@ -288,9 +332,9 @@ def _initial_times(init: xr.DataArray, path: Path) -> pd.DatetimeIndex:
 
 
 def _standard(times: NDArray[Any]) -> pd.DatetimeIndex:
-    """Convert times of any calendar to the standard one, to the minute. Days that it lacks are missing."""
+    """Convert times of any calendar to the standard one, to the second. Days that it lacks are missing."""
     texts = [time.isoformat() for time in times.ravel()]
-    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce")).as_unit("ns").round("min")
+    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce")).as_unit("ns").round("s")
 
 
 def _leads_of_days(
@@ -336,23 +380,17 @@ def _taken(values: xr.DataArray, takes: NDArray[np.intp]) -> xr.DataArray:
 
 
 def _days(
-    days: pd.DatetimeIndex,
-    lead_days: NDArray[np.float64],
-    label: NDArray[np.float64],
-    middle: NDArray[np.float64],
-    path: Path,
+    days: pd.DatetimeIndex, lead_days: NDArray[np.float64], of_days: NDArray[np.timedelta64], path: Path
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
     """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes.
 
-    A forecast is of the day that holds the `middle` of its period. If that is at midnight, it is of the day of its
-    `label`, initial time + lead. Both are `[init, lead]`, in days after the initial `days` at 00:00.
+    A forecast is of the day `of_days` after the initial `days`, `[init, lead]`.
     """
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
-    counts = _whole(middle)
-    counts -= (abs(middle - counts) < ROUNDING_DAYS) & (_whole(label) == counts - 1)
+    counts = (of_days // DAY).astype(np.intp)
     if (counts != counts[0]).any():
         raise SSTCastError(
             f"{path}: forecasts begin at several hours, or differ in their valid times, so that lead "
@@ -371,17 +409,13 @@ def _days(
     return days.values - DAY, (leads.values + 1).astype(np.int32), [note]
 
 
-def _whole(days: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.floor(days + ROUNDING_DAYS).astype(np.intp)
-
-
 def _units(lead: xr.DataArray) -> str:
     return str(lead.attrs.get("units", lead.encoding.get("units", ""))).strip().lower()
 
 
 def _in_days(lead: xr.DataArray, path: Path) -> NDArray[np.float64]:
     values = np.atleast_1d(lead.values)
-    if values.dtype.kind == "m":
+    if values.dtype.kind == "m" and not np.isnat(values).any():
         return np.asarray(values / DAY, float)
     units = _units(lead) or "days"
     per_day = IN_A_DAY.get(units) or IN_A_DAY.get(units.removesuffix("s"))

@@ -130,17 +130,25 @@ def around(lon: Axis) -> Axis:
     return eastward - 360 if eastward[0] >= 180 else eastward
 
 
-def sorted_eastward(sst: xr.DataArray) -> xr.DataArray:
-    """Sort `sst(..., lat, lon)` by longitude. If the cells leave a gap, they begin at its east end."""
-    ascending = sst.sortby("lon")
-    lon = ascending["lon"].values
-    gaps = np.diff(lon)
-    if not gaps.size or gaps.max() <= 1.5 * step(lon):
-        return ascending
+def eastward(lon: Axis) -> tuple[Index, Axis]:
+    """Return the order of cells from west to east, and their longitudes in it, which ascend.
+
+    If the cells leave a gap, they begin at its east end.
+    """
+    order = np.argsort(lon, kind="stable")
+    ascending = lon[order]
+    gaps = np.diff(ascending)
+    if not gaps.size or gaps.max() <= 1.5 * step(ascending):
+        return order, ascending
     first = int(gaps.argmax()) + 1
-    joined_lon = np.concatenate([lon[first:], lon[:first] + 360])
-    joined_lon = joined_lon - 360 if joined_lon[0] >= 180 else joined_lon
-    return _take(ascending, "lon", np.roll(np.arange(lon.size), -first)).assign_coords(lon=joined_lon)
+    joined_lon = np.concatenate([ascending[first:], ascending[:first] + 360])
+    return np.roll(order, -first), joined_lon - 360 if joined_lon[0] >= 180 else joined_lon
+
+
+def sorted_eastward(sst: xr.DataArray) -> xr.DataArray:
+    """Sort `sst(..., lat, lon)` by longitude (see `eastward`)."""
+    order, lon = eastward(sst["lon"].values)
+    return _take(sst, "lon", order).assign_coords(lon=("lon", lon, sst["lon"].attrs))
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:

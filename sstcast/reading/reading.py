@@ -11,17 +11,18 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, FieldSource, Region
 from sstcast.errors import SSTCastError, counted
 from sstcast.geo import step
 from sstcast.log import LOG, warn_once
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
+from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
 from sstcast.reading.fields import CELLS, find_field, is_leapless
 from sstcast.reading.fill_values import mask_constant_cells
 from sstcast.reading.flags import ValidRange, tell_invalid
+from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.grid import coarsen, crop, ocean_cells, sorted_eastward
 from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
 from sstcast.reading.plausible import judged
@@ -33,9 +34,9 @@ from sstcast.storage.artefacts import is_up_to_date, read_recipe
 from sstcast.storage.stores import open_netcdf
 
 OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
+NAMED = ("variable", "units", "gaps")  # keys that are always in the hash of a source's name
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 MEAN = 'save the daily means, with xarray ds.resample({}="1D").mean()'
-DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
 
@@ -69,8 +70,14 @@ MergedDays = tuple[list[FieldInFile], xr.DataArray]
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source by its file name and a hash of its full path and the keys that control reading."""
-    return source_of(data.source).name(data.variable, data.units, data.gaps)
+    """Name a source by its file name and a hash of its full path and the keys that control reading.
+
+    Those that are not in `NAMED` are only in the hash if they have not their defaults.
+    """
+    fields = type(data).model_fields
+    others = {key: value for key, value in data.reading.items() if key not in ("region", *NAMED)}
+    others = {key: value for key, value in others.items() if value != fields[key].default}
+    return source_of(data.source).name(*(getattr(data, key) for key in NAMED), *([others] if others else ()))
 
 
 def folder_of(data: DataConfig) -> Path:
@@ -267,7 +274,7 @@ def _observations(
         )
     notes = [*(f"{field.name} is read {note}" for note in found.notes), *day_notes]
     notes += [NO_LEAP_DAYS] if is_leapless(time) else []
-    kind = "" if "bounds" in time.attrs else averages(found.stored)
+    kind = "" if bounds_name(time) else averages(found.stored)
     texts = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = texts
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
@@ -373,65 +380,3 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
         f"lon {lon[0]:g}..{lon[-1]:g}, are not the cells of {first.path}; keep one grid per folder"
     )
-
-
-def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
-    """Fill gaps of up to `gaps` days linearly in time, cell by cell, without extrapolation at either end.
-
-    With `gaps` 0, `sst(time, lat, lon)` is returned unchanged. Otherwise it is filled lazily, and a lazy
-    coordinate `filled(time)` counts the cells filled on each day.
-
-    Raises SSTCastError if more than `gaps` consecutive days are missing.
-    """
-    days = sst.indexes["time"]
-    calendar = pd.date_range(days[0], days[-1])
-    if (longest := longest_gap(days)) > gaps:
-        missing_days = calendar.difference(days)
-        raise SSTCastError(
-            f"{path}: {counted(len(missing_days), 'missing day')} in time, the first {missing_days[0]:%Y-%m-%d}, "
-            f"up to {longest} in a row; add them, or fill them with data.gaps: {longest}"
-        )
-    if not gaps:
-        return sst
-    daily_sst = sst.reindex(time=calendar, fill_value=np.nan)
-    daily_sst = daily_sst.chunk(time=max(DAYS_AT_ONCE, gaps, *daily_sst.chunksizes["time"]))
-    values = daily_sst.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=daily_sst.dtype)
-    filled = daily_sst.copy(data=values)
-    count = (filled.notnull() & daily_sst.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
-    return filled.assign_coords(filled=count)
-
-
-def gaps_filled(sst: xr.DataArray) -> str:
-    """List the days that `fill_gaps` filled and their number of cells, as text. This reads all of `sst`."""
-    if "filled" not in sst.coords:
-        return ""
-    count = sst["filled"].compute().drop_vars("filled")
-    days = count[count.values > 0]
-    return ", ".join(
-        f"{day:%Y-%m-%d}: {n} cells" for day, n in zip(days.indexes["time"], days.values, strict=True)
-    )
-
-
-def longest_gap(days: pd.DatetimeIndex) -> int:
-    """Return the number of missing days in the longest gap between ascending `days`."""
-    return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
-
-
-def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
-    """Interpolate `[time, lat, lon]` across gaps of up to `gaps` days between two days with values."""
-    is_finite = np.isfinite(values)
-    gappy_cells = is_finite.any(0) & ~is_finite.all(0)
-    if not gappy_cells.any():
-        return values
-    series, has_value = values[:, gappy_cells], is_finite[:, gappy_cells]
-    day = np.arange(len(series), dtype=np.int32)[:, None]
-    previous_day = np.maximum.accumulate(np.where(has_value, day, -1), axis=0)
-    next_day = np.minimum.accumulate(np.where(has_value, day, len(series))[::-1], axis=0)[::-1]
-    gap = ~has_value & (previous_day >= 0) & (next_day < len(series)) & (next_day - previous_day - 1 <= gaps)
-    gap_day, cell = np.nonzero(gap)
-    first, last = previous_day[gap], next_day[gap]
-    share = ((gap_day - first) / (last - first)).astype(values.dtype)
-    series[gap] = series[first, cell] * (1 - share) + series[last, cell] * share
-    filled = values.copy()
-    filled[:, gappy_cells] = series
-    return filled

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from sstcast.errors import SSTCastError, reading
+from sstcast.reading.bounds import bounds_of
 from sstcast.reading.positions import degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
@@ -247,8 +248,8 @@ def _vertices(
     """Return the latitudes and longitudes of the vertices `[*space, corner]`, or None if the file has none."""
     found = []
     for name in names:
-        bounds = dataset.get(str(dataset[name].attrs.get("bounds", "")))
-        if bounds is None or bounds.ndim != len(space) + 1 or bounds.dims[:-1] != space or bounds.shape[-1] < 3:
+        bounds = bounds_of(dataset[name], dataset)
+        if bounds is None or bounds.dims[:-1] != space or bounds.shape[-1] < 3:
             return None
         if len(space) == 2 and bounds.shape[-1] != 4:
             return None

@@ -3,8 +3,10 @@
 A daily mean may be labelled at the start, middle or end of its day. Bounds (CF conventions, section 7.1) tell.
 """
 
+import datetime as dt
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.names import DAY
-from sstcast.reading.fields import dates
+from sstcast.reading.bounds import bounds_name, bounds_of
+from sstcast.reading.fields import dates, zone
+
+Times = NDArray[Any]  # datetime64[s] or timedelta64[s]
 
 ROUNDING_TIME = np.timedelta64(
     1, "m"
@@ -30,26 +35,126 @@ NO_MEAN = re.compile(r"point|maximum|minimum|sum|median|range|variance|deviation
 LONGER = re.compile(r"week|pentad|dekad|fortnight|month|\bmon\b", re.IGNORECASE)  # than a day
 COUNTED = re.compile(r"(\d+(?:\.\d+)?)[ -]*(d|days?|h|hrs?|hours?)\b", re.IGNORECASE)
 HOURS = dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 24)  # in a day
+SHORTEST_MONTH = np.timedelta64(27, "D")  # between labels
+UNFIT = "bounds are ignored, because fewer than half of them fit each other and their labels"
+ODD = "bounds of {count} of {size} values are ignored, and their days follow from the nearest others"
 IGNORED = "bounds are ignored, because they do not span one day"
 MOVED = "days are those of the time bounds, not of the labels"
 
 
-def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.DatetimeIndex, list[str]]:
-    """Return the day of each value on the axis `time` of a dataset, at 00:00, and notes.
+@dataclass(frozen=True)
+class Periods:
+    """The periods of the values on a time axis, `[value]`, to the second.
 
-    It is the day that holds the middle of the bounds, if they span one day, or the label's day if the middle is at
-    midnight between it and another. Without such bounds, it is the label's day. Raises SSTCastError if labels or
-    bounds are not dates.
+    Attributes:
+        labels: dates and hours, or times after an initial time.
+        starts, ends: the first instant of each period, and the first one after it, NaT without bounds.
+        known: whether these bounds are good.
+        notes: how bounds are read, each the end of a sentence that begins with "its" and the name of the axis.
     """
-    labels = dates(time, path).round("min").normalize()  # 23:59:59.9 belongs to the next day
-    middle, notes = middles(time, dataset)
-    if middle is None:
-        return labels, [f"its {time.name} {note}" for note in notes]
-    middles_of_days = dates(time.copy(data=middle.reshape(time.shape)), path).round("min")
-    days = middles_of_days.normalize()
-    at_midnight = (days == middles_of_days) & (labels == days - DAY)
-    days = days.where(~at_midnight, labels)
-    return days, [] if days.equals(labels) else [MOVED]
+
+    labels: Times
+    starts: Times
+    ends: Times
+    known: NDArray[np.bool_]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def lengths(self) -> Times:
+        """The length of each period, NaT without bounds."""
+        return self.ends - self.starts
+
+    @property
+    def middles(self) -> Times:
+        """The middle of each period.
+
+        If it is not known, it is as far from the label as that of the nearest period that is known, the earlier of
+        two. If none is, it is the label.
+        """
+        return self.labels + self._of_nearest(self.starts + self.lengths // 2 - self.labels)
+
+    def days(self, after: Times | None = None) -> Times:
+        """Return the day of each value, that of its middle or, if this is at midnight, perhaps of its label.
+
+        Times after an initial time are whole days after the day of that time, which is `after` its midnight.
+        """
+        labels, middles = (times if after is None else times + after for times in (self.labels, self.middles))
+        days, of_labels = (floored(times) for times in (middles, labels))
+        return np.where((days == middles) & (of_labels == days - DAY), of_labels, days)
+
+    def last_days(self) -> pd.DatetimeIndex:
+        """Return the last day of each period, as far from the label as that of the nearest one if it is not known.
+
+        The labels are dates. If they are those of months, the distance is in months.
+        """
+        is_monthly = self.labels.size > 1 and np.median(np.diff(np.sort(self.labels))) >= SHORTEST_MONTH
+        unit = "M8[M]" if is_monthly else "M8[D]"
+        labels, last = self.labels.astype(unit), (self.ends - ROUNDING_TIME).astype("M8[D]")
+        others = (labels + self._of_nearest(last.astype(unit) - labels)).astype("M8[D]")
+        return pd.DatetimeIndex(np.where(self.known, last, others)).as_unit("ns")
+
+    def _of_nearest(self, distances: Times) -> Times:
+        """Return distances from the labels, with those of the nearest known period where it is not known."""
+        order = np.flatnonzero(self.known)
+        if not order.size:
+            return np.zeros_like(distances)
+        order = order[np.argsort(self.labels[order], kind="stable")]
+        place = np.searchsorted(self.labels[order], self.labels)
+        before, after = order[(place - 1).clip(0)], order[place.clip(max=order.size - 1)]
+        is_after = abs(self.labels[after] - self.labels) < abs(self.labels - self.labels[before])
+        return np.where(self.known, distances, distances[np.where(is_after, after, before)])
+
+    @property
+    def leave_a_day(self) -> bool:
+        """Whether bounds leave one day between two means, as inclusive ones would seem to."""
+        starts, ends = (np.sort(times[~np.isnat(self.lengths)]) for times in (self.starts, self.ends))
+        place = np.searchsorted(ends, starts + ROUNDING_TIME, side="right") - 1
+        gaps = (starts - ends[place])[place >= 0]
+        return bool((abs(gaps - DAY) <= ROUNDING_TIME).any())
+
+
+def periods(axis: xr.DataArray, dataset: xr.Dataset, path: Path, span: np.timedelta64 | None = None) -> Periods:
+    """Return the period of each value on an axis of dates, or of times after an initial time.
+
+    Its bounds are good if they are longer than half and shorter than twice the median of the axis, and its label
+    lies in them or at most that median away. If the caller knows that all values have the length `span`, good
+    bounds have this length. If fewer than half are good, none is used.
+
+    Raises SSTCastError if the labels are not dates. `path` is for messages.
+    """
+    is_date = axis.dtype.kind != "m"
+    labels = dates(axis, path).as_unit("s").values if is_date else _seconds(np.atleast_1d(axis.values))
+    unknown, none = np.full(labels.shape, "NaT", labels.dtype), np.zeros(labels.shape, bool)
+    if bounds_name(axis) not in dataset.variables:
+        return Periods(labels, unknown, unknown, none)
+    pairs = _pairs(axis, dataset)
+    if pairs is None or pairs.dtype.kind != labels.dtype.kind:
+        return Periods(labels, unknown, unknown, none, (UNFIT if span is None else IGNORED,))
+    starts, ends = pairs.T
+    lengths, is_good = ends - starts, none
+    if not np.isnat(lengths).all():
+        median = np.median(lengths[~np.isnat(lengths)])
+        is_good = (2 * lengths > median) & (lengths < 2 * median)
+        is_good &= (labels >= starts - median) & (labels <= ends + median)
+        if span is not None:
+            is_good &= abs(lengths - span) <= ROUNDING_TIME
+    if 2 * is_good.sum() < is_good.size:
+        return Periods(labels, starts, ends, none, (UNFIT if span is None else IGNORED,))
+    notes = () if is_good.all() else (ODD.format(count=(~is_good).sum(), size=is_good.size),)
+    return Periods(labels, starts, ends, is_good, notes)
+
+
+def days_of(time: xr.DataArray, dataset: xr.Dataset, path: Path) -> tuple[pd.DatetimeIndex, list[str]]:
+    """Return the day of each daily value on the axis `time` of a dataset, at 00:00, and notes.
+
+    It is that of `Periods.days`, of bounds that span a day. Raises SSTCastError if labels are not dates.
+    """
+    found = periods(time, dataset, path, DAY)
+    days, labels = (pd.DatetimeIndex(times).as_unit("ns") for times in (found.days(), floored(found.labels)))
+    notes, moved = [f"its {time.name} {note}" for note in found.notes], not days.equals(labels)
+    if notes and found.known.any():
+        notes = [f"{notes[0]}; {MOVED if moved else 'no day moves'}"]
+    return days, notes or ([MOVED] if moved else [])
 
 
 def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset) -> str:
@@ -63,8 +168,8 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
     texts += [f"{key} {str(attributes.get(key, ''))!r}" for key in ("cell_methods", "long_name")]
     found = [text for text in texts if AVERAGE.search(text) and "daily" not in text.lower()]
     for axis in (lead, dataset.get("valid_time", lead)):
-        if (spans := _spans(axis, dataset)) is not None:
-            found.append(f"bounds of {axis.name} over {float(max(abs(spans)) / DAY):.3g} days")
+        if (longest := _longest(axis, dataset)) is not None:
+            found.append(f"bounds of {axis.name} over {longest / DAY:.3g} days")
     found.append(f"frequency {str(dataset.attrs.get('frequency', ''))!r}")
     steps, units = np.diff(np.sort(lead.values)), str(lead.attrs.get("units", ""))
     if lead.dtype.kind == "m":
@@ -78,25 +183,16 @@ def longer_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.
     return next((text for text in found if _is_longer(text)), "")
 
 
-def days_of_means(lead: xr.DataArray, attributes: Mapping[str, Any], dataset: xr.Dataset) -> int | None:
-    """Return the whole number of days, 2 or more, in each mean that the bounds of a `lead` tell, or None.
+def days_of_means(found: Periods, attributes: Mapping[str, Any]) -> int | None:
+    """Return the whole number of days, 2 or more, in each mean that the bounds of leads tell, or None.
 
     The `attributes` of the field must not contradict them: extremes and values at a time are no means.
     """
-    spans = _spans(lead, dataset)
     method = f"{attributes.get('cell_methods', '')} {attributes.get('GRIB_stepType', '')}"
-    if spans is None or NO_MEAN.search(method):
+    if np.isnat(found.lengths).any() or NO_MEAN.search(method):
         return None
-    count = int(np.round(abs(spans[0]) / DAY))
-    return count if count > 1 and (abs(abs(spans) - count * DAY) <= ROUNDING_TIME).all() else None
-
-
-def leaves_a_day(lead: xr.DataArray, dataset: xr.Dataset) -> bool:
-    """Return whether the bounds of a `lead` leave one day between two means, as inclusive ones would seem to."""
-    bounds = np.sort(dataset.variables[lead.attrs["bounds"]].values.reshape(-1, 2), axis=1)
-    starts, ends = bounds[np.argsort(bounds[:, 0])].T
-    gaps = np.asarray(starts[1:] - ends[:-1], "timedelta64[us]")
-    return bool((abs(gaps - DAY) <= ROUNDING_TIME).any())
+    count = int(np.round(found.lengths[0] / DAY))
+    return count if count > 1 and (abs(found.lengths - count * DAY) <= ROUNDING_TIME).all() else None
 
 
 def _is_longer(text: str) -> bool:
@@ -105,28 +201,44 @@ def _is_longer(text: str) -> bool:
     return bool(LONGER.search(text)) or any(count > 1 for count in counts)
 
 
-def middles(axis: xr.DataArray, dataset: xr.Dataset) -> tuple[NDArray[Any] | None, list[str]]:
-    """Return the middles `[value]` of the bounds of a time axis, or None if these do not span a day, and notes.
-
-    The dataset holds the bounds under the name in the axis's attribute `bounds`.
-    """
-    bounds, spans = dataset.variables.get(axis.attrs.get("bounds")), _spans(axis, dataset)
-    if bounds is None:
-        return None, []
-    if spans is None or (abs(spans - DAY) > ROUNDING_TIME).any():
-        return None, [IGNORED]
-    starts, ends = bounds.values.reshape(-1, 2).T
-    return starts + (ends - starts) / 2, []
-
-
-def _spans(axis: xr.DataArray, dataset: xr.Dataset) -> NDArray[np.timedelta64] | None:
-    """Return the widths `[value]` of the bounds of a time axis, or None if these are not known times."""
-    bounds = dataset.variables.get(axis.attrs.get("bounds"))
-    if bounds is None or bounds.size != 2 * axis.size or bounds.dtype.kind not in "mMO":
+def _pairs(axis: xr.DataArray, dataset: xr.Dataset) -> Times | None:
+    """Return the bounds `[value, 2]` of an axis to the second, the earlier first, or None if they are no times."""
+    bounds = bounds_of(axis, dataset)
+    if bounds is None or bounds.shape[-1] != 2 or bounds.dtype.kind not in "mMO":
         return None
-    starts, ends = bounds.values.reshape(-1, 2).T
-    spans = np.asarray(ends - starts, "timedelta64[us]")
-    return None if np.isnat(spans).any() else spans
+    values = bounds.values.reshape(-1, 2)
+    if values.dtype.kind == "O":  # a day of a calendar without leap days may end on one that it lacks
+        starts, ends = (_standard(values - dt.timedelta(minutes=minutes)) for minutes in (0, 1))
+        values = np.stack([starts.min(1), ends.max(1) + ROUNDING_TIME], 1)
+    pairs: Times = np.sort(_seconds(values), axis=1)
+    return pairs + zone(axis) if pairs.dtype.kind == "M" else pairs
+
+
+def _longest(axis: xr.DataArray, dataset: xr.Dataset) -> np.timedelta64 | None:
+    """Return the length of the longest bounds of an axis, or None if it has none that are times."""
+    pairs = _pairs(axis, dataset)
+    lengths = np.zeros(0) if pairs is None else (pairs[:, 1] - pairs[:, 0])[~np.isnat(pairs).any(1)]
+    return lengths.max() if lengths.size else None
+
+
+def _standard(times: NDArray[Any]) -> NDArray[np.datetime64]:
+    """Convert times of another calendar to the standard one, NaT if it lacks them."""
+    texts = [time.isoformat() for time in times.ravel()]
+    read = pd.to_datetime(texts, format="ISO8601", errors="coerce").values
+    return np.asarray(read).reshape(times.shape)
+
+
+def _seconds(values: NDArray[Any]) -> Times:
+    """Return times rounded to the second."""
+    index = pd.TimedeltaIndex if values.dtype.kind == "m" else pd.DatetimeIndex
+    times: Times = index(values.ravel()).round("s").as_unit("s").values.reshape(values.shape)
+    return times
+
+
+def floored(times: Times) -> Times:
+    """Return the beginning of the day of each time, or whole days of times after an initial time."""
+    since: Times = times - np.zeros_like(times)
+    return times - since % np.timedelta64(86400, "s")
 
 
 def averages(field: xr.DataArray) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from weakref import ref
 
 import xarray as xr
@@ -18,13 +19,14 @@ from dask.base import tokenize
 
 from sstcast.errors import SSTCastError
 from sstcast.log import warn_once
+from sstcast.reading.bounds import bounds_name
 
 OBJECT_PREFIX = "object:"
 USE_PYTHON = "use Python for days that are not prepared, with the object as source="
 
 Object = xr.Dataset | xr.DataArray
 
-_held: dict[str, list[ref[Object]]] = {}
+_held: dict[str, list[tuple[ref[Object], str]]] = {}  # with what tells when each was given
 
 
 def is_object(source: str) -> bool:
@@ -34,27 +36,40 @@ def is_object(source: str) -> bool:
 
 def held(source: str) -> Object | None:
     """Return the newest object that is held as `source`, or None."""
-    return next((data for known in reversed(_held.get(source, [])) if (data := known()) is not None), None)
+    return _newest(source)[0]
+
+
+def when_given(source: str) -> str:
+    """Return what tells when and in which process the newest object of a source was given, "" if none is."""
+    return _newest(source)[1]
+
+
+def _newest(source: str) -> tuple[Object | None, str]:
+    known = ((given(), when) for given, when in reversed(_held.get(source, [])))
+    return next(((data, when) for data, when in known if data is not None), (None, ""))
 
 
 def hold(data: Object, source: str | None = None) -> str:
     """Hold an object as a `source`, by default one named after its token. Returns the name of the source."""
     source = source or f"{OBJECT_PREFIX}{token(data)}"
-    _held[source] = [*(known for known in _held.get(source, []) if known() is not None), ref(data)]
+    known = [(given, when) for given, when in _held.get(source, []) if given() is not None]
+    when = next((when for given, when in known if given() is data), uuid4().hex)
+    _held[source] = [*known, (ref(data), when)]
     return source
 
 
 def token(data: Object) -> str:
     """Return dask's token of an object as a dataset."""
-    return str(tokenize(_as_dataset(data)))
+    return str(tokenize(as_dataset(data)))
 
 
-def _as_dataset(data: Object) -> xr.Dataset:
+def as_dataset(data: Object) -> xr.Dataset:
+    """Return an object as a dataset. Warns if it lacks bounds of an axis, as an array does."""
     if isinstance(data, xr.DataArray):
         if data.name is None or data.name in data.coords:
             data = data.rename("sst")
         if lost_bounds := [
-            name for name, axis in data.coords.items() if axis.attrs.get("bounds") not in (None, *data.coords)
+            name for name, axis in data.coords.items() if bounds_name(axis) not in ("", *data.coords)
         ]:
             warn_once(
                 f"source: an array does not hold the bounds of its {lost_bounds[0]}, so its days are those of the "
@@ -93,6 +108,6 @@ def given(source: str) -> Object:
 
 def open_object(path: Path) -> xr.Dataset:
     """Return a held object as a dataset, which a reader may close. Raises SSTCastError if it is not held."""
-    dataset = _as_dataset(given(str(path))).copy()
+    dataset = as_dataset(given(str(path))).copy()
     dataset.set_close(None)  # the object remains open for its owner
     return dataset

@@ -18,6 +18,11 @@ async function main() {
   cells.forEach((position, cell) => (cellAt[position] = cell));
   const latOf = (cell) => lat[Math.floor(cells[cell] / lon.length)], lonOf = (cell) => lon[cells[cell] % lon.length];
   const at = (name, row, cell) => (data[name] ? data[name][row * cells.length + cell] : NaN);
+  const quantile = (row, cell, sigmas) => {
+    // The freezing point is NaN where there is none.
+    const degrees = at("sst", row, cell) + sigmas * at("spread", row, cell), lowest = at("freezing_point", 0, cell);
+    return degrees < lowest ? lowest : degrees;
+  };
   const value = (name, row, cell) =>
     name === "anomaly" ? at("sst", row, cell) - at("climatology", row, cell) : at(name, row, cell);
 
@@ -29,8 +34,9 @@ async function main() {
   const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
   const shape = (box.north - box.south) / (box.east - box.west) / Math.cos(((box.north + box.south) / 2) * Math.PI / 180);
 
-  // The view: the layer, the day (a row of `leads`), the ocean cell and the zoom.
+  // The view: the layer, the day (a row of `leads`), the ocean cell and the zoom. `drawn` is the one that is shown.
   const view = { layer: facts.layers[0].name, row: 0, cell: start(), zoom: 0 };
+  let drawn = {};
 
   function start() {
     // The cell of the first place, or that with the highest heatwave probability over all days, or that in the middle.
@@ -61,11 +67,10 @@ async function main() {
   const spoken = (lead) => format.format(dateOf(lead));
 
   function showMap() {
-    const layer = layerOf(view.layer), image = field.data.image ?? field.get_column("image");
-    const grid = image[0].fill(NaN);
+    const image = field.data.image ?? field.get_column("image"), grid = image[0].fill(NaN);
     facts.rows.forEach((row, y) => lon.forEach((_, column) => {
       const cell = cellAt[row * lon.length + column];
-      if (cell >= 0) grid[y * lon.length + column] = value(layer.name, view.row, cell);
+      if (cell >= 0) grid[y * lon.length + column] = value(view.layer, view.row, cell);
     }));
     field.change.emit();
   }
@@ -91,62 +96,89 @@ async function main() {
     byId("closer").disabled = view.zoom === DEEPEST;
   }
 
-  function showPoint() {
-    const { cell } = view, y = latOf(cell), x = lonOf(cell), rows = leads.map((_, row) => row);
-    model("point").data = { x: [x], y: [y] };
-    const last = past.length ? at("sst_past", past.length - 1, cell) : NaN, joined = Number.isFinite(last);
-    const of = (name, scale = 1) => rows.map((row) => at("sst", row, cell) + (name ? scale * at(name, row, cell) : 0));
-    const begun = (numbers) => (joined ? [last, ...numbers] : numbers);
-    const fan = { x: [...(joined ? [init] : []), ...leads.map((lead) => init + lead * DAY)], sst: begun(of()) };
+  function curvesOf(cell) {
+    // The columns of the sources of the time series, and its ranges.
+    const rows = leads.map((_, row) => row), last = past.length ? at("sst_past", past.length - 1, cell) : NaN;
+    const joined = Number.isFinite(last), begun = (numbers) => (joined ? [last, ...numbers] : numbers);
+    const sst = rows.map((row) => at("sst", row, cell));
+    const fan = { x: [...(joined ? [init] : []), ...leads.map((lead) => init + lead * DAY)], sst: begun(sst) };
     for (const interval of facts.fan) {
-      fan["low" + interval] = begun(of("spread", -NORMAL[interval]));
-      fan["high" + interval] = begun(of("spread", NORMAL[interval]));
+      fan["low" + interval] = begun(rows.map((row) => quantile(row, cell, -NORMAL[interval])));
+      fan["high" + interval] = begun(rows.map((row) => quantile(row, cell, NORMAL[interval])));
     }
-    model("fan").data = fan;
     const before = past.map((_, row) => at("sst_past", row, cell));
     const both = (name) => [...past.map((_, row) => at(name + "_past", row, cell)), ...rows.map((row) => at(name, row, cell))];
-    const threshold = both("heatwave_threshold"), sst = [...before, ...of()];
+    const threshold = both("heatwave_threshold");
     const days = { x: [...past, ...leads].map((lead) => init + lead * DAY), climatology: both("climatology"), threshold };
     const limits = threshold.slice(0, past.length), heat = before.map((number, i) => Math.max(number, limits[i]));
-    model("past").data = { x: days.x.slice(0, past.length), sst: before, threshold: limits, heat };
-    model("days").data = days;
-    const seen = [...sst, ...days.climatology, ...threshold, ...fan.low95, ...fan.high95].filter(Number.isFinite);
+    const observed = { x: days.x.slice(0, past.length), sst: before, threshold: limits, heat };
+    const seen = [...before, ...sst, ...days.climatology, ...threshold, ...fan.low95, ...fan.high95].filter(Number.isFinite);
     const low = Math.min(...seen), high = Math.max(...seen), margin = Math.max((high - low) * 0.05, 0.1);
-    series.y_range.setv({ start: low - margin, end: high + margin });
-    series.x_range.setv({ start: days.x[0] - DAY / 2, end: days.x.at(-1) + DAY / 2 });
-    model("before").setv({ right: init });
-    byId("place").textContent = `${compass(y, ["N", "S"])}, ${compass(east(x), ["E", "W"])}`;
-    byId("lat").value = +y.toFixed(3);
-    byId("lon").value = +east(x).toFixed(3);
+    const x = { start: days.x[0] - DAY / 2, end: days.x.at(-1) + DAY / 2 }, y = { start: low - margin, end: high + margin };
+    return { data: { fan, past: observed, days, point: { x: [lonOf(cell)], y: [latOf(cell)] } }, x, y };
   }
 
-  function showValues() {
-    const { row, cell } = view, sst = at("sst", row, cell), spread = at("spread", row, cell), lines = [];
-    const add = (name, number, text) => Number.isFinite(number) && lines.push([name, text(number)]);
-    const degrees = (number) => `${round(number, 2)} °C`;
-    add("Forecast", sst, degrees);
-    add("80 % interval", spread, (s) => `${round(sst - NORMAL[80] * s, 2)} to ${round(sst + NORMAL[80] * s, 2)} °C`);
-    add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
-    add("Climatology", at("climatology", row, cell), degrees);
-    add(`Heatwave threshold${facts.years ? `, ${facts.years}` : ""}`, at("heatwave_threshold", row, cell), degrees);
-    if (facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
-    // Where no event is defined, as in a frozen sea, probabilities are missing.
-    const chance = (name, key) => data[key] && lines.push([name, Number.isFinite(at(key, row, cell)) ? share(at(key, row, cell)) : "no event defined"]);
-    chance("Probability of a heatwave", "heatwave_probability");
-    chance("Probability above the threshold", "exceedance_probability");
-    add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
-    chance("Probability of a cold spell", "cold_spell_probability");
-    const end = at("heatwave_end", 0, cell), any = at("heatwave_event_probability", 0, cell);
-    const chances = leads.map((_, day) => at("heatwave_probability", day, cell)), most = chances.indexOf(Math.max(...chances));
-    if (Number.isFinite(any)) lines.push([`A heatwave within ${leads.at(-1)} days`, any < 0.5 ? `less likely than not (${share(any)})` : `${share(any)}; most likely day ${spoken(leads[most])} (${share(chances[most])})`]);
-    const count = at("running_days", 0, cell), still = facts.running.map((lead, row) => `${share(at("heatwave_running_probability", row, cell))} on ${spoken(lead)}`);
-    add("Heatwave now", count, () => `day ${count}${count > -facts.earliest ? " or later" : ""}, ${layerOf("heatwave_category").ticks[at("running_category", 0, cell)]} so far; still running ${still.join(", ")}`);
-    add(Number.isFinite(any) ? "Median start and end" : "Heatwave expected", at("heatwave_start", 0, cell), (first) =>
-      `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+  function showCurves({ data: columns, x, y }) {
+    for (const [name, column] of Object.entries(columns)) model(name).data = column;
+    series.y_range.setv(y);
+    series.x_range.setv(x);
+    model("before").setv({ right: init });
+  }
+
+  function showPlace() {
+    const y = latOf(view.cell), x = east(lonOf(view.cell));
+    byId("place").textContent = `${compass(y, ["N", "S"])}, ${compass(x, ["E", "W"])}`;
+    byId("lat").value = +y.toFixed(3);
+    byId("lon").value = +x.toFixed(3);
+  }
+
+  // Lines of the list that are made of several fields. Each belongs to one, and there is none where that is missing.
+  const WORDS = {
+    spread: (row, cell) => `${round(quantile(row, cell, -NORMAL[80]), 2)} to ${round(quantile(row, cell, NORMAL[80]), 2)} °C`,
+    heatwave_event_probability: (_, cell) => {
+      const any = at("heatwave_event_probability", 0, cell), chances = leads.map((_, day) => at("heatwave_probability", day, cell));
+      const most = Math.max(...chances.filter(Number.isFinite)); // on some days, no event is defined
+      if (any < 0.5) return `less likely than not (${share(any)})`;
+      return share(any) + (Number.isFinite(most) ? `; most likely day ${spoken(leads[chances.indexOf(most)])} (${share(most)})` : "");
+    },
+    running_days: (_, cell) => {
+      const count = at("running_days", 0, cell), still = facts.running.map((lead, row) => [lead, at("heatwave_running_probability", row, cell)])
+        .filter(([, number]) => Number.isFinite(number)).map(([lead, number]) => `${share(number)} on ${spoken(lead)}`);
+      const so_far = `day ${count}${count > -facts.earliest ? " or later" : ""}, ${facts.categories[at("running_category", 0, cell)]} so far`;
+      return so_far + (still.length ? `; still running ${still.join(", ")}` : "");
+    },
+    heatwave_start: (_, cell) => {
+      const first = at("heatwave_start", 0, cell), end = at("heatwave_end", 0, cell);
+      const begin = `${spoken(first)}${facts.earliest !== null && first <= facts.earliest ? " or before" : ""}`;
+      return `${begin} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`;
+    },
+  };
+
+  function told({ unit, signed }, number) {
+    if (unit === "%") return share(number);
+    if (unit === "category") return facts.categories[number];
+    return `${signed && number >= 0.005 ? "+" : ""}${round(number, 2)} ${unit}`;
+  }
+
+  function linesOf({ row, cell }) {
+    const lines = [];
+    for (const field of facts.fields.filter(({ label }) => label)) {
+      const ofDay = data[field.name]?.length === cells.length ? 0 : row, number = value(field.name, ofDay, cell);
+      const text = Number.isFinite(number) ? (WORDS[field.name]?.(row, cell) ?? told(field, number)) : field.missing;
+      if (text) lines.push([field.label, text]);
+      if (field.name === "heatwave_threshold" && facts.thresholds) lines.push(["Base period of the thresholds", facts.thresholds]);
+    }
+    return lines;
+  }
+
+  function showLines(lines) {
     const whole = (text) => text.replace(/ (?=°C|%)|(?<=[<>]) /g, "\u00a0"); // no line ends within 0.5 °C or > 99 %
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", whole(text)]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
-    const lead = leads[row];
+  }
+
+  function showDay() {
+    const lead = leads[view.row];
     byId("day").value = lead;
     byId("day").setAttribute("aria-valuetext", byId("date").textContent = `${lead}: ${spoken(lead)}`);
     model("chosen").location = init + lead * DAY;
@@ -184,45 +216,51 @@ async function main() {
   // The view in the address
   const hash = () => "#" + new URLSearchParams({ layer: view.layer, day: leads[view.row], lat: +latOf(view.cell).toFixed(4), lon: +lonOf(view.cell).toFixed(4), zoom: view.zoom });
 
-  function restore() {
-    const wanted = new URLSearchParams(location.hash.slice(1)), number = (name) => Number.parseFloat(wanted.get(name));
-    if (layerOf(wanted.get("layer"))) view.layer = wanted.get("layer");
-    if (leads.includes(number("day"))) view.row = leads.indexOf(number("day"));
-    if (Number.isFinite(number("lat")) && Number.isFinite(number("lon"))) view.cell = nearest(number("lat"), number("lon"));
-    if (number("zoom") >= 0 && number("zoom") <= DEEPEST) view.zoom = Math.floor(number("zoom"));
+  function inAddress() {
+    const wanted = new URLSearchParams(location.hash.slice(1)), number = (name) => Number.parseFloat(wanted.get(name)), found = {};
+    if (layerOf(wanted.get("layer"))) found.layer = wanted.get("layer");
+    if (leads.includes(number("day"))) found.row = leads.indexOf(number("day"));
+    if (Number.isFinite(number("lat")) && Number.isFinite(number("lon"))) found.cell = nearest(number("lat"), number("lon"));
+    if (number("zoom") >= 0 && number("zoom") <= DEEPEST) found.zoom = Math.floor(number("zoom"));
+    return found;
   }
 
   function change(what) {
-    const before = { ...view };
+    // What is said of a point is computed before anything is drawn, so that all that is shown is of one cell.
+    const lines = linesOf({ ...view, ...what }), curves = curvesOf(what.cell ?? view.cell);
     Object.assign(view, what);
-    if (view.layer !== before.layer) showColours();
-    if (view.layer !== before.layer || view.row !== before.row) showMap();
-    if (view.cell !== before.cell) showPoint();
-    if (view.zoom !== before.zoom || (view.zoom && view.cell !== before.cell)) showRange();
-    showValues();
+    const changed = (...names) => names.some((name) => view[name] !== drawn[name]);
+    if (changed("layer")) showColours();
+    if (changed("layer", "row")) showMap();
+    if (changed("cell")) showCurves(curves);
+    if (changed("cell")) showPlace();
+    if (changed("zoom") || (view.zoom && changed("cell"))) showRange();
+    showLines(lines);
+    showDay();
     byId("layer").value = view.layer;
     byId("link").hidden = true;
     byId("said").textContent = "";
-    history.replaceState(null, "", hash());
+    if (location.hash !== hash()) history.replaceState(null, "", hash());
+    drawn = { ...view };
   }
 
   const day = (row) => change({ row: (row + leads.length) % leads.length });
 
   // The time series of the point as CSV
   function csv() {
-    const { cell } = view, columns = ["sst_past", "sst", "spread", "climatology", "heatwave_threshold"];
-    const chances = ["exceedance_probability", "heatwave_probability", "heatwave_category", "cold_spell_probability"];
-    const held = [...columns, ...chances].filter((name) => data[name]);
-    const unit = (name) => (chances.includes(name) ? name : { sst_past: "observed_degC" }[name] ?? `${name}_degC`);
-    const fan = data.spread ? facts.fan.flatMap((share) => [[-1, share], [1, share]]) : [];
-    const header = ["date", "lead", "lat", "lon", ...held.map(unit), ...fan.map(([side, share]) => `${side < 0 ? "low" : "high"}${share}_degC`)];
+    const { cell } = view, columns = [];
+    for (const { name, column, past: before } of facts.fields) {
+      const ahead = (row) => at(name, row, cell), behind = (row) => at(name + "_past", row, cell);
+      if (before && before !== column && data[name + "_past"]) columns.push({ header: before, behind });
+      if (column) columns.push({ header: column, ahead, behind: before === column ? behind : undefined });
+    }
+    if (data.spread) for (const interval of facts.fan) for (const [side, sign] of [["low", -1], ["high", 1]])
+      columns.push({ header: `${side}${interval}_degC`, ahead: (row) => quantile(row, cell, sign * NORMAL[interval]) });
     const text = (number, digits) => (Number.isFinite(number) ? String(+number.toFixed(digits)) : "");
-    const line = (lead, numbers) => [iso(lead), lead, text(latOf(cell), 4), text(lonOf(cell), 4), ...numbers].join(",");
-    const observed = past.map((lead, row) => line(lead, [...held.map((name) =>
-      text(name === "sst_past" ? at(name, row, cell) : columns.includes(name) && name !== "sst" ? at(name + "_past", row, cell) : NaN, 3)), ...fan.map(() => "")]));
-    const forecast = leads.map((lead, row) => line(lead, [...held.map((name) => text(name === "sst_past" ? NaN : at(name, row, cell), 3)),
-      ...fan.map(([side, share]) => text(at("sst", row, cell) + side * NORMAL[share] * at("spread", row, cell), 3))]));
-    return [header.join(","), ...observed, ...forecast, ""].join("\n");
+    const line = (lead, row, when) =>
+      [iso(lead), lead, text(latOf(cell), 4), text(lonOf(cell), 4), ...columns.map((column) => text(column[when]?.(row), 3))].join(",");
+    const header = ["date", "lead", "lat", "lon", ...columns.map((column) => column.header)].join(",");
+    return [header, ...past.map((lead, row) => line(lead, row, "behind")), ...leads.map((lead, row) => line(lead, row, "ahead")), ""].join("\n");
   }
 
   // Events
@@ -265,7 +303,7 @@ async function main() {
   for (const id of ["lat", "lon"]) byId(id).addEventListener("change", () => {
     const [y, x] = ["lat", "lon"].map((name) => byId(name).valueAsNumber);
     if (Number.isFinite(y) && Number.isFinite(x)) change({ cell: nearest(y, x) });
-    showPoint();
+    showPlace();
   });
   byId("copy").addEventListener("click", async () => {
     const link = byId("link");
@@ -295,21 +333,16 @@ async function main() {
   DARK.addEventListener("change", paint);
   byId("coast").textContent = `Squares are cells of the data, ${+((box.north - box.south) / lat.length).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
 
-  function showAll() {
-    restore();
+  addEventListener("hashchange", () => change(inAddress()));
+  return () => {
     paint();
-    showColours();
-    showMap();
-    showPoint();
     fit();
-    change({});
-  }
-  addEventListener("hashchange", showAll);
-  showAll();
-  document.documentElement.dataset.ready = "";
+    change(inAddress());
+    document.documentElement.dataset.ready = "";
+  };
 }
 
-main().catch((error) => {
+main().then((draw) => draw(), (error) => {
   // In an old browser, or without a canvas, show the text for readers without JavaScript.
   byId("app").hidden = true;
   byId("app").insertAdjacentHTML("afterend", document.querySelector("noscript").textContent);

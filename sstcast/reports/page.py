@@ -4,15 +4,18 @@ import datetime as dt
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from sstcast._version import __version__
 from sstcast.errors import SSTCastError
 from sstcast.reading.daily_field import short_hash
+from sstcast.reading.grid import eastward
 from sstcast.reports.how_good import drawing_of_errors, how_good, scored_run
 from sstcast.runs import Run
 from sstcast.storage.artefacts import (
+    RECIPE,
     changed_after,
     check_intact,
     digest,
@@ -28,6 +31,10 @@ from sstcast.storage.stores import open_netcdf, open_zarr
 MAX_PAGE_MB = 20.0  # default limit of the size of a page in MB
 REMEDY = "make it again with `sstcast forecast`"
 FORECAST_AXES = ("init_time", "lead", "lat", "lon")
+OF_ONE_DATE = (  # attributes; the last three tell the years before it that its statistics are from
+    *("title", "history", "date_created", "data", "predictors", "predictors_known", RECIPE),
+    *("maximum_monthly_mean_years", "heatwave_years", "heatwave_base_period"),
+)
 
 
 def write_forecast_page(
@@ -100,8 +107,22 @@ def forecasts_in(folder: Path) -> dict[dt.date, Path]:
 
 
 def open_forecast(file: Path) -> xr.Dataset:
-    """Open a forecast file. Raises SSTCastError if it is not a forecast."""
+    """Open a forecast file, with its axes in order: initial dates, leads, and cells northward and eastward.
+
+    With several initial dates, as when files were joined, its attributes are those of one of them. Those that
+    belong to a date are left out. Raises SSTCastError if it is not a forecast.
+    """
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
     if "sst" not in dataset or not set(FORECAST_AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
         raise SSTCastError(f"{file}: is not a forecast, has no sst(init_time, lead, lat, lon); name another file")
+    for axis in FORECAST_AXES[:-1]:
+        if not dataset.indexes[axis].is_monotonic_increasing:
+            dataset = dataset.sortby(axis)
+    columns, lon = eastward(dataset["lon"].values)
+    if not np.array_equal(columns, np.arange(len(lon))):
+        dataset = dataset.isel(lon=columns).assign_coords(lon=("lon", lon))
+    if dataset.sizes["init_time"] > 1:
+        model = str(dataset.attrs.get("source", "")).partition(", trained on")[0]
+        attributes = {name: text for name, text in dataset.attrs.items() if name not in OF_ONE_DATE}
+        dataset.attrs = attributes | ({"source": model} if model else {})
     return dataset

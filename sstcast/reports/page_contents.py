@@ -1,13 +1,14 @@
 """The contents of a forecast's self-contained interactive page.
 
-The page contains those fields of the file that are in `STORED`, and shows the fields in `LAYERS` as maps.
+The page contains the fields of `forecasting.point_fields`, and shows those with a layer as maps.
 """
 
 import base64
 import datetime as dt
 import re
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.heatwave_events import find_events
 from sstcast.extremes.heatwaves import CATEGORIES, UNDEFINED, multiples
 from sstcast.figures.colours import CATEGORY_COLOURS
-from sstcast.figures.maps import COLOUR_MAPS, Kind, colour_norm, select_region, ticks_of
+from sstcast.figures.maps import COLOUR_MAPS, colour_norm, select_region, ticks_of
 from sstcast.figures.places import Row, places_of, rows_of
 from sstcast.figures.plots import FAN, image_rows, map_plot, series_plot
 from sstcast.forecasting.place_periods import chance
+from sstcast.forecasting.point_fields import NO_EVENT, STEPS, PointField, fields_of, point_fields
 from sstcast.geo import Box, area_weights
 from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reports.images import write_page
@@ -32,73 +34,8 @@ from sstcast.reports.page import REMEDY
 
 MISSING_COUNT, MAX_COUNT = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step
 SCRIPTS = ("parts.js", "page.js")
-DEGREE, PROBABILITY = 0.005, 0.01  # a page rounds temperatures and probabilities to these steps
 UNDEFINED_COLOUR = "#a3a3c2"  # where no event is defined
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A field that the map can show: its name on the page, its label with units, and the kind of its colours."""
-
-    name: str
-    label: str
-    kind: Kind | None  # None for categories
-
-
-LAYERS = (
-    Layer("sst", "Sea surface temperature (°C)", "temperature"),
-    Layer("anomaly", "Anomaly (°C)", "difference"),
-    Layer("heatwave_probability", "Probability of a marine heatwave", "probability"),
-    Layer("heatwave_category", "Category of the marine heatwave", None),
-    Layer("exceedance_probability", "Probability of a day above the heatwave threshold", "probability"),
-    Layer("cold_spell_probability", "Probability of a marine cold spell", "probability"),
-    Layer("spread", "Uncertainty: standard deviation (°C)", "error"),
-)
-# The fields that a page stores, with their steps. The page computes the anomaly as `sst - climatology`.
-STORED = {
-    "sst": DEGREE,
-    "climatology": DEGREE,
-    "spread": DEGREE,
-    "heatwave_threshold": DEGREE,
-    "heatwave_probability": PROBABILITY,
-    "heatwave_category": 1,
-    "exceedance_probability": PROBABILITY,
-    "cold_spell_probability": PROBABILITY,
-    "sst_past": DEGREE,
-    "climatology_past": DEGREE,
-    "heatwave_threshold_past": DEGREE,
-    "heatwave_event_probability": PROBABILITY,
-    "heatwave_start": 1,
-    "heatwave_end": 1,
-    "running_days": 1,
-    "running_category": 1,
-    "heatwave_running_probability": PROBABILITY,
-}
-ABOVE, ABOVE_WORDS = "above_", "Probability of a day above"  # begin the names and labels of temperatures' layers
-EVENT_DATES = ("heatwave_start", "heatwave_end")
-EVENTS = ("heatwave", "exceedance", "cold_spell")  # first words of the names of fields that depend on thresholds
-NO_EVENT = "no event defined"
 PAST_SHOWN = 42  # days of history on a page
-
-
-def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Return those fields `([lead or past,] lat, lon)` of a forecast from one day that are in `STORED`.
-
-    Dates are converted to days after `init_time`. In files without `sst_quantile`, `sst_spread` may be the spread
-    of ensemble members. It says little about the error, so it is omitted.
-    """
-    fields = {name: forecast[name] for name in STORED if name in forecast}
-    if "sst_anomaly" in forecast:
-        fields["climatology"] = forecast["sst"] - forecast["sst_anomaly"]
-    if {"sst_spread", "sst_quantile"} <= set(forecast.data_vars):
-        fields["spread"] = forecast["sst_spread"]
-    for level in forecast["above"].values if "above_probability" in forecast else ():
-        fields[f"{ABOVE}{level:g}"] = forecast["above_probability"].sel(above=level, drop=True)
-    if "heatwave_category" in fields:
-        fields["heatwave_category"] = fields["heatwave_category"].where(fields["heatwave_category"] >= 0)
-    for name in set(EVENT_DATES) & set(fields):
-        fields[name] = (fields[name] - forecast["init_time"]) / np.timedelta64(1, "D")
-    return fields
 
 
 def with_running_event(forecast: xr.Dataset) -> xr.Dataset:
@@ -188,37 +125,44 @@ def _interval(ends: xr.DataArray | None) -> str:
     return "" if ends is None else " (80 % interval {} to {})".format(*map(chance, ends.values.tolist()))
 
 
-def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
-    """Return the layers that these fields provide, each with its values `(lead, lat, lon)`."""
-    layer_fields = fields
+def layers_of(
+    fields: dict[str, xr.DataArray], shown: Iterable[PointField]
+) -> list[tuple[PointField, NDArray[Any]]]:
+    """Return the layers of those `fields` that are `shown` and have values, with these, `[lead, lat, lon]`."""
+    of_layers = dict(fields)
     if "climatology" in fields:
-        layer_fields = fields | {"anomaly": fields["sst"] - fields["climatology"]}
-    above = [
-        Layer(name, f"{ABOVE_WORDS} {name.removeprefix(ABOVE)} °C", "probability")
-        for name in fields
-        if name.startswith(ABOVE)
-    ]
-    return [(layer, layer_fields[layer.name]) for layer in (*LAYERS, *above) if layer.name in layer_fields]
+        of_layers["anomaly"] = fields["sst"] - fields["climatology"]
+    layers = [(field, of_layers[field.name].values) for field in shown if field.layer and field.name in of_layers]
+    return [(field, values) for field, values in layers if field.missing or np.isfinite(values).any()]
 
 
-def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
-    """Return a layer as a dictionary, with its ticks and its palette, which covers `low` to `high` evenly."""
-    if layer.kind is None:
+def with_colours(field: PointField, values: NDArray[Any], short_base: str = "") -> dict[str, Any]:
+    """Return the layer of a field as a dictionary, with its palette, which covers `low` to `high`, and its ticks.
+
+    Where it depends on thresholds, its label names their base period, if this is short.
+    """
+    base = f", base period of {short_base}" if short_base and field.is_of_events else ""
+    layer = {"name": field.name, "label": field.layer + base}
+    if not field.colours:
         names, colours = [*CATEGORIES], [*CATEGORY_COLOURS]
         if (values == UNDEFINED).any():
             names, colours = [*names, NO_EVENT], [*colours, UNDEFINED_COLOUR]
         ends = {"low": -0.5, "high": len(names) - 0.5}
-        return asdict(layer) | ends | {"palette": colours, "ticks": dict(enumerate(names))}
-    norm = colour_norm(values, layer.kind)
+        return layer | ends | {"palette": colours, "ticks": dict(enumerate(names))}
+    norm = colour_norm(values, field.colours)
     levels = np.asarray(norm.boundaries)
-    palette = [to_hex(colour) for colour in COLOUR_MAPS[layer.kind](norm((levels[:-1] + levels[1:]) / 2))]
-    scale, unit = (100, " %") if layer.kind == "probability" else (1, "")
+    palette = [to_hex(colour) for colour in COLOUR_MAPS[field.colours](norm((levels[:-1] + levels[1:]) / 2))]
+    scale, unit = (100, " %") if field.unit == "%" else (1, "")
     ticks = {float(level): f"{level * scale:.6g}{unit}".replace("-", "−") for level in ticks_of(norm)}
-    return asdict(layer) | {"palette": palette, "low": levels[0], "high": levels[-1], "ticks": ticks}
+    return layer | {"palette": palette, "low": levels[0], "high": levels[-1], "ticks": ticks}
 
 
 def _packed(
-    fields: dict[str, xr.DataArray], file: Path, largest: float, places: tuple[list[str], list[Row]] | None
+    fields: dict[str, xr.DataArray],
+    shown: Iterable[PointField],
+    file: Path,
+    largest: float,
+    places: tuple[list[str], list[Row]] | None,
 ) -> dict[str, Any]:
     """Pack the ocean mask and the fields of ocean cells for the page's script.
 
@@ -227,6 +171,7 @@ def _packed(
     """
     rows = [] if places is None else places[1]
     size_of_places = sum(len("".join([row.name, row.curve, *row.cells])) for row in rows)
+    steps = {field.name: STEPS[field.unit] for field in shown}
     sst = fields["sst"]
     ocean = sst.notnull().any("lead").values
     arrays: dict[str, Any] = {}
@@ -237,7 +182,7 @@ def _packed(
             raise SSTCastError(
                 f"{file}: sst holds {implausible[0]:g}, which is not a temperature in degC; {REMEDY}"
             )
-        arrays[name] = pack(values, STORED.get(name, PROBABILITY))
+        arrays[name] = pack(values, steps[name.removesuffix("_past")])
         if size_of_places + sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
             size += f" with {counted(len(rows), 'place')}" if rows else ""
@@ -295,22 +240,38 @@ def write_contents(
     earliest = int(forecast["past"][0]) if "past" in forecast.dims else None
     if earliest is not None:
         forecast = forecast.isel(past=slice(-PAST_SHOWN, None))
-    fields = fields_of(forecast)
+    fields, shown = (
+        fields_of(forecast),
+        point_fields(forecast["above"].values if "above" in forecast.coords else ()),
+    )
     places = places_of(forecast)
     rows = None if places is None else rows_of(forecast)
     if rows is not None:
         rows = rows[0], [row._replace(cells=[*map(_unbroken, row.cells)]) for row in rows[1]]
-    packed = _packed(fields, file, largest, rows)
+    packed = _packed(fields, shown, file, largest, rows)
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
-    layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
-    if short := attributes.get("heatwave_base_period", ""):
-        for layer in layers:
-            if layer["name"].startswith(EVENTS):
-                layer["label"] += f", base period of {short.partition(',')[0]}"
+    short, years = (attributes.get(f"heatwave_{name}", "") for name in ("base_period", "years"))
+    layers = [with_colours(field, values, short.partition(",")[0]) for field, values in layers_of(fields, shown)]
+    years = years.replace("..", " to ")
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
+    words = {"days": leads[-1], "years": f", {years}" if years else ""}
     facts = {
         "name": file.stem,
+        "fields": [
+            {
+                "name": field.name,
+                "unit": field.unit,
+                "signed": field.colours == "difference",
+                "label": field.label.format(**words),
+                "missing": field.missing,
+                "column": field.column,
+                "past": field.past,
+            }
+            for field in shown
+            if field.name in fields or (field.name == "anomaly" and "climatology" in fields)
+        ],
+        "categories": [*CATEGORIES, NO_EVENT],
         "lat": grid["lat"].values.tolist(),
         "lon": grid["lon"].values.tolist(),
         "box": asdict(Box.of(grid)),
@@ -319,7 +280,7 @@ def write_contents(
         "leads": leads,
         "thresholds": short,
         "running": forecast["running_day"].values.tolist() if "running_day" in forecast.coords else [],
-        "years": attributes.get("heatwave_years", "").replace("..", " to "),
+        "years": years,
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
         "layers": layers,

@@ -28,10 +28,13 @@ function removeTabStops(element) {
   }
 }
 
-const round = (number, digits) => number.toFixed(digits).replace("-", "−");
+const round = (number, digits) => (+number.toFixed(digits)).toFixed(digits).replace("-", "−"); // 0 has no sign
 const compass = (number, [plus, minus]) => `${+Math.abs(number).toFixed(3)}° ${number < 0 ? minus : plus}`;
 const east = (x) => ((x + 180) % 360 + 360) % 360 - 180;
-const share = (number) => (number < 0.01 ? "< 1 %" : number > 0.99 ? "> 99 %" : `${Math.round(number * 100)} %`);
+const share = (number) => {
+  const percent = +(100 * number).toFixed(2); // a page holds 0.01 as a little less, in single precision
+  return percent < 1 ? "< 1 %" : percent > 99 ? "> 99 %" : `${Math.round(percent)} %`;
+};
 
 function ticks(axis, low, high, most, text) {
   const step = STEPS.find((s) => (high - low) / s <= most) ?? 90, found = [];

@@ -10,7 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.errors import counted, reading
+from sstcast.extremes.heatwaves import FREEZING
 from sstcast.forecasting.forecast import LATEST, check_made_from, forecast, read_date
+from sstcast.forecasting.freezing import freezing_point_of
 from sstcast.forecasting.history import RegionStatistics, bring_up_to_date
 from sstcast.forecasting.run_places import keep_places, places_for
 from sstcast.forecasting.stores import stores_for
@@ -143,15 +145,19 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
 
     check_intact(file, AS_ISSUED)
     with open_forecast(file) as opened, reading(file, REMAKE):
-        fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
-        forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]
+        newest = opened.isel(init_time=-1)
+        fields = newest[["sst", "sst_anomaly", "sst_spread", "climatology_past"]]
+        fields[FREEZING] = freezing_point_of(newest)
+        forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), newest["init_time"].values
     sst, lead = forecast["sst"], forecast["lead"].values.astype("timedelta64[D]")
     observed = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
     last_anomaly = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
     forecasts = xr.concat([sst, climatology + last_anomaly, climatology], pd.Index(SYSTEMS, name="system"))
     means = {name: statistic.function(forecasts, observed) for name, statistic in statistics_of(MEASURED).items()}
-    inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(observed.transpose(*sst.dims).values, 80)
+    lowest = forecast[FREEZING].fillna(-np.inf).broadcast_like(sst).transpose(*sst.dims).values
+    distribution = Gaussian(sst.values, forecast["sst_spread"].values, lowest=lowest)
+    inside = distribution.covers(observed.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(observed.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
 

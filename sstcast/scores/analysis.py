@@ -18,6 +18,7 @@ from sstcast.extremes.terciles import WEEK, whole_weeks
 from sstcast.forecasting.fields import FIELD
 from sstcast.geo import area_weights, spans_globe
 from sstcast.names import DEGREES, STANDARDISED
+from sstcast.ocean.filled_days import check_test_dates, is_known
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
@@ -32,6 +33,7 @@ from sstcast.training.data_record import check_data
 from sstcast.types import Array
 
 BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
+MOST_FORECASTS = 1.5  # largest number of forecasts made for each that is scored, where dates are left out
 ALL = slice(None)
 
 
@@ -71,6 +73,7 @@ class Analysis:
         leads: the leads in days that are verified.
         base: the stores of the data whose base period defines the heatwave thresholds.
         mean_of: the number of days in each mean that is verified, of which the lead is the last.
+        left_out: the number of initial dates that are not scored, because gaps were filled on them.
     """
 
     prepared: Prepared
@@ -82,6 +85,7 @@ class Analysis:
     leads: NDArray[np.integer]
     base: Prepared
     mean_of: int = 1
+    left_out: int = 0
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Analysis":
@@ -99,15 +103,20 @@ class Analysis:
     ) -> "Analysis":
         """Open `prepared` stores, for initial dates `every` days apart.
 
-        The base period of `base`, by default the same, defines the heatwave thresholds. Raises SSTCastError if the
-        stores do not exist.
+        Dates of the test days on which gaps were filled are left out (see `filled_days`). The base period of
+        `base`, by default the same, defines the heatwave thresholds. Raises SSTCastError if the stores do not
+        exist, or no date is left.
         """
         data, (cube, anomalies) = prepared.data, prepared.open()
-        windows = cut_windows(anomalies, data, split).thinned(every)
+        windows, left_out = cut_windows(anomalies, data, split).thinned(every), 0
+        if split == "test":
+            check_test_dates(prepared, every)
+            known = is_known(prepared, windows.init_times)
+            windows, left_out = replace(windows, at=windows.at[known]), int((~known).sum())
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         ocean = windows.ocean.cpu().numpy()
-        return cls(prepared, windows, ocean, anomalies, cube, index, leads, base or prepared)
+        return cls(prepared, windows, ocean, anomalies, cube, index, leads, base or prepared, left_out=left_out)
 
     def at(
         self, dates: NDArray[np.datetime64], cells: xr.DataArray, leads: NDArray[np.integer], mean_of: int = 1
@@ -125,7 +134,8 @@ class Analysis:
                 "or --truth"
             )
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
-        return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads, mean_of=mean_of)
+        windows = replace(self.windows, at=first)
+        return replace(self, windows=windows, ocean=ocean, leads=leads, mean_of=mean_of, left_out=0)
 
     @property
     def data(self) -> DataConfig:
@@ -184,7 +194,10 @@ class Analysis:
         return daily[days]
 
     def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
-        """Return the arguments of `ForecastSystem.predict` for the evenly spaced initial dates `dates`."""
+        """Return the arguments of `ForecastSystem.predict` for the initial dates `dates`.
+
+        Where dates between them are left out, they are for these, too (see `of_dates`).
+        """
         windows = replace(self.windows, at=self.windows.at[dates])
         days = slice(windows.at[0], windows.at[-1] + windows.history)
         field = ("time", "lat", "lon")
@@ -195,16 +208,28 @@ class Analysis:
         )
         known = predictors_in(self.anomalies)
         past = past.assign({name: field.sel(time=past["time"]) for name, field in known.items()})
-        return with_earlier(past, self.anomalies), windows.every
+        return with_earlier(past, self.anomalies), _spacing(windows.at)
+
+    def of_dates(self, forecast: xr.DataArray, dates: slice = ALL) -> xr.DataArray:
+        """Return what `ForecastSystem.predict` made of `histories(dates)`, without dates that are left out."""
+        init_times = self.windows.init_times[dates]
+        is_whole = forecast.sizes["init_time"] == len(init_times)
+        return forecast if is_whole else forecast.sel(init_time=init_times)
 
     def blocks(self, members: int = 1) -> list[slice]:
-        """Divide the initial dates into blocks of evenly spaced dates whose forecasts fit in memory."""
-        at = self.windows.at
+        """Divide the initial dates into blocks whose forecasts fit in memory.
+
+        They are evenly spaced in a block, except that a few may be left out.
+        """
+        at, most = self.windows.at, MOST_FORECASTS if self.left_out else 1
         step = max(1, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size))
         blocks, first = [], 0
         for stop in range(1, len(at) + 1):
-            uneven = stop < len(at) and stop - first > 1 and at[stop] - at[stop - 1] != at[first + 1] - at[first]
-            if stop == len(at) or stop - first == step or uneven:
+            if (
+                stop == len(at)
+                or stop - first == step
+                or _forecasts(at[first : stop + 1]) > most * (stop + 1 - first)
+            ):
                 blocks.append(slice(first, stop))
                 first = stop
         return blocks
@@ -291,6 +316,16 @@ class Analysis:
         tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index).astype(np.float32, copy=False)
         np.copyto(tiles, 0, where=~self.ocean)
         return tiles
+
+
+def _spacing(at: NDArray[np.integer]) -> int:
+    """Return the largest number of days of which all spacings are a multiple, 1 of a single date."""
+    return int(np.gcd.reduce(np.diff(at))) if len(at) > 1 else 1
+
+
+def _forecasts(at: NDArray[np.integer]) -> int:
+    """Return the number of evenly spaced dates among which all of `at` are."""
+    return int(at[-1] - at[0]) // _spacing(at) + 1
 
 
 def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:

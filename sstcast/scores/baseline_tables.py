@@ -37,7 +37,7 @@ def tables_of_run(truth: Analysis, days: SpreadCalibrator, asked: Asked) -> xr.D
 def recipe_of_tables(truth: Analysis, asked: Asked) -> Recipe:
     """Return all that the tables of `tables_of_run` depend on."""
     data = truth.data
-    return recipe_of_scores() | {
+    return recipe_of_scores(data) | {
         "sstcast": __version__,
         "days": truth.prepared.record().cube,  # which tell the statistics
         **digest_of_scored(truth.prepared),

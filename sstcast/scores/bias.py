@@ -16,6 +16,7 @@ from sstcast.forecasting.system import ForecastSystem
 from sstcast.names import BIAS_REMOVED, DAY
 from sstcast.reading.days_of_year import DAYS_OF_YEAR, day_of_leap_year, on_days
 from sstcast.scores.analysis import Analysis
+from sstcast.scores.system_records import CORRECTED
 from sstcast.scores.systems import ScoredSystem
 from sstcast.storage.scratch import release, scratch_array
 from sstcast.types import Array
@@ -87,7 +88,9 @@ def shares_of_errors(init_times: NDArray[np.datetime64], lead: int) -> NDArray[n
 def without_bias(systems: Mapping[str, ScoredSystem], truth: Analysis) -> dict[str, ScoredSystem]:
     """Return the systems minus their mean errors, by new names. They keep their spread."""
     return {
-        f"{name}{BIAS_REMOVED}": scored._replace(system=BiasRemoved(scored.system, truth))
+        f"{name}{BIAS_REMOVED}": scored._replace(
+            system=BiasRemoved(scored.system, truth), role=CORRECTED, of=name, label=None
+        )
         for name, scored in systems.items()
     }
 
@@ -113,7 +116,8 @@ def _errors(system: ForecastSystem, truth: Analysis) -> Array:
     """Return the errors of the ensemble mean in degC, `[starts, lead, tile, N]`, 0 on land."""
     errors = scratch_array((truth.windows.starts, len(truth.leads), *truth.ocean.shape))
     for dates in truth.blocks():
-        forecast = _on_leads(system.predict(*truth.histories(dates)), truth).mean("member")
+        forecast = truth.of_dates(system.predict(*truth.histories(dates)), dates)
+        forecast = _on_leads(forecast, truth).mean("member")
         scale, climatology = (truth.ahead(truth.statistics[name], dates) for name in ("scale", "climatology"))
         errors[dates] = truth.on_tiles(forecast) * scale - (truth.ahead(truth.sst, dates) - climatology)
         release()

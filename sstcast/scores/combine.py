@@ -73,7 +73,8 @@ def error_products(systems: list[ForecastSystem], data: Analysis) -> Weights:
     products = np.zeros((weeks[-1] + 1, count, count))
     for observed in data.observe(count, "validation"):
         past, truth = data.histories(observed.dates), observed.anomaly[DEGREES]
-        forecasts = (data.on_tiles(system.predict(*past).mean("member", skipna=False)) for system in systems)
+        predicted = (data.of_dates(system.predict(*past), observed.dates) for system in systems)
+        forecasts = (data.on_tiles(forecast.mean("member", skipna=False)) for forecast in predicted)
         errors = np.stack([(forecast * observed.scale - truth) * root_area for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)

@@ -14,9 +14,11 @@ from sstcast.errors import SSTCastError, counted
 from sstcast.forecasting.fields import FIELD
 from sstcast.forecasting.spread import Spread
 from sstcast.forecasting.system import ForecastSystem
+from sstcast.names import DAY
+from sstcast.ocean.filled_days import is_known
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.forecast_files import DAY, REMEDY, Forecasts, mean_of_days
+from sstcast.reading.forecast_files import REMEDY, Forecasts, mean_of_days
 from sstcast.reading.regrid import on_cells
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.asked import Asked
@@ -38,16 +40,20 @@ class Matched(NamedTuple):
         spread: their standard deviation, or None if there is none that can be scored.
         has_spread: whether the file holds one.
         truth: the dates that can be verified.
+        first_day: the first day of the first mean that is scored, of daily forecasts the first day forecast.
         asked: what is verified besides all cells, without what does not apply.
         notes: lines that tell what is scored.
+        left_out: the number of dates that are not scored, because gaps of the truth were filled on them.
     """
 
     sst: xr.DataArray
     spread: xr.DataArray | None
     has_spread: bool
     truth: Analysis
+    first_day: np.datetime64
     asked: Asked
     notes: list[str]
+    left_out: int
 
 
 def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
@@ -60,6 +66,8 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
     init_times = within(sst["init_time"].values, first, last, data.history, data.horizon)
+    known = is_known(prepared, init_times)
+    init_times, left_out = init_times[known], int((~known).sum())
     spread, spread_notes = _spread_on_cells(forecasts, anomalies, data.box)
     usable = sst if spread is None else sst.where(spread.notnull())
     dates, covered_cells, members = complete_forecasts(
@@ -68,6 +76,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
     if not len(dates):
         day = forecasts.lacking if len(init_times) else ""
         crossed = f", as they cross {day}, which a calendar lacks" if day else ""
+        filled = f", {left_out} of them because gaps of the truth were filled on their dates" if left_out else ""
         has_values = usable.sel(init_time=init_times).notnull().any(("member", "lat", "lon")).values
         if not day and has_values.any() and not has_values.all(1).any():
             lead = usable["lead"].values[int(np.argmin(has_values[has_values.any(1)].all(0)))]
@@ -78,7 +87,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
             f"verified for {counted(data.horizon, 'day')} with {data.source}, {span(np.array([first, last]))}"
-            f"{crossed}; give another --truth or fewer --leads"
+            f"{crossed}{filled}; give another --truth or fewer --leads"
         )
     truth = Analysis.open(prepared).at(dates, covered_cells, sst["lead"].values, forecasts.mean_of)
     if asked.places is not None:
@@ -119,7 +128,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
     if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
         reason = "they have no spread" if truth.daily else "not every day is forecast"
         notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
-    return Matched(sst, spread, forecasts.spread is not None, truth, asked, notes)
+    return Matched(sst, spread, forecasts.spread is not None, truth, first_days[0], asked, notes, left_out)
 
 
 def _spread_on_cells(

@@ -14,18 +14,21 @@ from typing import Any
 
 import cftime
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.errors import in_short
+from sstcast.errors import SSTCastError, in_short
 from sstcast.geo import Box
-from sstcast.reading.fields import PLAUSIBLE
+from sstcast.reading.fields import PLAUSIBLE, STANDARD_CALENDARS
 from sstcast.reading.layouts import reason_not_sst
 from sstcast.reading.raw import FILL, Packed, pack
 from sstcast.reading.units import celsius
+from sstcast.reading.valid_days import MOVED, days_of
 from sstcast.storage.stores import check_hdf5
 
 CENTRE_TOLERANCE_DEGREES = 0.0025  # tolerance for cell centres in degrees
 OPTIONAL_RANGES = {"ice": (0.0, 1.0), "err": (0.0, 50.0)}  # a share of 1, and degC
+READ_BY_RULES = "set data.source to this folder, whose days are then dated and checked"
 FILE_PREFIX = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
@@ -82,9 +85,12 @@ def _read(
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     optional = [name for name in optional if name in variables]
     for name in ("sst", *optional):
-        if variables[name].shape[-2:] != (lat.size, lon.size):
-            raise BadFile(f"wrong grid: {name} is {variables[name].shape}, its axes {lat.size} x {lon.size}")
-    time_indices, name = _dates(variables["time"]), str(about.get("id", ""))
+        shape = variables[name].shape
+        if shape[-2:] != (lat.size, lon.size):
+            raise BadFile(f"wrong grid: {name} is {shape}, its axes {lat.size} x {lon.size}")
+        if len(shape) == 4 and shape[1] > 1:
+            raise BadFile(f"{name} has {shape[1]} levels; {READ_BY_RULES}")
+    time_indices, name = _dates(variables), str(about.get("id", ""))
     if not time_indices:
         raise BadFile("has no days")
     if other_quantity := reason_not_sst(attributes):
@@ -143,14 +149,38 @@ def _positions(axis: NDArray[np.float64], centres: NDArray[np.float64], name: st
     return indices
 
 
-def _dates(time: Any) -> dict[dt.date, int]:
-    """Map each date to its index. The hour (noon at NCEI, midnight at PSL) is dropped."""
-    units = str(_plain(time.attrs).get("units", ""))
+def _dates(variables: Any) -> dict[dt.date, int]:
+    """Map each date to its index, as `days_of` tells it: NCEI's files are labelled at noon, PSL's at midnight.
+
+    Raises BadFile if times cannot be read, or dates are not those of the labels, one value each.
+    """
+    time = variables["time"]
+    attributes = _plain(time.attrs)
+    units, calendar = str(attributes.get("units", "")), str(attributes.get("calendar", "")).lower()
+    if calendar not in STANDARD_CALENDARS:
+        raise BadFile(f"its time has the calendar {calendar!r}; {READ_BY_RULES}")
     try:
-        moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
-    except ValueError as error:
+        labels = xr.DataArray(_moments(time, units).ravel(), dims="time", name="time", attrs=attributes)
+        labels.encoding["units"] = units
+        dataset = xr.Dataset()
+        if (bounds := variables.get(str(attributes.get("bounds")))) is not None:
+            is_turned = bounds.shape[0] == 2 != labels.size
+            dims = ("bound", "time") if is_turned else ("time", "bound")
+            dataset[attributes["bounds"]] = dims, _moments(bounds, units)
+        days, notes = days_of(labels, dataset, Path("time"))
+    except (ValueError, SSTCastError) as error:
         raise BadFile(f"cannot read time in {units!r}") from error
-    return {moment.date(): index for index, moment in enumerate(moments)}
+    if days.has_duplicates:
+        raise BadFile(f"has {days[days.duplicated()][0]:%Y-%m-%d} twice; {READ_BY_RULES}")
+    if any(MOVED in note for note in notes):
+        raise BadFile(f"its time bounds give other days than its labels; {READ_BY_RULES}")
+    return {day.date(): index for index, day in enumerate(days)}
+
+
+def _moments(stored: Any, units: str) -> NDArray[np.datetime64]:
+    """Return stored times in their shape, NaT where they are missing. Raises ValueError if units tell no date."""
+    read = np.ma.asarray(cftime.num2pydate(np.asarray(stored[:], float), units))
+    return np.where(np.ma.getmaskarray(read), np.datetime64("NaT"), read.data).astype("datetime64[ns]")
 
 
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any], variable: str) -> Packed:

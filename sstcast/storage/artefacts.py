@@ -27,13 +27,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError, in_short
+from sstcast.errors import Outdated, SSTCastError, in_short
 from sstcast.log import LOG
 from sstcast.storage.paths import open_regular, walk
+from sstcast.storage.stores import open_netcdf, open_written
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 RECIPE = "recipe"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -353,6 +357,29 @@ def check_intact(path: Path, remedy: str) -> None:
         raise SSTCastError(f"{path}: has changed since it was written; {remedy}")
 
 
+def open_intact(path: Path, remedy: str, recipe: dict[str, Any]) -> "xr.Dataset":
+    """Open a Zarr store like `stores.open_written`.
+
+    Raises SSTCastError, ending in `remedy`, also if it is not the one that was written, and Outdated if it was not
+    made from the `recipe` (see `check_recipe`).
+    """
+    check_intact(path, remedy)
+    dataset = open_written(path, remedy)
+    check_recipe(path, dataset, recipe, remedy)
+    return dataset
+
+
+def check_recipe(path: Path, dataset: "xr.Dataset", recipe: dict[str, Any], remedy: str) -> None:
+    """Raise Outdated, ending in `remedy`, unless the recipe of an opened file has all entries of `recipe`."""
+    made, asked = json.loads(dataset.attrs[RECIPE]), json.loads(as_text(recipe))
+    if differing := [key for key in asked if made.get(key) != asked[key]]:
+        how = f"with another data.{differing[0]}"
+        if {"base_days", "days", "cells"} & {*differing}:
+            how = "from other days or cells than those prepared now, as if `sstcast prepare` had not ended"
+        how = "by another version of sstcast" if "layout" in differing else how
+        raise Outdated(f"{path}: was made {how}; {remedy}")
+
+
 def _place_of_note(path: Path) -> Path:
     path = _target(path)
     return path.with_name(f".{path.name}.note")
@@ -395,8 +422,6 @@ def _embedded_recipe(path: Path) -> str:
 
             with Image.open(file) as image:
                 return str(image.info[RECIPE])
-    from sstcast.storage.stores import open_netcdf, open_written  # imported late: xarray takes half a second
-
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])
 

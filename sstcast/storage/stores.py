@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.errors import SSTCastError, reading
-from sstcast.storage.artefacts import RECIPE, check_intact
+from sstcast.errors import Outdated, reading
 
 if TYPE_CHECKING:
     import h5py
@@ -84,7 +83,7 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
     import zarr
 
     if not path.exists():
-        raise SSTCastError(f"{path}: does not exist; {remedy}")
+        raise Outdated(f"{path}: does not exist; {remedy}")
     dataset = open_zarr(path, remedy)
     with reading(path, remedy):
         content = json.loads((path / ALL_METADATA).read_bytes())
@@ -99,18 +98,6 @@ def open_written(path: Path, remedy: str, sparse: Sequence[str] = ()) -> "xr.Dat
                 raise ValueError(
                     f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"
                 )
-    return dataset
-
-
-def open_intact(path: Path, remedy: str, layout: int) -> "xr.Dataset":
-    """Open a Zarr store like `open_written`.
-
-    Raises SSTCastError if it is not the one that was written, or its recipe has another number of its `layout`.
-    """
-    check_intact(path, remedy)
-    dataset = open_written(path, remedy)
-    if json.loads(dataset.attrs[RECIPE])["layout"] != layout:
-        raise SSTCastError(f"{path}: was made by another version of sstcast; {remedy}")
     return dataset
 
 

@@ -6,6 +6,7 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import copy
 import datetime as dt
 import difflib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -24,7 +25,9 @@ LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 10_000
 _REMEDY = "name a YAML file"
 UNWRITTEN: dict[str, Any] = {"unwritten": True}  # marks a key
+INTEGER = re.compile(r"0|[+-]?[1-9][0-9]*")
 YAML_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 PLAIN = (None, *(f"tag:yaml.org,2002:{kind}" for kind in YAML_TAGS))
 
 
@@ -74,10 +77,16 @@ def merge(raw: dict[str, Any], base: dict[str, Any], *, own_options: bool = Fals
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
     """Apply `key.sub=value` overrides to the nested `raw`. Raises SSTCastError for any other form."""
+    earlier: list[str] = []
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals or not all(key.split(".")):
             raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
+        if replaced := [other for other in earlier if other.startswith(f"{key}.")]:
+            raise SSTCastError(
+                f"--set {override}: would drop --set {replaced[0]}; give it before, or leave one out"
+            )
+        earlier.append(override)
         _assign(raw, key.split("."), parse_yaml(value, f"--set {override}"), override)
 
 
@@ -106,8 +115,20 @@ def _load(text: str) -> Any:
     return _Loader(text).get_single_data()
 
 
+def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    """Build a number, unless it is one that people write for another: YAML reads 010 as 8, and 12:30 as 750."""
+    text = str(node.value)
+    is_plain = INTEGER.fullmatch(text) if node.tag == NUMBERS[0] else {"_", ":"}.isdisjoint(text)
+    if not is_plain:
+        problem = f"{shorten(text, 40)} is no plain number: write only its digits, or put it in quotes"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+    value: float = yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+    return value
+
+
 class _Loader(yaml.SafeLoader):
     yaml_constructors: ClassVar = {tag: yaml.SafeLoader.yaml_constructors[tag] for tag in PLAIN}
+    yaml_constructors |= dict.fromkeys(NUMBERS, _number)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping. Keys must be text and unique."""

@@ -43,7 +43,7 @@ def is_own(run: Run, prepared: Prepared) -> bool:
     if prepared.data == data:
         return True
     record = record_of(run.recorded[0])
-    if record is None or differing_key(_without_paths(data), _without_paths(prepared.data)):
+    if record is None or differing_key(without_paths(data), without_paths(prepared.data)):
         return False
     now = prepared.record()
     digests = ("cube", "test", "statistics", "predictors")
@@ -59,10 +59,8 @@ def is_own_ocean(run: Run, prepared: Prepared) -> bool:
     return record is not None and prepared.digest_of_days(data) == record.cube
 
 
-def _without_paths(data: DataConfig) -> dict[str, Any]:
-    paths: Any = {
-        "predictors": {"__all__": {"source", "missing", "implausible"}},
-        "source": True,
-        "directory": True,
-    }
-    return data.model_dump(mode="json", exclude=paths) | {"region": data.box.model_dump(mode="json")}
+def without_paths(data: DataConfig) -> dict[str, Any]:
+    """Return all keys that decide results on given days, as plain data: all but paths, and predictors in order."""
+    predictors = [[name, one.delay, one.reading] for name, one in data.predictors.items()]
+    keys = data.model_dump(mode="json", exclude={"source", "directory"})
+    return keys | data.reading | {"predictors": predictors}

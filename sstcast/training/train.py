@@ -13,6 +13,7 @@ from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem
+from sstcast.ocean.filled_days import check_test_dates
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.splits import check_splits
 from sstcast.ocean.windows import Windows, cut_windows, whole_windows
@@ -238,6 +239,7 @@ def training_windows(config: RunConfig, prepared: Prepared | None = None) -> dic
     check_source(prepared)
     anomalies = prepared.open_anomalies()
     check_splits(data, anomalies["time"].values)
+    check_test_dates(prepared)
     before = days_before(model.name, model.options, data.history)
     train = "before_test" if config.training.include_validation and not as_one else "train"
     cut = whole_windows if as_one else cut_windows

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from small_raw import NODES, SMILES, both_ways, graphs, ring, write
@@ -393,6 +394,48 @@ def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
     loaded = load_memory(data)
     assert result["data"]["graphs"] == loaded.digest
     assert [saved["model"], saved["predictor"]] == [part.model_dump() for part in defaults(loaded)[:2]]
+
+
+@pytest.mark.parametrize("labelled", [2, 9])
+@pytest.mark.parametrize("reader", ["bool", "int", "numbers", "lists", "csv"])
+def test_words_are_words_whatever_the_reader_the_dtype_and_the_split(
+    labelled: int, reader: str, tmp_path: Path
+) -> None:
+    data = words_on_a_ring(128, labelled)
+    wanted = defaults(load_memory(data))
+    names = {"train": "train", "val": "validation", "test": "test"}
+    rows = {name: data[f"{part}_mask"].nonzero().flatten() for part, name in names.items()}
+    bare = Data(x=data.x, edge_index=data.edge_index, y=data.y)
+    if reader == "csv":
+        table = pd.DataFrame(data.x.int().numpy(), columns=[f"w{i}" for i in range(128)])
+        table["kind"], table["part"] = data.y.numpy(), ""
+        for name, numbers in rows.items():
+            table.loc[numbers.numpy(), "part"] = name
+        table.to_csv(tmp_path / "nodes.csv", index=False)
+        pd.DataFrame(data.edge_index.T.numpy(), columns=["source", "target"]).to_csv(tmp_path / "edges.csv")
+        keys = "kind: graph_csv, path: nodes.csv, edges: edges.csv, target: kind, split_column: part"
+        (tmp_path / "mine.yaml").write_text(f"{{{keys}, task: node-classification}}")
+        config = load_benchmark(str(tmp_path / "mine.yaml"), "gcn")
+        found = load(config.declaration, config.root, tmp_path)
+    elif reader == "numbers":
+        found = load_memory({"graphs": [bare], **rows})
+    elif reader == "lists":
+        bare.update({f"{part}_idx": rows[name] for part, name in names.items()})
+        found = load_memory(bare)
+    else:
+        data.x = data.x.to({"bool": torch.bool, "int": torch.int64}[reader])
+        found = load_memory(data)
+    assert found.dataset.node == "linear"
+    assert defaults(found) == wanted
+    assert torch.equal(found.graphs.x.float(), words_on_a_ring(128, labelled).x)
+
+
+def test_few_labels_are_those_of_the_split_in_use() -> None:
+    few, many = words_on_a_ring(128, 2), words_on_a_ring(128, 9)
+    assert load_memory(few, "split=70/15/15").dataset.kind == "one-graph"
+    assert load_memory(many, "split=5/15/80").dataset.kind == "few-labels"
+    assert load_memory(many, "split=folds:3").dataset.kind == "one-graph"
+    assert load_memory(many, "split=random:1-per-class").dataset.kind == "few-labels"
 
 
 def test_rows_of_many_words_are_not_divided() -> None:

@@ -21,6 +21,7 @@ from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.run import DataDigest, build_task
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.models import build_model
 from sstcast.models.convs import GCN
 
 BARE = ["predictor.encoder=false", "predictor.head=false", "model.layers=2", "model.norm=none", "model.width=4"]
@@ -137,13 +138,28 @@ def one_column(values: Callable[[Tensor], Tensor]) -> Data:
         (one_column(lambda w: w), "gps", "edge features: 1 linear", False),
         (one_column(lambda w: w), "sage", "edge features: 1, not read by sage", False),
         (one_column(lambda w: w), "gin", "edge features: 1, not read by gin", False),
+        (one_column(lambda w: w), "sat hops=0", "edge features: 1, not read by sat", False),
+        (one_column(lambda w: w), "spdgt max_hops=0", "edge features: 1, not read by spdgt", False),
+        (
+            one_column(lambda w: w),
+            "polynormer local_layers=0 heads=2",
+            "edge features: 1, not read by polynormer",
+            False,
+        ),
+        (
+            weighted_graph(),
+            "polynormer conv=gcn local_layers=1 heads=2",
+            "edge features: none; edge weights, read by polynormer",
+            True,
+        ),
     ],
 )
 def test_the_line_tells_what_a_model_reads(
     data: Data, model: str, words: str, weighted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys = ["model.width=4", "training.epochs=1", "training.device=cpu", f"runs={tmp_path}"]
-    keys += [f"cache={tmp_path}", "model.layers=1"]
+    model, *options = model.split()
+    keys += [f"cache={tmp_path}", *(f"model.{option}" for option in options or ["layers=1"])]
     sstcast.benchmark(data, model, overrides=keys)
     assert words in capsys.readouterr().out
     (record,) = tmp_path.rglob("data.json")
@@ -157,7 +173,7 @@ def test_the_line_tells_what_a_model_reads(
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        (lambda w: -w, r"edge 6 has the weight -0\.\d+, which gcn cannot use; give weights of 0 or more"),
+        (lambda w: -w, r"edge 6 has the weight -0\.\d+; give weights of 0 or more"),
         (lambda w: w / 0, "edge 0 has the weight nan"),
         (lambda w: w[1:], "edge_weight has .* rows instead of"),
         (lambda w: w.view(-1, 1).expand(-1, 2), "edge_weight must be one number for each edge"),
@@ -191,6 +207,24 @@ def test_weights_of_networkx_are_read_and_a_node_s_weight_is_none() -> None:
     assert opened(same, "gcn")[1].digest == found.digest
 
 
+def test_a_model_reads_weights_of_any_dtype_and_refuses_those_that_a_benchmark_refuses() -> None:
+    data = weighted_graph()
+    data.update({"x": data.x.float(), "edge_weight": (4 * data.edge_weight).floor()})
+    model, expected = build_model("gcn", width=3, layers=1), None
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        found = model(data.x, data.clone().update({"edge_weight": data.edge_weight.to(dtype)}))
+        expected = found if expected is None else expected
+        assert torch.equal(found, expected)
+    for number in (-1.0, torch.nan, torch.inf):
+        wrong = data.clone()
+        wrong.edge_weight[7] = number
+        with pytest.raises(
+            SSTCastError, match=f"model gcn: edge 7 has the weight {number:g}; give weights of 0 or"
+        ):
+            model(data.x, wrong)
+        build_model("gps", width=3, heads=1)(data.x, wrong)  # does not read them
+
+
 def test_a_backbone_reads_networkx_s_weights() -> None:
     data = weighted_graph()
     renamed = Data(x=data.x, edge_index=data.edge_index, weight=data.edge_weight)
@@ -213,7 +247,7 @@ def test_a_column_of_weights_is_the_weight(name: str, listed: bool, tmp_path: Pa
 
     found = read(f"source,target,Type,{name}", "n0,n1,Undirected,1", "n1,n0,Undirected,2", "n2,n3,Undirected,0.5")
     assert found.graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 3], [3, 2]]
-    assert found.graphs.edge_weight.tolist() == [1.5, 1.5, 0.5, 0.5]
+    assert found.graphs.edge_weight.tolist() == [1.0, 2.0, 0.5, 0.5]
     assert (found.graphs.edge_attr is not None) is listed
     if name != "Weight":
         with pytest.raises(SSTCastError, match=f"{name} and weight are not the same numbers; keep one column"):

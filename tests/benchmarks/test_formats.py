@@ -1,5 +1,6 @@
 """Every declared data set opens from tiny files in its raw format, with the graphs that PyG reads from them."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -7,15 +8,17 @@ import numpy as np
 import pytest
 import torch
 from lightning_fabric import Fabric
-from small_raw import WRITERS, write
+from small_raw import WRITERS, both_ways, ring, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import sort_edge_index
 
+from perf.beside_pyg import edges_of_class
 from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.edges import sorted_by_node
 from sstcast.benchmarks.load import LoadedDataset, load
 from sstcast.benchmarks.objectives import VOCABULARY_SIZE, number_words
-from sstcast.benchmarks.packed import standardise
+from sstcast.benchmarks.packed import Graphs, standardise
 from sstcast.benchmarks.registry import Dataset, find_dataset, named
 from sstcast.benchmarks.run import build_task
 from sstcast.benchmarks.splits import choose_split
@@ -45,6 +48,27 @@ def test_every_declaration_opens_its_raw_files(name: str, tmp_path: Path) -> Non
     assert len(batch.y) == {"graph": len(graphs), "node": int(graphs.nodes.sum())}.get(graphs.level, len(batch.y))
     again = load(find_dataset(name), tmp_path / "raw", tmp_path / "cache", trust=True)  # from the cache
     assert (again.dataset, again.digest) == (dataset, loaded.digest)
+    if dataset.reader == "ogb" and dataset.single:  # undirected and without loops, as in Polynormer's code
+        assert pairs_of(graphs) == [Counter(map(tuple, both_ways(ring(int(graphs.nodes[0]))).T.tolist()))]
+    elif dataset.reader not in ("ogb", "smiles_csv"):
+        theirs = edges_of_class(dataset, tmp_path / "raw")
+        assert pairs_of(graphs) == [Counter(zip(*index.tolist(), strict=True)) for index in theirs]
+
+
+def pairs_of(graphs: Graphs) -> list[Counter[tuple[int, int]]]:
+    """Return source and target of the edges of each graph."""
+    parts = graphs.edge_index.split(graphs.edges.tolist(), dim=1)
+    return [Counter(zip(*index.tolist(), strict=True)) for index in parts]
+
+
+def test_a_named_graph_keeps_its_repeated_edges_with_their_features() -> None:
+    index = torch.tensor([[3, 0, 3, 1, 3], [0, 3, 0, 1, 0]])
+    graph = Data(edge_index=index, edge_attr=torch.arange(5), edge_weight=torch.arange(5.0), num_nodes=4, kept=1)
+    found = sorted_by_node(graph)
+    assert found.edge_index.T.tolist() == [[0, 3], [1, 1], [3, 0], [3, 0], [3, 0]]
+    assert found.edge_attr.tolist() == found.edge_weight.tolist() == [1, 3, 0, 2, 4]
+    assert (found.num_nodes, found.kept) == (4, 1)
+    assert torch.equal(graph.edge_index, index)
 
 
 def masked(data: Data) -> list[list[list[int]]]:

@@ -164,11 +164,11 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target,weight\nn0,n1,1\nn1,n0,3\nn2,n1,5\nn3,n3,9\nn2,n1,7\n")
     weights = raw | {"edge_features": ["weight"], "features": ["b"]}
     both = load_own(tmp_path, weights).graphs
-    assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
+    assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [1, 2], [2, 1], [2, 1], [3, 3]]
+    assert both.edge_attr.flatten().tolist() == [1.0, 3.0, 5.0, 7.0, 5.0, 7.0, 9.0]
     one_way = load_own(tmp_path, weights | {"directed": True}).graphs
-    assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
-    assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
+    assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1], [2, 1], [3, 3]]
+    assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
 
 
 def test_ids_keep_all_their_digits_and_may_be_words(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from logged import logged
 from small_raw import graphs, raw_files, write
 
 import sstcast
+from perf.beside_pyg import edges_of_class
 from sstcast.benchmarks import reading
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.reading import check_raw, fetch, join, read_file
@@ -239,6 +240,9 @@ def test_published_statistics(name: str, tmp_path: Path, need: Callable[[str], P
     assert classes is None or len(graphs.y.unique()) == classes
     assert tuple(len(part) for part in choose_split(dataset, loaded.graphs, loaded.splits, 0)) == parts
     assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
+    if len(graphs) == 1:
+        (theirs,) = edges_of_class(dataset, need(name))
+        assert sorted(graphs.edge_index.T.tolist()) == sorted(theirs.T.tolist())
 
 
 def test_peptides_by_their_table_and_every_fiftieth_molecule(need: Callable[[str], Path]) -> None:

@@ -120,7 +120,7 @@ def test_land_is_nan_and_the_coast_is_kept(run: Run) -> None:
     land = make_sst()["sst"][0].isnull().values  # two rows and three columns of one tile
     assert 0 < land.sum() < land.size
     gaps = ["heatwave_start", "heatwave_end", "heatwave_area", "heatwave_area_now"]
-    gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile"]
+    gaps += ["heatwave_area_quantile", "heatwave_area_now_quantile", "freezing_point"]
     for name, field in read(run).drop_vars(gaps).items():
         np.testing.assert_array_equal(field.isnull(), np.broadcast_to(land, field.shape), err_msg=str(name))
 
@@ -245,7 +245,8 @@ def test_the_recipe_of_a_forecast_tells_what_it_depends_on(run: Run, monkeypatch
         assert loaded.recipe(history, extras) != recipe, extras
     for other in (history + 1, history.assign_coords(preliminary=("time", np.full(100, True)))):
         assert loaded.recipe(other, Extras()) != recipe
-    names = [(loaded_run, name) for name in ("__version__", "CONVENTIONS", "LAYOUT", "TERCILES_LAYOUT")]
+    names = [(loaded_run, name) for name in ("__version__", "CONVENTIONS", "FILE_LAYOUT", "LAYOUT")]
+    names.append((loaded_run, "TERCILES_LAYOUT"))
     for module, name in (*names, (spread, "LAYOUT")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, 0)

@@ -1,5 +1,7 @@
 """Hops, anchors and means along shortest paths, against networkx."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -126,6 +128,20 @@ def test_means_of_graphs_in_a_batch() -> None:
         torch.testing.assert_close(ours, means_of(graph, own, 12), rtol=1e-5, atol=1e-5)
         first += len(graph)
     assert means[0].abs().sum() > 0
+
+
+def test_repeated_edges_are_one_step_with_their_mean_score() -> None:
+    """Edges of both directions are not averaged, and a loop is on no path. The order of edges does not matter."""
+    index = torch.tensor([[0, 1, 1, 1, 0, 2, 2, 2], [1, 0, 0, 2, 1, 3, 3, 2]])
+    attr = torch.tensor([[1.0], [10.0], [20.0], [5.0], [2.0], [7.0], [9.0], [50.0]])
+    steps = {(0, 1): 1.5, (1, 0): 15.0, (1, 2): 5.0, (2, 1): 5.0, (2, 3): 8.0, (3, 2): 8.0}
+    expected = torch.zeros(4, 4)
+    for i, j in ((i, j) for i in range(4) for j in range(4) if i != j):
+        nodes = range(i, j + 1) if i < j else range(i, j - 1, -1)
+        expected[i, j] = sum(steps[pair] for pair in pairwise(nodes)) / abs(i - j)
+    for order in (torch.arange(8), torch.arange(8).flip(0), torch.randperm(8)):
+        means = mean_along_paths(one_graph(index[:, order], 4, attr[order]), [attr[order][None]] * 3, 4)
+        torch.testing.assert_close(means[0, :, :, 0], expected)
 
 
 def test_an_edge_stored_one_way_counts_both_ways() -> None:

@@ -9,8 +9,8 @@ import xarray as xr
 
 from sstcast.config import PredictorConfig
 from sstcast.predictors.index import INDEX
-from sstcast.predictors.kind import Days, known
-from sstcast.predictors.predictor import Predictor
+from sstcast.predictors.newest import Days
+from sstcast.predictors.predictor import Predictor, known
 
 
 def known_index(

@@ -32,7 +32,7 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,), noise: float = 0)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(noise * torch.randn_like(parameter))
-        if Prepared.of(data).exist:
+        if Prepared.of(data).is_current:
             Prepared.of(data).record().save(member.data)
         save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
         close_training(member, own)

@@ -38,6 +38,9 @@ OWN = "conv gatedgcn: has its own activation and residual connection, and a norm
             {"attention": "performer", "attention_options": {"features": 10**6}},
             "features.*less than.* 10000",
         ),
+        ("lsat", {"features": 0}, "model lsat: features: .*greater than or equal to 1"),
+        ("sapdgt", {"features": 0}, "features: .*greater than or equal to 1"),
+        ("tokengt", {"identifier_size": 0}, "identifier_size: .*greater than or equal to 1"),
         ("tokengt", {"layers": 10_000}, "layers.*less than or equal to 1000"),
         ("polynormer", {"global_dropout": 1.5}, "global_dropout.*less than or equal to 1"),
         ("gps", {"attention": "primphormer", "attention_options": {"heads": 4}}, "primphormer.*heads"),
@@ -167,8 +170,8 @@ def test_a_pass_waits_once_for_the_device(name: str, monkeypatch: pytest.MonkeyP
         data.edge_index[1, 3] = data.edge_index[0, 3]
     graph, model = SparseGraph.from_pyg(data), build(name.partition(" ")[0])
     graph.laplacian(16)
-    components = graph.components
-    graph = SparseGraph(graph.edge_index, graph.batch, 1, basis=graph.basis, components=components)
+    known = {"components": graph.components, "laplacian_degree": graph.laplacian_degree}
+    graph = SparseGraph(graph.edge_index, graph.batch, 1, basis=graph.basis, **known)
     tolist = torch.Tensor.tolist
     monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: read.append(tensor) or tolist(tensor))
     with torch.no_grad(), Waits() as waits:
@@ -204,6 +207,22 @@ def test_whole_numbers_of_edges_are_features_too() -> None:
     data.edge_attr = torch.arange(24) % 3  # one number for each edge, as in PyG's ZINC
     wanted.edge_attr = data.edge_attr.float().unsqueeze(1)
     torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_features_of_edges_have_the_precision_of_the_nodes(name: str) -> None:
+    data = random_graph(edge_features=3)
+    model, other = build(name, data=data), data.clone()
+    other.edge_attr = data.edge_attr.double()
+    assert torch.equal(model(data.x, other), model(data.x, data))
+    model.double()
+    assert torch.equal(model(data.x.double(), data), model(data.x.double(), other))
+
+
+def test_without_hops_paths_have_no_edges() -> None:
+    data = random_graph(edge_features=3)
+    model = build("spdgt", data=data, max_hops=0)
+    assert torch.equal(model(data.x, data), model(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from small_graphs import as_sparse, one_graph, same
+from small_graphs import as_sparse, land_grid, one_graph, path, same
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -75,6 +75,23 @@ def test_laplacian_identifiers_are_eigenvectors() -> None:
         torch.from_numpy(laplacian @ p), torch.from_numpy(p) * values[:6], rtol=0, atol=1e-5
     )
     torch.testing.assert_close(torch.from_numpy(p.T @ p), 12 * torch.eye(6).double(), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("more", [[], [(1, 1), (4, 4)], [(2, 3), (2, 3)], "directed"])
+def test_identifiers_are_orthonormal_whatever_the_stored_edges(more: list[tuple[int, int]] | str) -> None:
+    edges = path(5)[:, :4] if more == "directed" else torch.cat([path(5), torch.tensor([*more]).view(-1, 2).T], 1)
+    p = laplacian_identifiers(torch.zeros(5, 1), one_graph(edges.long(), 5), 5)
+    same(p.T @ p, 5 * torch.eye(5))
+    same(p, laplacian_identifiers(torch.zeros(5, 1), one_graph(path(5), 5), 5))
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (3, 1), (4, 2)])
+def test_identifiers_of_a_grid_are_those_of_all_its_cells(shape: tuple[int, int]) -> None:
+    grid = land_grid(*shape, wrap=True)
+    nodes = grid.mask.shape[1]
+    p = laplacian_identifiers(torch.zeros(2, nodes, 1), grid, nodes)
+    same(p[0].T @ p[0], nodes * torch.eye(nodes), 1e-4)
+    assert torch.equal(p[0], p[1])
 
 
 DISCONNECTED = [

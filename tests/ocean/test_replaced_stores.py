@@ -24,7 +24,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
-from sstcast.storage.stores import open_intact
+from sstcast.storage.artefacts import open_intact
 from sstcast.training.data_record import record_of
 from sstcast.training.train import train, training_windows
 
@@ -179,7 +179,7 @@ def test_a_store_that_is_renamed_while_it_is_opened_is_opened_again(run: Run) ->
 def test_stores_of_a_killed_preparation_are_prepared_again(run: Run) -> None:
     """The cube is new, and statistics and anomalies are not: without this, anomalies of the old days were read."""
     held = opened(run)
-    assert held.whole
+    assert Prepared.of(run.config.data).is_current
     old = held.cube.parent.parent / "old"
     shutil.copytree(held.cube.parent, old)
     again(run, warmer=0.5)
@@ -187,9 +187,11 @@ def test_stores_of_a_killed_preparation_are_prepared_again(run: Run) -> None:
         shutil.rmtree(store)
         shutil.copytree(old / store.name, store)
         shutil.copy(old / f".{store.name}.note", store.with_name(f".{store.name}.note"))
-    assert not opened(run).whole
+    assert not Prepared.of(run.config.data).is_current
+    with pytest.raises(SSTCastError, match=r"was made from other days .*; run `sstcast prepare`"):
+        opened(run)
     prepare(run.config.data)
-    assert opened(run).whole
+    assert Prepared.of(run.config.data).is_current
     recipe = json.loads(opened(run).open_anomalies().attrs["recipe"])
     assert recipe["days"] != json.loads(xr.open_zarr(old / held.anomalies.name).attrs["recipe"])["days"]
     assert np.isfinite(opened(run).open_anomalies()["anomaly"].values).any()

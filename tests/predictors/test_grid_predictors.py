@@ -241,7 +241,7 @@ def test_a_field_may_grow_but_not_change(place: Path, tmp_path: Path) -> None:
     for verb in (lambda: sstcast.forecast(run, "2006-06-21"), lambda: sstcast.evaluate(run)):
         with refused("growing.nc", "wind"):
             verb()
-    assert Prepared.of(made.data).exist
+    assert Prepared.of(made.data).is_current
 
 
 def issued(wind: xr.Dataset) -> xr.DataArray:

@@ -18,7 +18,7 @@ from sstcast.geo import Box
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.predictors.index_series import read_index
-from sstcast.predictors.kind import newest_known
+from sstcast.predictors.newest import newest_known
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.storage.yaml_files import validate, written
 

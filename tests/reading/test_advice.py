@@ -18,8 +18,9 @@ from small_ocean import make_sst
 
 from sstcast.config import FieldSource
 from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reading.gaps import fill_gaps
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import fill_gaps, open_sst
+from sstcast.reading.reading import open_sst
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]

@@ -94,7 +94,7 @@ OPEN: dict[str, Write] = {
     "degF": netcdf(OCEAN.assign(sst=(SST * 1.8 + 32).assign_attrs(units="degF"))),
     "no units": netcdf(xr.Dataset({"sst": SST.drop_attrs()})),
     "kelvin without units": netcdf(kelvin()),
-    "before midnight": netcdf(OCEAN.assign_coords(time=OCEAN.time - np.timedelta64(4, "s"))),
+    "before midnight": netcdf(OCEAN.assign_coords(time=OCEAN.time - np.timedelta64(400, "ms"))),
     "days, by links": days,
     "years": folder_of(
         netcdf(HALVES[0], "0.nc"),

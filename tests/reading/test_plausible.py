@@ -15,9 +15,10 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.init_config import start
 from sstcast.ocean.prepare import prepare
 from sstcast.reading.fill_values import mask_constant_cells
+from sstcast.reading.gaps import gaps_filled
 from sstcast.reading.grid import crop
 from sstcast.reading.plausible import checked
-from sstcast.reading.reading import gaps_filled, open_region
+from sstcast.reading.reading import open_region
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]
@@ -70,8 +71,8 @@ def test_gaps_are_filled_linearly_in_time(tmp_path: Path, write: Callable[[xr.Da
     opened = open_region(data_of(write(holes)(tmp_path), gaps=3))
     np.testing.assert_allclose(opened, expected, atol=1e-4)
     cells = int(SST[0].notnull().sum())
-    filled = [f"2001-01-{day}: 1 cells" for day in (21, 22, 23)]
-    filled += [f"2001-04-{day}: {cells} cells" for day in (11, 12)]
+    filled = [f"2001-01-{day}: 1 of {cells} cells" for day in (21, 22, 23)]
+    filled += [f"2001-04-{day}: {cells} of {cells} cells" for day in (11, 12)]
     assert gaps_filled(opened) == ", ".join(filled)
     values, _ = checked(opened, tmp_path, 3)
     with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* longer than data.gaps: 3"):

@@ -163,7 +163,7 @@ def test_another_ocean_is_an_object_too(days: xr.Dataset) -> None:
     config = load_config(Path("run.yaml"), SET)
     sstcast.prepare(config, source=other)
     replaced = Prepared.of(config.data.model_copy(update={"source": f"object:{tokenize(other)}"}))
-    assert replaced.exist
+    assert replaced.is_current
 
 
 def test_the_command_line_goes_on_from_the_stores(

@@ -13,7 +13,8 @@ DESK, PHONE = (1280, 900), (390, 844)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --remote-debugging-pipe"
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --remote-debugging-pipe "
+    "--disable-ipc-flooding-protection"  # a test changes the address more often than a reader can
 )
 
 

@@ -1,6 +1,7 @@
 """The page of a forecast: in a browser what its file holds, and what the command refuses."""
 
 import io
+import json
 import re
 import time
 from pathlib import Path
@@ -11,14 +12,18 @@ import pandas as pd
 import pytest
 import xarray as xr
 from chrome import DESK, PHONE, Chrome
+from documentation import EXTENDING, blocks
 from refusals import refused
 
 import sstcast
 from sstcast.errors import SSTCastError
+from sstcast.forecasting import point_fields
 from sstcast.forecasting.forecast import forecast as make_forecast
-from sstcast.reports.page import write_forecast_page
+from sstcast.forecasting.point_fields import POINT_FIELDS
+from sstcast.reports.page import open_forecast, write_forecast_page
 from sstcast.reports.page_contents import chance
 from sstcast.runs import Run
+from sstcast.storage.cf import VARIABLES
 
 MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => found)"
 
@@ -188,6 +193,67 @@ def test_an_old_file_offers_what_it_holds(forecast: xr.Dataset, tmp_path: Path) 
     assert re.findall(r'<option value="(\w+)"', text) == ["sst", "anomaly"]
     assert "interval</li>" not in text
     assert write_forecast_page(old) == (page, False)
+
+
+@pytest.mark.parametrize("west", [178.5, -1.5])
+def test_cells_in_any_order_are_those_of_the_file(forecast: xr.Dataset, tmp_path: Path, west: float) -> None:
+    """Northern rows first, and longitudes that begin in the middle of the region, as across 180 and 0 degrees."""
+    lon = west + 0.125 + 0.25 * np.arange(forecast.sizes["lon"])
+    wanted = forecast.drop_vars(["lat_bnds", "lon_bnds"]).assign_coords(lon=lon)
+    other = wanted.assign_coords(lon=(lon + 180) % 360 - 180 if west > 0 else lon % 360)
+    other = other.isel(lat=slice(None, None, -1)).sortby("lon")
+    assert abs(np.diff(other["lon"])).max() > 180
+    other.to_netcdf(tmp_path / "other.nc", engine="netcdf4")
+    found = open_forecast(tmp_path / "other.nc").load()
+    xr.testing.assert_allclose(found.drop_attrs(), wanted.drop_attrs())
+    assert "1.125" in write_forecast_page(tmp_path / "other.nc")[0].read_text()
+
+
+def test_joined_files_show_the_last_date_and_nothing_of_the_first(forecast: xr.Dataset, tmp_path: Path) -> None:
+    day = np.timedelta64(60, "D")
+    later = forecast.assign_coords({name: forecast[name] + day for name in ("init_time", "valid_time")})
+    later = later.assign(sst=later["sst"] + 1)
+    joined = xr.concat([later, forecast], "init_time", data_vars="all", combine_attrs="no_conflicts")
+    attributes = forecast.attrs | {"predictors": "soi, of June", "references": "a paper"}
+    joined.assign_attrs(attributes).to_netcdf(tmp_path / "both.nc", engine="netcdf4")
+    text = write_forecast_page(tmp_path / "both.nc")[0].read_text()
+    assert "<h1>Forecast of sea surface temperature, 31 August to 7 September 2004</h1>" in text
+    assert "a paper" in text
+    for of_one_date in ("2004-07-01", "history 20", "preliminary", "soi, of June", "trained on"):
+        assert of_one_date not in text
+    forecast.assign_attrs(attributes).to_netcdf(tmp_path / "one.nc", engine="netcdf4")
+    assert "history 20" in write_forecast_page(tmp_path / "one.nc")[0].read_text()
+
+
+def test_the_units_of_a_field_are_those_of_its_variable() -> None:
+    units = {"°C": "degree_Celsius", "%": "1", "category": "1", "day": None}
+    names = {"spread": "sst_spread", "anomaly": "sst_anomaly"}
+    own = ("running_days", "running_category")  # which no file has
+    for field in [field for field in POINT_FIELDS if field.name not in own]:
+        attributes = VARIABLES[names.get(field.name, field.name)]
+        assert attributes.get("units") == units[field.unit], field.name
+        assert ("flag_values" in attributes) == (field.unit == "category")
+        if field.past:
+            assert VARIABLES[f"{field.name}_past"]["units"] == "degree_Celsius"
+        if field.place:
+            assert VARIABLES[f"place_{field.place}"]["units"] == units[field.unit]
+    labels = [field.label for field in POINT_FIELDS if field.label]
+    assert len({*labels}) == len(labels)
+
+
+def test_a_field_that_is_added_to_the_table_is_on_the_page(
+    forecast: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The field of the documentation."""
+    exec(blocks(EXTENDING, "A field of a forecast")[0], names := {})
+    monkeypatch.setattr(point_fields, "POINT_FIELDS", (*POINT_FIELDS, names["field"]))
+    forecast.assign(degree_days=forecast["sst_spread"]).to_netcdf(tmp_path / "days.nc", engine="netcdf4")
+    text = write_forecast_page(tmp_path / "days.nc")[0].read_text()
+    assert '<option value="degree_days">Degree days</option>' in text
+    facts = json.loads(re.search(r'id="facts">(.*?)</script>', text, re.DOTALL)[1])
+    (field,) = [of for of in facts["fields"] if of["name"] == "degree_days"]
+    assert (field["label"], field["column"], field["unit"]) == ("Degree days", "degree_days", "°C")
+    assert facts["arrays"]["degree_days"] == facts["arrays"]["spread"]
 
 
 def test_a_part_of_a_file_tells_the_share_of_its_own_sea(forecast: xr.Dataset, tmp_path: Path) -> None:

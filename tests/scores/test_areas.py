@@ -107,6 +107,19 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
             np.testing.assert_allclose(found["area_brier_by_date"].sel(share=25), brier, atol=0.05)
 
 
+def test_a_reference_named_as_a_score_takes_nothing_from_it(made: Run) -> None:
+    """A system of a hindcast may be called `dates`, as the number of dates."""
+    tables = ScoreFiles(made.folder).open().load()
+    names = {dim: np.where(tables[dim] == "ridge", "dates", tables[dim]) for dim in ("system", "forecaster")}
+    plain, odd = (
+        Areas.section(of, reference)["areas"]["region"]["model"]["share"]["10"]
+        for of, reference in ((tables, "ridge"), (tables.assign_coords(names), "dates"))
+    )
+    assert odd.pop("dates (system)") == plain.pop("ridge")
+    assert odd == plain
+    assert odd["dates"] > 8
+
+
 def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(made: Run) -> None:
     data = Analysis.of(made)
     horizon = data.windows.horizon

@@ -1,0 +1,51 @@
+"""Days with filled gaps: they hold values from their future, so forecasts do not begin on them."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.names import DAY
+from sstcast.ocean.prepared import Prepared
+from sstcast.reading.gaps import filled_shares
+
+MOST_FILLED = 1e-3  # largest share of the sea that may be filled on an initial date that is scored
+
+Days = NDArray[np.datetime64]
+
+
+def shares_on(prepared: Prepared, days: Days) -> NDArray[np.float64]:
+    """Return the share of the sea's cells that were filled on each of some days of the record."""
+    if not prepared.data.gaps:
+        return np.zeros(days.shape)
+    shares: NDArray[np.float64] = filled_shares(prepared.open_cube()).to_series().reindex(days.ravel()).values
+    return shares.reshape(days.shape)
+
+
+def is_known(prepared: Prepared, dates: Days) -> NDArray[np.bool_]:
+    """Return on which `dates` at most `MOST_FILLED` of the sea was filled, so that forecasts from them count."""
+    return shares_on(prepared, dates) <= MOST_FILLED
+
+
+def check_test_dates(prepared: Prepared, every: int = 1) -> None:
+    """Raise SSTCastError if no initial date `every` days apart of the test days would be scored."""
+    if not is_known(prepared, _test_dates(prepared.data, every)).any():
+        first, last = prepared.data.splits.test
+        raise SSTCastError(
+            f"data.gaps: on all initial dates in {first}..{last}, more than {MOST_FILLED:.1%} of the sea was "
+            "filled, so no forecast could be scored; choose other test days, or add the missing ones"
+        )
+
+
+def left_out(prepared: Prepared, every: int = 1) -> int:
+    """Return how many initial dates `every` days apart of the test days are not scored."""
+    return int((~is_known(prepared, _test_dates(prepared.data, every))).sum())
+
+
+def _test_dates(data: DataConfig, every: int) -> Days:
+    """Return the initial dates of the test days, of windows that `cut_windows` makes."""
+    first, last = (np.datetime64(day, "ns") for day in data.splits.test)
+    return pd.date_range(
+        first + (data.history - 1) * DAY, last - (data.horizon + 1) * DAY, freq=f"{every}D"
+    ).values
