@@ -46,18 +46,13 @@ class LinearFit(NamedTuple):
     @property
     def recipe(self) -> dict[str, Any]:
         """What a fit of the system depends on besides the days: also the order of the predictors."""
-        return self._asdict() | {"predictors": [*self.predictors.items()]}
+        version = {"forecast_fit": FORECAST_FIT} if "forecast" in self.predictors.values() else {}
+        return self._asdict() | {"predictors": [*self.predictors.items()]} | version
 
     @property
     def file_name(self) -> str:
         """The name of the system in names of files, with a hash of its options and predictors."""
         return f"{self.name}-{short_hash(as_text(self.recipe))}"
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """What the fit depends on besides the days."""
-        version = {"forecast_fit": FORECAST_FIT} if "forecast" in self.predictors.values() else {}
-        return self._asdict() | version
 
 
 def linear_part(run: Run, data: DataConfig) -> LinearFit | None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sstcast.names import DAY
 from sstcast.predictors.forecast import FORECAST, IS_SST
-from sstcast.predictors.kind import Days, newest_known
+from sstcast.predictors.newest import Days, newest_known
 from sstcast.predictors.predictor import Predictor
 from sstcast.predictors.predictors import stored_predictors
 from sstcast.progress import tracked
