@@ -118,7 +118,7 @@ def test_the_rival_is_the_newest_issue_without_its_mean_error(
     assert found["leads"] == (1 + np.flatnonzero(reached)).tolist()
     np.testing.assert_allclose(found["ratio"], float(of_run.mean() / of_rival.mean()), rtol=1e-4)
     assert found["by_lead"]["rmse_of_rival"][0] == pytest.approx(float(errors[:, 0].mean() ** 0.5), rel=1e-3)
-    (line,) = gains({"rivals": {"centre": {"model": found}}, "ratios": {}})
+    (line,) = gains({"rivals": {"centre": {"model": found}}, "ratios": {}, "systems": {}})
     assert line.startswith("The model is worse than the forecast centre: ")
     assert "days ahead" in line
 
