@@ -242,8 +242,9 @@ class WithPredictors(LinearSystem):
             if name == left_out:
                 continue
             if isinstance(stage, ForecastStage):
-                known_years, of_blocks = years_of(days, self.STRIDE, name), True
+                known_years = years_of(days, self.STRIDE, name)
                 years = known_years if len(known_years) else years
+                of_blocks = len(years) > 1  # a single block supports nothing, whatever it learns from
             blocks = [
                 Block(part[0], part[-1], stage.sums()) for part in np.array_split(years, min(BLOCKS, len(years)))
             ]

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from sstcast.extremes.heatwaves import FREEZING
@@ -19,12 +20,15 @@ OF_RUN, OF_RIVAL, LEFT_OUT = "rival_mse_of_run", "rival_mse", "rival_dates_left_
 
 
 class Rivals(Kind):
-    """Accumulates the squared errors of runs, and of the forecasts of SST among their predictors (see `Rival`)."""
+    """Accumulates the squared errors of runs, and of the forecasts of SST among their predictors (see `Rival`).
+
+    Other systems have none.
+    """
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.rivals = rivals_in(self.truth)
-        self.names = [name for name, system in scene.systems.items() if system.is_run]
+        self.names = list(scene.systems)
         shape = len(self.names), len(self.rivals), self.truth.windows.starts, len(self.truth.leads)
         self.of_run, self.of_rival = np.full(shape, np.nan), np.full(shape, np.nan)
         freezing = self.truth.on_tiles(self.truth.limits[FREEZING])
@@ -50,7 +54,7 @@ class Rivals(Kind):
 
     def add(self, block: Block) -> None:
         """Add the errors of a run and its rivals."""
-        if block.system not in self.names:
+        if not self.scene.systems[block.system].is_run:
             return
         number, area = self.names.index(block.system), self.truth.area
         own = block.mean - block.observed.anomaly[DEGREES]
@@ -62,9 +66,10 @@ class Rivals(Kind):
 
     def dataset(self) -> xr.Dataset:
         """Return the mean squared errors by date and lead, and the number of dates on which no issue is new."""
-        left_out = [[float((~rival.is_used).sum()) for rival in self.rivals] for _ in self.names]
+        counts = [float((~rival.is_used).sum()) for rival in self.rivals]
+        left_out = [counts if system.is_run else [np.nan] * len(counts) for system in self.scene.systems.values()]
         tables = {OF_RUN: (DIMS, self.of_run), OF_RIVAL: (DIMS, self.of_rival), LEFT_OUT: (DIMS[:2], left_out)}
-        return xr.Dataset(tables, {"system": self.names, "rival": [rival.name for rival in self.rivals]})
+        return xr.Dataset(tables, {"system": pd.Index(self.names), "rival": [rival.name for rival in self.rivals]})
 
     @staticmethod
     def section(tables: xr.Dataset, reference: str) -> Scores:
