@@ -7,7 +7,6 @@ date line or Greenwich. With longitudes beyond 180, it is refused unless the sho
 degrees. Corners 360 degrees apart close a band around the globe.
 """
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,8 @@ import shapely
 from sstcast.errors import SSTCastError, reading
 from sstcast.log import LOG
 from sstcast.ocean.gis_files import SIGNATURES, Feature, read_features
-from sstcast.storage.csv_files import check_csv
+from sstcast.ocean.point_files import COLUMN_NAMES
+from sstcast.storage.csv_files import line_of, read_table
 from sstcast.types import Array
 
 COLUMNS = ("name", "lat", "lon")
@@ -52,24 +52,28 @@ def read_geometries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _in_csv(path: Path) -> Iterator[tuple[str, Any]]:
-    check_csv(path)
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file, skipinitialspace=True)
-        columns = [(column or "").strip().lower() for column in rows.fieldnames or ()]
-        if missing := [column for column in COLUMNS if column not in columns]:
-            raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
-        rows.fieldnames = columns
-        for row in rows:
-            where = f"{path}: line {rows.line_num}"
+    table = read_table(path, dtype=str, keep_default_na=False)
+    lower = {str(column).strip().lower(): column for column in table.columns}
+    known = {"name": ("name",), "lat": COLUMN_NAMES["lat"], "lon": COLUMN_NAMES["lon"]}
+    columns = {key: lower[name] for key, names in known.items() for name in reversed(names) if name in lower}
+    if missing := [column for column in COLUMNS if column not in columns]:
+        raise SSTCastError(f"{path}: has no column {missing[0]}; give {', '.join(COLUMNS)}")
+    for row, cells in table.iterrows():
+        where = f"{path}: line {line_of(path, int(str(row)))}"
+        position = {}
+        for axis in ("lat", "lon"):
+            text = str(cells[columns[axis]]).strip()
             try:
-                lat, lon = float(row["lat"]), float(row["lon"])
-            except (TypeError, ValueError):
-                raise SSTCastError(f"{where}: lat and lon must be numbers; write degrees") from None
-            name = (row["name"] or "").strip()
-            if not name:
-                raise SSTCastError(f"{where}: the place has no name; give it one")
-            _check_degrees(lon, lat, where)
-            yield name, shapely.Point(lon, lat)
+                position[axis] = float(text.replace(",", "."))
+            except ValueError:
+                raise SSTCastError(
+                    f"{where}: {axis} {text!r} is no number; write degrees, such as -42.35"
+                ) from None
+        name = str(cells[columns["name"]]).strip()
+        if not name:
+            raise SSTCastError(f"{where}: the place has no name; give it one")
+        _check_degrees(position["lon"], position["lat"], where)
+        yield name, shapely.Point(position["lon"], position["lat"])
 
 
 def _in_geojson(path: Path) -> list[Feature]:
