@@ -21,7 +21,7 @@ from sstcast.forecasting.transfer import OWN
 from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.runs import Run, file_name
-from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe
+from sstcast.storage.artefacts import check_own, followed, is_up_to_date, locked, read_recipe, unlinked
 from sstcast.storage.dataset_files import write
 from sstcast.storage.stores import open_netcdf, open_zarr
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -87,9 +87,9 @@ def _default_file(loaded: LoadedRun, last: dt.date, asked: AskedPlaces | None) -
 
     Raises SSTCastError if it holds something else, or a forecast of other data.
     """
-    file = followed(loaded.run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc")
+    file = loaded.run.folder / f"forecast{_suffix(loaded.where)}-{last}.nc"
     with locked(file):
-        _checked_out(file, asked)
+        _checked_out(unlinked(file), asked)
         if loaded.where.given:
             check_made_from(file, loaded.data, "name another file with --out")
         yield file

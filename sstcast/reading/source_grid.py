@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import QhullError, cKDTree
 
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.reading.bounds import bounds_of
-from sstcast.reading.positions import degrees_of, in_degrees
+from sstcast.reading.positions import check_degrees, degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
 
@@ -219,10 +219,18 @@ class Cells:
             warnings.simplefilter("ignore")  # serious faults raise errors
             if self.lat.ndim == 2:
                 grid = structured(self.lat, self.lon, self.vertices)
-            elif self.vertices is not None:
-                grid = of_polygons(self.lat, self.lon, self.vertices)
             else:
-                grid = of_nodes(self.lat, self.lon, self.faces)
+                try:
+                    grid = (
+                        of_polygons(self.lat, self.lon, self.vertices)
+                        if self.vertices is not None
+                        else of_nodes(self.lat, self.lon, self.faces)
+                    )
+                except QhullError as error:
+                    raise SSTCastError(
+                        f"{path}: its {counted(self.lat.size, 'point')} make no mesh; give stations, which are no "
+                        f"field, to `sstcast evaluate --observations`, else {GRID_REMEDY}"
+                    ) from error
             if not grid.spacing > 0:
                 raise ValueError("its cells have no area")
             return grid
@@ -236,7 +244,7 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
     with reading(path, GRID_REMEDY), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # serious faults raise errors
         lat_name, lon_name = axes["lat"], axes["lon"]
-        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
+        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name], path)
         space = dataset[lat_name].dims
         vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
         vertices = vertices if vertices is None else _without_padding(vertices, lat, lon)
@@ -244,6 +252,8 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
             faces, nodes = _connectivity(dataset, field, space[0], path)
             if faces is not None and nodes is not None:  # values on faces
                 vertices, faces = (nodes[0][faces], nodes[1][faces]), None
+        if vertices is not None:
+            check_degrees(*vertices, path, "the corners of its cells")
         return Cells(lat, lon, vertices, faces)
 
 
