@@ -326,10 +326,6 @@ def _lines(lines: list[str], _: object) -> None:
     show(*lines)
 
 
-def print_nothing(*_: object) -> None:
-    """Print nothing more, because the function itself has told each step."""
-
-
 def _scores(
     result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Mapping[str, str] | None = None
 ) -> None:
@@ -350,8 +346,7 @@ def _fetched(report: FetchReport, _: Arguments) -> None:
 
 @verb("status", "Data", "folder")
 def _stores(stores: list[RawContents], arguments: Arguments) -> None:
-    for store in stores:
-        show(*store.lines())
+    show(*(line for store in stores for line in store.lines()))
     if not stores:
         hint = "run `sstcast fetch` to download some (configs/demo.yaml needs none)"
         show(f"{arguments['folder']}: no fetched days; {hint}")
@@ -388,11 +383,9 @@ def models() -> None:
     from sstcast.models import LINEAR, MODELS
     from sstcast.models.layers import CONVS
 
-    for name, entry in [*MODELS.items(), *LINEAR.items()]:
-        show(f"{name:20}{entry.about}")
+    show(*(f"{name:20}{entry.about}" for name, entry in (MODELS | LINEAR).items()))
     show("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    for name, conv in CONVS.items():
-        show(f"{name:20}{conv.about}")
+    show(*(f"{name:20}{conv.about}" for name, conv in CONVS.items()))
 
 
 @verb("train", "Train", "config")
@@ -471,7 +464,7 @@ def _ranks(result: Result[Any], _: Arguments) -> None:
     show(result.path, result.path.with_suffix(".html"))
 
 
-verb("map", "Score", "run", several=True)(print_nothing)
+verb("map", "Score", "run", several=True)(lambda *_: None)  # the function itself has told each step
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
 
