@@ -16,10 +16,10 @@ from sstcast.ocean.splits import for_training
 from sstcast.reading.any_grid import proposed
 from sstcast.reading.daily_field import source_of
 from sstcast.reading.fields import MISPLACED, PLAUSIBLE, options_for_keys
-from sstcast.reading.fill_values import LOOKED_AT
 from sstcast.reading.gaps import longest_gap
 from sstcast.reading.grid import box_of, check_places, crop, true_rows
 from sstcast.reading.reading import open_cells, source_grid
+from sstcast.reading.sea import sample_days
 from sstcast.storage.artefacts import atomic, followed
 
 TILE = 30  # preferred rows and columns of a tile
@@ -141,7 +141,7 @@ def examine(source: FieldSource) -> Examined:
         ]
     first, last = (day.date() for day in sst.indexes["time"][[0, -1]])
     for_training(first, last, path)  # a short record is told before its values
-    values = sst.isel(time=_sample_days(sst.sizes["time"])).values
+    values = sst.isel(time=sample_days(sst.sizes["time"])).values
     is_finite = np.isfinite(values)
     ocean = is_finite.any(0)
     if not ocean.any():
@@ -153,10 +153,6 @@ def examine(source: FieldSource) -> Examined:
         )
     holes = int((is_finite != ocean).any((1, 2)).sum())
     return Examined(source, sst, ocean, holes, (of_grid, of_rows))
-
-
-def _sample_days(count: int) -> NDArray[np.intp]:
-    return np.unique(np.linspace(0, count - 1, LOOKED_AT).astype(int))
 
 
 def _configuration(found: Examined, area: Area, out: Path) -> str:
@@ -196,7 +192,7 @@ def _description(found: Examined, area: Area, data: DataConfig) -> list[str]:
         *of_rows,
     ]
     if found.holes:
-        lines.append(f"  ocean cells lack values on {found.holes} of {len(_sample_days(time.size))} days examined")
+        lines.append(f"  ocean cells lack values on {found.holes} of {len(sample_days(time.size))} days examined")
     if found.gap:
         lines.append(
             f"  gaps: up to {counted(found.gap, 'day')} in a row, filled linearly in time, also in single cells"

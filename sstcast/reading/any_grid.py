@@ -62,6 +62,7 @@ def any_grid_weights(
     """
     stored = _kept(cells, target, ocean, path, folder, remedy)
     least: Array | float = LEAST_KNOWN
+    share: Array | None = None
     with reading(folder or path, "delete this folder"):
         index, targets = stored["cell"].values, target.rows * target.cols
         row, column = np.unravel_index(index, cells.shape)
@@ -71,8 +72,8 @@ def any_grid_weights(
     if ocean is not None:
         weights = weights @ sp.diags(ocean.ravel()[index].astype(np.float32))
         weights.eliminate_zeros()
-        fraction = np.asarray(weights.sum(1)).ravel()
-        least = np.where(fraction >= min_ocean, fraction / 2, np.inf).reshape(target.rows, target.cols)
+        share = np.asarray(weights.sum(1)).reshape(target.rows, target.cols)
+        least = np.where(share >= min_ocean, share / 2, np.inf)
     if not weights.nnz:
         what = "cells" if ocean is None else "ocean"
         raise SSTCastError(f"{path}: has no {what} in data.region {target.box.yaml}; change data.region")
@@ -82,7 +83,8 @@ def any_grid_weights(
     of_window = targets, rows.size * columns.size
     placed = sp.csr_matrix((weights.data, place[weights.indices], weights.indptr), shape=of_window)
     axes = xr.Dataset(coords={"lat": target.lat, "lon": target.lon})
-    return Weights(rows, columns, placed, least, axes, str(stored.attrs["method"]), bool(stored.attrs["is_mean"]))
+    is_mean = bool(stored.attrs["is_mean"])
+    return Weights(rows, columns, placed, least, axes, str(stored.attrs["method"]), is_mean, share)
 
 
 def around_grid(cells: Cells, target: TargetGrid) -> tuple[slice, slice]:

@@ -392,7 +392,7 @@ def test_init_proposes_a_grid_and_its_file_is_prepared(
     away = cube["sst"].mean("time") - temperature(lat, lon)
     assert abs(away.where(cube["ocean_mask"])).max() < 0.2
     assert not prepare(config.data).written
-    monkeypatch.setattr(reading, "ocean_cells", None)  # what prepare has found is kept
+    monkeypatch.setattr(reading, "sea_of", None)  # what prepare has found is kept
     again = opened(config.data)
     np.testing.assert_allclose(again[:9].where(cube["ocean_mask"].values), cube["sst"][:9], atol=1e-4)
     monkeypatch.undo()
