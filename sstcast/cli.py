@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import date, datetime
@@ -26,7 +26,7 @@ import sstcast
 from sstcast._version import __version__
 from sstcast.dask_schedulers import choose_threads
 from sstcast.errors import LESS_MEMORY, Interrupted, SSTCastError, in_short, lacks_memory, printable, shorten
-from sstcast.log import LOG
+from sstcast.log import LOG, show
 from sstcast.sources import KNOWN
 from sstcast.stopping import Terminated, ending_at_sigterm
 from sstcast.storage.artefacts import DISK_FULL, is_full
@@ -188,7 +188,7 @@ def _run(arguments: list[str]) -> int:
 def show_version(is_set: bool) -> None:
     """Print the version and exit, if `is_set`."""
     if is_set:
-        print(__version__)
+        show(__version__)
         raise typer.Exit
 
 
@@ -306,11 +306,10 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y-%m-%d").date()
 
 
-def _name(against: str) -> str:
+def _system(against: str) -> str | Run:
     from sstcast.scores.evaluate import reference
 
-    system = reference(str(expand_user(against)))
-    return system if isinstance(system, str) else system.folder.name
+    return reference(str(expand_user(against)))
 
 
 def _next(command: str) -> None:
@@ -320,23 +319,21 @@ def _next(command: str) -> None:
 
 
 def _file(result: Result[Any], _: object = None) -> None:
-    print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
+    show(f"{result.path}: {'written' if result.new else 'nothing to do'}")
 
 
 def _lines(lines: list[str], _: object) -> None:
-    print(*lines, sep="\n")
+    show(*lines)
 
 
-def print_nothing(*_: object) -> None:
-    """Print nothing more, because the function itself has told each step."""
-
-
-def _scores(result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Sequence[str] = ()) -> None:
+def _scores(
+    result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Mapping[str, str] | None = None
+) -> None:
     from sstcast.figures.printing import print_answer, print_scores
 
-    print_answer(result.value, label, arguments, against)
+    print_answer(result.value, label, arguments, against or {})
     if arguments["tables"]:
-        print_scores(result.value, label, against)
+        print_scores(result.value, label, against or {})
     _file(result)
 
 
@@ -349,19 +346,17 @@ def _fetched(report: FetchReport, _: Arguments) -> None:
 
 @verb("status", "Data", "folder")
 def _stores(stores: list[RawContents], arguments: Arguments) -> None:
-    for store in stores:
-        print(*store.lines(), sep="\n")
+    show(*(line for store in stores for line in store.lines()))
     if not stores:
         hint = "run `sstcast fetch` to download some (configs/demo.yaml needs none)"
-        print(f"{arguments['folder']}: no fetched days; {hint}")
+        show(f"{arguments['folder']}: no fetched days; {hint}")
 
 
 @verb("heatwaves", "Data", "data")
 def _events(result: Result[Any], arguments: Arguments) -> None:
     from sstcast.extremes.events_told import lines_of_events
 
-    for line in lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"):
-        print(line)
+    show(*lines_of_events(result.value, "cold spell" if arguments["cold"] else "heatwave"))
     _file(result)
 
 
@@ -378,8 +373,8 @@ def doctor() -> None:
     """Show versions, devices, threads and free disk space, and list missing packages by task."""
     from sstcast.doctor import examine
 
-    for line in examine():
-        print(line)
+    for line in examine():  # which ends in an error if a package is missing
+        show(line)
 
 
 @app.command(rich_help_panel="Train")
@@ -388,11 +383,9 @@ def models() -> None:
     from sstcast.models import LINEAR, MODELS
     from sstcast.models.layers import CONVS
 
-    for name, entry in [*MODELS.items(), *LINEAR.items()]:
-        print(f"{name:20}{entry.about}")
-    print("\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    for name, conv in CONVS.items():
-        print(f"{name:20}{conv.about}")
+    show(*(f"{name:20}{entry.about}" for name, entry in (MODELS | LINEAR).items()))
+    show("", "local layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
+    show(*(f"{name:20}{conv.about}" for name, conv in CONVS.items()))
 
 
 @verb("train", "Train", "config")
@@ -435,7 +428,7 @@ verb("page", "Forecast", "forecast")(_file)
 
 @verb("update", "Forecast", "run")
 def _updated(update: Update, _: Arguments) -> None:
-    print(update.line)
+    show(update.line)
     raise typer.Exit(update.code)
 
 
@@ -443,15 +436,24 @@ def _updated(update: Update, _: Arguments) -> None:
 def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
 
-    _scores(result, Run(result.path.parent).label, arguments, [_name(arguments["against"])])
+    run, reference = Run(result.path.parent), _system(arguments["against"])
+    if isinstance(reference, str):
+        _scores(result, run.label, arguments, {reference: reference})
+    else:
+        label, of_reference = run.labels_beside(reference)
+        _scores(result, label, arguments, {reference.folder.name: of_reference})
     _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file", has_tables=True)
 def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    names = result.value["references"]
-    against = [names.get(name) or _name(name) for name in arguments.get("against", ())]
-    _scores(result, Path(result.value["file"]).name, arguments, against)
+    from sstcast.scores.system_records import shown_names
+
+    label, systems = Path(result.value["file"]).name, map(_system, arguments.get("against", ()))
+    keys = result.value["references"]
+    against = [of if isinstance(of, str) else keys[str(of.folder)] for of in systems]
+    shown = shown_names(result.value, label)
+    _scores(result, label, arguments, {key: shown[key] for key in against})
 
 
 @verb("leaderboard", "Score", "folder")
@@ -459,10 +461,10 @@ def _ranks(result: Result[Any], _: Arguments) -> None:
     from sstcast.reports.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
-    print(result.path, result.path.with_suffix(".html"), sep="\n")
+    show(result.path, result.path.with_suffix(".html"))
 
 
-verb("map", "Score", "run", several=True)(print_nothing)
+verb("map", "Score", "run", several=True)(lambda *_: None)  # the function itself has told each step
 verb("report", "Score", "run")(_file)
 verb("datasets", "Papers")(_lines)
 

@@ -83,12 +83,24 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The name of the run in tables: its folder's, or `RUN @ SOURCE` (or region) on another ocean."""
+        """The name of the run in tables: its folder's, or `RUN @ SOURCE` (or region) on another ocean.
+
+        A source that is called like the run's own has the folders in front that tell them apart.
+        """
         if self.trained == self:
             return self.folder.name
         trained_data, data = self.trained.config.data, self.config.data
-        ocean_name = data.place if data.source == trained_data.source else Path(data.source).stem
-        return f"{self.trained.folder.name} @ {ocean_name}"
+        ocean = data.place
+        if data.source != trained_data.source:
+            own, other = (Path(source).with_suffix("").parts for source in (trained_data.source, data.source))
+            last = next((n for n in range(1, len(other)) if other[-n:] != own[-n:]), len(other))
+            ocean = "/".join(other[-last:])
+        return f"{self.trained.folder.name} @ {ocean}"
+
+    def labels_beside(self, other: "Run") -> tuple[str, str]:
+        """The labels of the run and of another one, which are their paths if both have the same label."""
+        labels = self.label, other.label
+        return labels if labels[0] != labels[1] else (str(self.folder), str(other.folder))
 
     @property
     def members(self) -> list["Run"]:

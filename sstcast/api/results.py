@@ -72,7 +72,7 @@ def evaluate(
     """
     from sstcast.forecasting.run_places import keep_places, places_for
     from sstcast.forecasting.transfer import transferred_run
-    from sstcast.names import BASELINES, LINEAR_BASE, MODEL
+    from sstcast.names import BASELINES, LINEAR_BASE, MODEL, WITHOUT_PREDICTOR
     from sstcast.runs import Run
     from sstcast.scores.asked import Asked
     from sstcast.scores.evaluate import compare_runs, evaluate
@@ -80,8 +80,10 @@ def evaluate(
 
     given, also = read_places(asked.pop("places", ())), asked_of(**asked)
     reference, run = _reference(against), Run.open(expand_user(run))
-    if isinstance(reference, Run) and reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES):
-        raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
+    if isinstance(reference, Run):
+        without = (f"{WITHOUT_PREDICTOR}{name}" for name in run.config.data.predictors)
+        if reference.folder.name in (MODEL, LINEAR_BASE, *BASELINES, *without):
+            raise SSTCastError(f"--against {reference.folder}: is named like a baseline; rename the folder")
     days = field_source(source, region=region)
     if days.given:
         run = transferred_run(run, days)

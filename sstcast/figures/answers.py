@@ -19,10 +19,11 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_systems,
     week_ends,
 )
-from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT, WITHOUT_PREDICTOR
+from sstcast.names import BASE_RATE, EVENT, LINEAR_BASE, MODEL, PERFECT
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
+from sstcast.scores.system_records import BASE, WITHOUT, of_role
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
 FIRST_DAY = "day 1 is 1 day after the last observed day"  # so it is over where the newest days come late
@@ -44,7 +45,7 @@ def summary(metrics: Scores) -> str:
             f"{counted(metrics['horizon'], 'day')} ahead, trained on earlier years only "
             f"({counted(len(folds_of(metrics)), 'fold')})"
         )
-    system = metrics["systems"][MODEL]
+    system = metrics["systems"][first_system(metrics)]
     members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
     origin = f", trained on {printable(system['trained_on'])}" if system.get("trained_on") else ""
     return (
@@ -143,9 +144,15 @@ def told(compared: Scores) -> str:
     return re.sub(f"^{MODEL}(?=[ ,])", f"The {MODEL}", compared["sentence"])
 
 
+def over_its_base(metrics: Scores) -> Scores:
+    """Return the comparison of a run's network with its own linear base, or {} if there is none."""
+    bases = of_role(metrics["systems"], BASE)
+    return comparison(metrics, "mse", MODEL, bases[0]) if bases else {}
+
+
 def added(metrics: Scores) -> str:
     """Describe in a sentence what the network of a run added to its own linear base. Empty for other results."""
-    compared = comparison(metrics, "mse", MODEL, LINEAR_BASE)
+    compared = over_its_base(metrics)
     if skill_of(compared) is None:
         return ""
     by_lead = compared["by_lead"]["ratio"]
@@ -169,13 +176,14 @@ def gains(metrics: Scores) -> list[str]:
     """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
     read = metrics.get("predictors", {})
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
-    for name, compared in metrics["ratios"].get("mse", {}).get(MODEL, {}).items():
-        if name.startswith(WITHOUT_PREDICTOR) and compared["ratio"] is not None:
+    for name in of_role(metrics["systems"], WITHOUT, MODEL):
+        compared = comparison(metrics, "mse", MODEL, name)
+        if skill_of(compared) is not None:
             with_it, without = (errors_of(metrics, of)["mse"] for of in (MODEL, name))
             low, high = compared["interval"]
             ends = "too few dates for an interval" if low is None else f"95 % {low:.4f} to {high:.4f}"
             lines.append(
-                f"Predictor {name.removeprefix(WITHOUT_PREDICTOR)}: MSE {with_it:.4f} °C² with it, {without:.4f} "
+                f"Predictor {metrics['systems'][name]['label']}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
     return lines

@@ -21,12 +21,10 @@ from sstcast.figures.sheets.sheet import PARTS, percent, scored_leads
 from sstcast.figures.tables import comparisons
 from sstcast.names import (
     BASE_RATE,
-    BIAS_REMOVED,
     COVERED,
     DEGREES,
     EVENT,
     LEVELS,
-    LINEAR_BASE,
     MODEL,
     SEASONS,
     STATE,
@@ -34,8 +32,9 @@ from sstcast.names import (
 )
 from sstcast.scores.comparisons import segments
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.score_files import climatologies, comparison, errors_of
+from sstcast.scores.score_files import comparison, errors_of
 from sstcast.scores.significance import FDR, ratio
+from sstcast.scores.system_records import CORRECTED, climatologies, distinct, of_role, run_itself
 from sstcast.training.run_list import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
@@ -113,7 +112,8 @@ def skill_by_lead(results: Results) -> Iterator[Chart]:
         against = {name: of for name in names if (of := comparison(metrics, "mse", name, base))}
         about = f"Skill of each system over {results.reference} by lead. Above 0 the system is better."
     else:
-        system, *bases = map(results.corrected, (results.system, results.reference, LINEAR_BASE))
+        named = (results.system, results.reference, *filter(None, [results.linear_base]))
+        system, *bases = map(results.corrected, named)
         by_base = {base: of for base in bases if (of := comparison(metrics, "mse", system, base))}
         against = {f"over {base}": of for base, of in by_base.items()}
         about = f"Skill of the {system} by lead, over {' and over its own '.join(by_base)}. Above 0 it is better."
@@ -125,11 +125,13 @@ def skill_by_lead(results: Results) -> Iterator[Chart]:
 def ratio_by_lead(results: Results) -> Iterator[Chart]:
     """Draw the ratios of mean squared errors by lead, each in a panel."""
     # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
-    climates = climatologies(results.metrics["systems"])
+    systems = results.metrics["systems"]
+    climates = climatologies(systems, run_itself(results.metrics))
+    climates += [key for climate in climates for key in of_role(systems, CORRECTED, climate)]
     ratios = {
         name: compared["by_lead"]
         for name, compared in comparisons(results.metrics).items()
-        if name.removesuffix(BIAS_REMOVED) not in climates
+        if name not in climates
     }
     if not ratios:
         return
@@ -152,7 +154,7 @@ def indices(results: Results) -> Iterator[Chart]:
         if "system" in observed.dims:  # show all as anomalies from the climatology of the first
             own = observed.sel(system=results.system)
             index, observed = index - observed + own, own
-        series = {TRUTH: observed, **{name: index.sel(system=name) for name in names}}
+        series = {TRUTH: observed} | {distinct(name, [TRUTH], "system"): index.sel(system=name) for name in names}
         days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
         curves = {name: index.values for name, index in series.items()}
         caption = f"{BOXES[box]}: observed (truth) and forecast anomaly at the longest lead."
@@ -209,7 +211,10 @@ def pit(results: Results) -> Iterator[Chart]:
     if not names:
         return
     bins = len(scores[names[0]]["pit"])
-    curves = {name: np.array(scores[name]["pit"], float) * bins for name in names} | {"reliable": np.ones(bins)}
+    curves = {"reliable": np.ones(bins)}
+    curves = {
+        distinct(name, curves, "system"): np.array(scores[name]["pit"], float) * bins for name in names
+    } | curves
     caption = (
         "Histogram of the probability integral transform (PIT): how often the truth lies at each quantile of the "
         "forecast distribution, relative to a reliable forecast. High ends mean too little spread, and a slope "
@@ -284,8 +289,8 @@ def skill_maps(results: Results, models: slice = slice(None)) -> Iterator[Map]:
 
 def added_maps(results: Results) -> Iterator[Map]:
     """Make maps of the forecast of a network, of its linear base and of their difference, and of the skill."""
-    base = results.base_fields(results.case("median"))
-    if base is None:
+    base, linear_base = results.base_fields(results.case("median")), results.linear_base
+    if base is None or linear_base is None:
         return
     network, _ = results.fields(results.case("median"))
     change = (network["sst"] - base["sst"]).isel(lead=-1)
@@ -298,7 +303,7 @@ def added_maps(results: Results) -> Iterator[Map]:
     options: dict[str, Any] = {"names": names, "difference_label": "Network −\nbase (°C)", "kind": "difference"}
     draw = partial(draw_forecast, network["anomaly"], base["anomaly"], label=ANOMALY, **options)
     yield Map("added", "What the network added", alt, text, draw)
-    yield _skill_map(results, results.system, LINEAR_BASE)
+    yield _skill_map(results, results.system, linear_base)
 
 
 def _skill_map(results: Results, system: str, base: str) -> Map:

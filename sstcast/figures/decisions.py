@@ -12,6 +12,7 @@ from sstcast.figures.sheets.events import WITHIN_HORIZON
 from sstcast.figures.sheets.heatwaves import HEATWAVES
 from sstcast.figures.sheets.sheet import Scores, intervals_of
 from sstcast.names import EVENT
+from sstcast.scores.system_records import distinct
 
 WARN_FROM = "Probability from which to warn"  # an axis
 LOWEST_VALUE = -0.2  # on the axis of relative economic values
@@ -49,8 +50,8 @@ def _reliability(results: Results, diagram: Scores, event: str, title: str) -> I
         return
     probability, observed, share = np.array([row[:3] for row in bins], float).T
     ends = np.array([row[3] or (np.nan, np.nan) for row in bins], float)
-    curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {event}"
-    bands, styles = {results.system: ends}, results.styles
+    name, across = distinct(results.system, ["reliable"], "system"), f"Forecast probability, {event}"
+    curves, bands, styles = {name: observed, "reliable": probability}, {name: ends}, results.styles
     figure, alt = draw_curves(
         curves, "Observed frequency", across=across, x=probability, bands=bands, styles=styles
     )

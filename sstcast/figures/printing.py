@@ -15,8 +15,10 @@ from sstcast.figures.answers import about_the_distribution, added, answers, gain
 from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
 from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
-from sstcast.names import BASELINES
+from sstcast.log import show
+from sstcast.scores.system_records import BASELINE, of_role
 
+NONE: Mapping[str, str] = {}
 ANSWER_WIDTH = 100  # columns
 # What a command may be asked for: the key of `metrics.json` that tells of it, and its tables.
 ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
@@ -29,21 +31,23 @@ ASKED: dict[str, tuple[str, Callable[[Scores, str], list[Sheet]]]] = {
 }
 
 
-def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against: Sequence[str] = ()) -> None:
+def print_answer(metrics: Scores, label: str, asked: Mapping[str, Any], against: Mapping[str, str] = NONE) -> None:
     """Print what the scores of a run, a scored file or a hindcast called `label` say, in few lines.
 
     `asked` are the arguments of the command. Below the answer stand the tables that they ask for, and a line names
-    those of what was asked for before. `against` names the systems with which the first system is compared.
+    those of what was asked for before. `against` are the systems with which the first system is compared, and what
+    they are called.
     """
     is_hindcast = metrics["kind"] == "hindcast"
     _print_wrapped([f"{label}: {summary(metrics)}"])
     if is_hindcast:
         print_sheets([lines_of_systems(metrics, label)], width=ANSWER_WIDTH)
     _print_wrapped(
-        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, against)), added(metrics)]
+        [*(about_the_distribution(metrics) if is_hindcast else answers(metrics, [*against])), added(metrics)]
     )
     _print_wrapped(gains(metrics))
-    sheets = [versus(metrics, label, name) for name in against if name not in BASELINES]
+    baselines = of_role(metrics["systems"], BASELINE)
+    sheets = [versus(metrics, label, *of) for of in against.items() if of[0] not in baselines]
     kept = []
     for argument, (key, tables) in ASKED.items():
         if asked.get(argument):
@@ -62,25 +66,30 @@ def _print_wrapped(texts: Iterable[str]) -> None:
     for text in filter(None, texts):
         whole = re.sub(r"(?<=\d) (?=[%°])", "\u00a0", printable(text))
         for line in textwrap.wrap(whole, ANSWER_WIDTH, subsequent_indent="  ", break_on_hyphens=False):
-            print(line.replace("\u00a0", " "))
+            show(line.replace("\u00a0", " "))
 
 
-def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
+def print_scores(metrics: Scores, label: str, against: Mapping[str, str] = NONE) -> None:
     """Print all tables of the scores of a run, a scored file or a hindcast called `label`.
 
-    `against` names the systems with which the first system is compared by lead. By default, it is the reference.
+    `against` are the systems with which the first system is compared by lead, by default the reference, and what
+    they are called.
     """
     system, name = first_system(metrics), first_name(metrics, label)
     sections = sections_of(metrics, label)
     sheets = [
         *sections.pop("scores"),
-        *(versus(metrics, name, reference) for reference in bases(metrics, against) if reference != system),
+        *(
+            versus(metrics, label, base, against.get(base, ""))
+            for base in bases(metrics, against)
+            if base != system
+        ),
         *(ratios(metrics, label) if metrics["kind"] == "hindcast" else []),
         *(sheet for of_section in sections.values() for sheet in of_section if sheet.is_printed),
     ]
     print_sheets(
         sheets,
-        f"{printable(label)}: {summary(metrics)}",
+        f"{label}: {summary(metrics)}",
         name,
         "\n".join(filter(None, [added(metrics), *gains(metrics)])),
     )
@@ -91,7 +100,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
 @cache
 def _print_once(note: str) -> None:
     """Print a note, unless a table of the same command had it."""
-    print(note)
+    show(note)
 
 
 def print_sheets(
@@ -106,21 +115,21 @@ def print_sheets(
     terminal = console.width if console.is_terminal else 140
     console.width = min(width or terminal, terminal)
     if heading:
-        console.print(heading, soft_wrap=True)
+        console.print(printable(heading), soft_wrap=True)
     for sheet in sheets:
         title = printable(sheet.title)
         for part in _parts_that_fit(sheet, console.width):
             table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
             table.add_column("", no_wrap=True)
             for column, width in part.items():
-                table.add_column(sheet.header[column], justify="right", overflow="fold", width=width)
+                table.add_column(printable(sheet.header[column]), justify="right", overflow="fold", width=width)
             for name, cells in sheet.rows:
-                row = [cells[column] for column in part]
+                row = [printable(cells[column]) for column in part]
                 table.add_row(printable(name), *row, style="bold" if name == bold else None)
             console.print(table)
             title = ""
-    if note:
-        console.print(note, soft_wrap=True)
+    for line in note.splitlines():
+        console.print(printable(line), soft_wrap=True)
 
 
 def _parts_that_fit(sheet: Sheet, width: int) -> list[dict[int, int]]:

@@ -14,7 +14,7 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.figures.curves import styles_of
 from sstcast.figures.maps import select_region
 from sstcast.figures.sheets.sheet import first_system
-from sstcast.names import BIAS_REMOVED, DAY, DEGREES, LINEAR_BASE
+from sstcast.names import DAY, DEGREES
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
 from sstcast.reading.days_of_year import on_days
@@ -25,6 +25,7 @@ from sstcast.scores.evaluate import evaluate, kept, open_forecasts
 from sstcast.scores.metrics import skill
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import FDR
+from sstcast.scores.system_records import BASE, BASELINE, corrected, of_role
 from sstcast.storage.artefacts import digest, fingerprint
 
 Scores = dict[str, Any]
@@ -88,8 +89,7 @@ class Results:
         systems = self.metrics["systems"]
         if self.metrics["kind"] != "hindcast":
             return list(systems)
-        baselines = [name for name, system in systems.items() if system["model"] is None]
-        return list(dict.fromkeys([self.system, self.reference, *baselines]))
+        return list(dict.fromkeys([self.system, self.reference, *of_role(systems, BASELINE)]))
 
     @property
     def models(self) -> list[str]:
@@ -100,8 +100,12 @@ class Results:
 
     def corrected(self, system: str) -> str:
         """Return the name of a system minus its mean error if it was scored so, else `system`."""
-        name = f"{system}{BIAS_REMOVED}"
-        return name if name in self.metrics["systems"] else system
+        return corrected(self.metrics["systems"], system)
+
+    @property
+    def linear_base(self) -> str | None:
+        """The linear base of the run's network, or None if it has none."""
+        return next(iter(of_role(self.metrics["systems"], BASE)), None)
 
     def weekly(self, system: str, reference: str | None = None) -> xr.Dataset:
         """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill` over a reference, and `hatched`.
@@ -171,7 +175,7 @@ class Results:
 
     def base_fields(self, date: int) -> xr.Dataset | None:
         """Return the forecast of the linear base of the run's network, as in `fields`, or None if it has none."""
-        if self.run is None or LINEAR_BASE not in self.metrics["systems"]:
+        if self.run is None or self.linear_base is None:
             return None
         # Imported here because these modules need PyTorch, which few figures do.
         from sstcast.forecasting.fields import in_degrees

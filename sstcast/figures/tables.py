@@ -1,6 +1,6 @@
 """Tables of scores of runs, scored files and hindcasts, which `printing` and the reports show."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from sstcast.figures.sheets.sheet import (
@@ -8,30 +8,30 @@ from sstcast.figures.sheets.sheet import (
     PARTS,
     Scores,
     Sheet,
+    first_name,
     first_system,
     interval_text,
     marked,
     parts_of,
     percent,
 )
-from sstcast.names import LINEAR_BASE, MODEL
 from sstcast.scores.score_files import comparison, part_of
 from sstcast.scores.significance import p_text
+from sstcast.scores.system_records import BASE, of_role, run_itself, shown_names
 
 NOTE = f"{ASTERISK} Skill is 1 minus a ratio."
 VARY = "The last digits vary between machines, because processors and versions of PyTorch round differently."
 
 
-def bases(metrics: Scores, against: Sequence[str] = ()) -> list[str]:
+def bases(metrics: Scores, against: Iterable[str] = ()) -> list[str]:
     """Return `against`, by default the reference, after the linear base of the run's network if it has one."""
-    linear_bases = [LINEAR_BASE] if LINEAR_BASE in metrics["systems"] else []
-    return list(dict.fromkeys([*linear_bases, *(against or [metrics["reference"]])]))
+    return list(dict.fromkeys([*of_role(metrics["systems"], BASE), *(against or [metrics["reference"]])]))
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:
     """Return the comparisons of the model with all other systems, or for a hindcast of all with the reference."""
-    if metrics["kind"] != "hindcast":
-        return dict(metrics["ratios"].get("mse", {}).get(MODEL, {}))  # also with a run that `--against` names
+    if (itself := run_itself(metrics)) is not None:
+        return dict(metrics["ratios"].get("mse", {}).get(itself, {}))  # also with a run that `--against` names
     base, names = metrics["reference"], [name for name in metrics["systems"] if name != metrics["reference"]]
     return {name: of for name in names if (of := comparison(metrics, "mse", name, base))}
 
@@ -43,11 +43,11 @@ def ratios(metrics: Scores, label: str) -> list[Sheet]:
         return []
     has_model = metrics["kind"] != "hindcast"
     name = f"MSE of {label} / MSE of each system" if has_model else f"MSE / MSE of {metrics['reference']}"
-    sheets = []
+    sheets, names = [], shown_names(metrics, label)
     for split, title in PARTS.items():
         if parts := parts_of(metrics, split):
             rows = [
-                (system, [marked(part_of(compared, split, part)) for part in parts.values()])
+                (names.get(system, system), [marked(part_of(compared, split, part)) for part in parts.values()])
                 for system, compared in by_system.items()
             ]
             sheets.append(Sheet(f"{name}, by {title}", [*parts], rows))
@@ -65,8 +65,8 @@ def _over_folds(parts: Sequence[Scores]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def versus(metrics: Scores, name: str, reference: str) -> Sheet:
-    """Return a table that compares the first system, here called `name`, with `reference`.
+def versus(metrics: Scores, label: str, reference: str, called: str = "") -> Sheet:
+    """Return a table that compares the first system with `reference`, `called` otherwise if it is a run.
 
     It has ratio, interval and p-value by lead, and the share of cells with a significant difference by lead week.
     """
@@ -90,5 +90,6 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
         rows.append(
             ("each member", [interval_text([min(seed_ratios), max(seed_ratios)]) if seed_ratios else "-", *blank])
         )
-    title = f"MSE of {name} / MSE of {reference} (cells: share with a significant difference by week)"
+    own, base = first_name(metrics, label), called or shown_names(metrics, label).get(reference, reference)
+    title = f"MSE of {own} / MSE of {base} (cells: share with a significant difference by week)"
     return Sheet(title, ["all", *leads], rows)

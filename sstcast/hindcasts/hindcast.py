@@ -35,6 +35,7 @@ from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.score_files import errors_of, part_of, skill_of
 from sstcast.scores.summary import assemble, lowest_error, predictors_of
+from sstcast.scores.system_records import RUN, record
 from sstcast.storage.artefacts import atomic, is_intact, is_up_to_date, locked, remove
 from sstcast.training.train import ensemble
 
@@ -150,6 +151,7 @@ def _score(plan: Plan) -> Scores:
         reference,
         {
             name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
+            | (record(RUN) if name in models else plan.records_of_baselines[name])
             for name in names
         },
         plan.systems[0].data,

@@ -24,6 +24,7 @@ from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.significance import Lengths
+from sstcast.scores.system_records import BASELINE, record
 from sstcast.storage.artefacts import check_own, digest, read_recipe
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR, suggest, validate
 from sstcast.training.train import members
@@ -227,6 +228,16 @@ class Plan:
                 baseline: baseline if len(self.oceans) == 1 else f"{baseline} ({ocean})" for baseline in baselines
             }
             for ocean in self.oceans
+        }
+
+    @property
+    def records_of_baselines(self) -> dict[str, dict[str, Any]]:
+        """The records of the baselines by their names in tables."""
+        of_several = len(self.oceans) > 1
+        return {
+            key: record(BASELINE, *((ocean, baseline) if of_several else ()))
+            for ocean, keys in self.baseline_names.items()
+            for baseline, key in keys.items()
         }
 
     def reference(self, name: str) -> str:

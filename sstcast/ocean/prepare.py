@@ -192,8 +192,7 @@ class _Preparation:
     def _anomalies(self) -> xr.Dataset:
         statistics = self.prepared.open_statistics()
         anomalies = standardise(self.native, self.cube["sst"], ocean_cells(self.native), statistics, self.data)
-        title = "Standardised anomalies of daily sea surface temperature"
-        return anomalies.assign(digest=self.prepared.source_days["digest"]).assign_attrs(title=title)
+        return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
         """Write a store unless it exists with the same recipe. Returns whether it was written."""

@@ -324,6 +324,11 @@ class Prepared:
     def _record(self) -> "Record":
         return self._record_of(self.data)
 
+    def _digest_of_anomalies(self, data: DataConfig) -> str:
+        """Hash the days that the anomalies in the splits of `data` were made from, which opening them compares."""
+        self.open_anomalies()
+        return digest_of_days(self.source_days, *data.splits.whole)
+
     def _record_of(self, data: DataConfig) -> "Record":
         def of_one_state() -> Record:
             cube, is_of_base = self.open_cube(), data.splits.base == self.data.splits.base
@@ -332,7 +337,7 @@ class Prepared:
                 cube=self.digest_of_days(data),
                 test=digest_of_days(cube, *data.splits.test),
                 statistics=str(self.open_statistics().attrs["digest"]) if is_of_base else "",
-                anomalies=digest_of_days(self.open_anomalies(), *data.splits.whole) if is_of_base else "",
+                anomalies=self._digest_of_anomalies(data) if is_of_base else "",
                 predictors=digests_of_predictors(data, self.cube.parent),
             )
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -246,8 +247,14 @@ def identified(days: FieldSource) -> dict[str, Any]:
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Apply `read` to each dataset of a source (see `DailyField.datasets`)."""
-    return [read(part, dataset) for part, dataset in source_of(path).datasets()]
+    """Apply `read` to each dataset of a source (see `DailyField.datasets`). If any is refused, all are closed."""
+    parts: list[Read] = []
+    with ExitStack() as refused:
+        for part, dataset in source_of(path).datasets():
+            refused.callback(dataset.close)
+            parts.append(read(part, dataset))
+        refused.pop_all()
+    return parts
 
 
 def open_dataset(path: Path) -> xr.Dataset:

@@ -130,6 +130,10 @@ def _forecasts(
     found = find_field(dataset, path, FORECAST, variable, units, layouts, is_sst, any_grid=True)
     dims = dataset[found.field.name].dims
     cells |= {key: kept for key, kept in layouts.items() if key == CELLS}
+    if (lead := found.axis("lead")).dtype.kind not in "iufm":
+        raise SSTCastError(
+            f"{path}: {lead.name} holds {str(lead.values.flat[0])!r}; give numbers of days, or time differences"
+        )
     found = found._replace(dataset=_with_bounds_as_times(found, path))
     lead, attributes = found.axis("lead"), found.stored.attrs
     told, mean_of = longer_means(lead, attributes, found.dataset), 1

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import QhullError, cKDTree
 
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, counted, reading
 from sstcast.reading.bounds import bounds_of
-from sstcast.reading.positions import degrees_of, in_degrees
+from sstcast.reading.positions import check_degrees, degrees_of, in_degrees
 from sstcast.reading.weights import Integers, SourceGrid, normalised, triangulated, unit_vectors
 from sstcast.types import Array
 
@@ -219,9 +219,15 @@ class Cells:
             warnings.simplefilter("ignore")  # serious faults raise errors
             if self.lat.ndim == 2:
                 return structured(self.lat, self.lon, self.vertices)
-            if self.vertices is not None:
-                return of_polygons(self.lat, self.lon, self.vertices)
-            return of_nodes(self.lat, self.lon, self.faces)
+            try:
+                if self.vertices is not None:
+                    return of_polygons(self.lat, self.lon, self.vertices)
+                return of_nodes(self.lat, self.lon, self.faces)
+            except QhullError as error:
+                raise SSTCastError(
+                    f"{path}: its {counted(self.lat.size, 'point')} make no mesh; give stations, which are no "
+                    f"field, to `sstcast evaluate --observations`, else {GRID_REMEDY}"
+                ) from error
 
 
 def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], path: Path) -> Cells:
@@ -232,13 +238,15 @@ def cells_of(dataset: xr.Dataset, field: xr.DataArray, axes: Mapping[str, str], 
     with reading(path, GRID_REMEDY), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # serious faults raise errors
         lat_name, lon_name = axes["lat"], axes["lon"]
-        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name])
+        lat, lon = degrees_of(dataset[lat_name], dataset[lon_name], path)
         space = dataset[lat_name].dims
         vertices, faces = _vertices(dataset, (lat_name, lon_name), space), None
         if len(space) == 1 and vertices is None:
             faces, nodes = _connectivity(dataset, field, space[0], path)
             if faces is not None and nodes is not None:  # values on faces
                 vertices, faces = (nodes[0][faces], nodes[1][faces]), None
+        if vertices is not None:
+            check_degrees(*vertices, path, "the corners of its cells")
         return Cells(lat, lon, vertices, faces)
 
 

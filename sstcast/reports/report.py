@@ -8,7 +8,7 @@ from typing import Any
 
 from sstcast.errors import counted, reading
 from sstcast.figures import catalogue, tables
-from sstcast.figures.answers import added, answers, gains, summary, told
+from sstcast.figures.answers import added, answers, gains, over_its_base, summary, told
 from sstcast.figures.maps import PHONE
 from sstcast.figures.places import draw_outlines
 from sstcast.figures.projection import DEFAULT_PROJECTION
@@ -18,7 +18,7 @@ from sstcast.figures.sheets.errors import about_small_scales
 from sstcast.figures.sheets.sheet import Sheet, number, scored_leads
 from sstcast.figures.weights import weights
 from sstcast.log import LOG
-from sstcast.names import BASE_RATE, LINEAR_BASE, MODEL, SCORED_YEARS
+from sstcast.names import BASE_RATE, MODEL, SCORED_YEARS
 from sstcast.progress import tracked
 from sstcast.reports.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.runs import Run
@@ -261,7 +261,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     first = []
     if results.metrics["kind"] == "hindcast":
         first = [("Best system", results.system, f"best linear system: {name}")]
-    compared = comparison(results.metrics, "mse", results.system, LINEAR_BASE)
+    compared = over_its_base(results.metrics)
     if skill_of(compared) is not None:
         low, high = compared["interval"]
         interval = "" if low is None else f", 95 % {low:.3f} to {high:.3f}"

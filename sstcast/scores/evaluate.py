@@ -19,6 +19,7 @@ from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.score_files import ScoreFiles, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
+from sstcast.scores.system_records import BASELINE, UNKNOWN, record
 from sstcast.storage.artefacts import RECIPE, as_text, is_up_to_date, locked, read_recipe
 from sstcast.storage.stores import open_written
 from sstcast.storage.yaml_files import suggest
@@ -114,11 +115,14 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
         verified = verify(Scene(truth, systems, asked, references=False), label, write)
     verified = join_systems([verified, tables_of_run(truth, days, asked)])
     references = [str(name) for name in verified["system"].values if name != MODEL]
+    records = {MODEL: describe_run(run, systems[MODEL].system)}
+    for name in references:
+        records[name] = systems[name].record if name in systems else record(BASELINE, **UNKNOWN)
     tables, metrics = assemble(
         join_folds([verified]),
         ([MODEL], references),
         DEFAULT_REFERENCE,
-        {MODEL: describe_run(run, systems[MODEL].system), **dict.fromkeys(references, BASELINE)},
+        records,
         config,
         asked,
         truth.left_out,
@@ -134,7 +138,6 @@ def _evaluate(run: Run, prepared: Prepared, recipe: dict[str, Any], asked: Asked
 
 
 OCEAN_KEYS = ("region", "protocol", "history", "predictors", "splits.train", "splits.validation", "splits.test")
-BASELINE = {"model": None, "members": 1, "trained_on": None, "share": None}
 
 
 def reference(name: str) -> str | Run:
@@ -167,7 +170,7 @@ def compare_runs(run: Run, other_run: Run) -> dict[str, Any]:
     for compared_run in (run, other_run):
         evaluate(compared_run, kept(compared_run))
     with ScoreFiles(run.folder).open() as tables, ScoreFiles(other_run.folder).open() as other_tables:
-        return compare_models(tables, other_tables, (run.folder.name, other_run.folder.name))
+        return compare_models(tables, other_tables, run.labels_beside(other_run))
 
 
 def check_same(run: Run, other_run: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:

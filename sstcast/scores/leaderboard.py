@@ -22,12 +22,13 @@ from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, counted
 from sstcast.log import LOG
 from sstcast.models import LINEAR
-from sstcast.names import BASELINES, DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED
+from sstcast.names import DEFAULT_REFERENCE, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, on_common_dates
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.parts import in_degrees
 from sstcast.scores.score_files import ScoreFiles, WeightsOf, weights_there
+from sstcast.scores.system_records import BASE, BASELINE, WITHOUT, distinct, of_role
 from sstcast.storage.paths import below
 
 
@@ -196,19 +197,26 @@ def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
     """Return the entries of a contest, best first.
 
     Runs of the same training and validation days share baselines. If there are several, these days name them.
-    Other systems, such as a linear base, are a run's own.
+    Other systems, such as a linear base, are a run's own. Runs that have the same name in common are listed.
     """
-    entries = []
-    for group in _groups(runs, lambda run: run.recipe).values():
-        name, (first, *_) = _common_name(group), group
-        entries.append(_entry(name, group, MODEL))
-        of_run = [key for key in first.metrics["scores"] if key not in (MODEL, *BASELINES)]
-        entries += [_entry(f"{key} of {name}", [first], key) for key in of_run]
     by_years = _groups(runs, lambda run: run.years)
-    for years, (first, *_) in by_years.items():
-        names = [name for name in BASELINES if name in first.metrics["scores"]]
-        entries += [_entry(f"{name} ({years})" if len(by_years) > 1 else name, [first], name) for name in names]
-    return sorted(entries, key=lambda entry: entry.mse)
+    baselines = [
+        _entry(f"{key} ({years})" if len(by_years) > 1 else key, [first], key)
+        for years, (first, *_) in by_years.items()
+        for key in of_role(first.metrics["systems"], BASELINE)
+    ]
+    entries: list[LeaderboardEntry] = []
+    groups = [*_groups(runs, lambda run: run.recipe).values()]
+    names = Counter(map(_common_name, groups))
+    for group in groups:
+        name, (first, *_) = _common_name(group), group
+        listed = name if names[name] == 1 else ", ".join(run.name for run in group)
+        name = distinct(listed, [entry.name for entry in (*baselines, *entries)], "run")
+        entries.append(_entry(name, group, MODEL))
+        systems = first.metrics["systems"]
+        of_run = [key for role in (BASE, WITHOUT) for key in of_role(systems, role, MODEL)]
+        entries += [_entry(f"{key} of {name}", [first], key) for key in of_run]
+    return sorted([*entries, *baselines], key=lambda entry: entry.mse)
 
 
 def _span(days: tuple[dt.date, dt.date]) -> str:

@@ -40,6 +40,7 @@ class Matched(NamedTuple):
         spread: their standard deviation, or None if there is none that can be scored.
         has_spread: whether the file holds one.
         truth: the dates that can be verified.
+        first_day: the first day of the first mean that is scored, of daily forecasts the first day forecast.
         asked: what is verified besides all cells, without what does not apply.
         notes: lines that tell what is scored.
         left_out: the number of dates that are not scored, because gaps of the truth were filled on them.
@@ -49,6 +50,7 @@ class Matched(NamedTuple):
     spread: xr.DataArray | None
     has_spread: bool
     truth: Analysis
+    first_day: np.datetime64
     asked: Asked
     notes: list[str]
     left_out: int
@@ -126,7 +128,7 @@ def matched(forecasts: Forecasts, prepared: Prepared, asked: Asked) -> Matched:
     if (asked.places is not None or asked.events) and not (truth.daily and spread is not None):
         reason = "they have no spread" if truth.daily else "not every day is forecast"
         notes.append(f"areas and warnings of heatwaves are not scored for them, because {reason}")
-    return Matched(sst, spread, forecasts.spread is not None, truth, asked, notes, left_out)
+    return Matched(sst, spread, forecasts.spread is not None, truth, first_days[0], asked, notes, left_out)
 
 
 def _spread_on_cells(

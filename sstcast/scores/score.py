@@ -15,7 +15,17 @@ from sstcast.forecasting.system import system_of
 from sstcast.forecasting.transfer import OWN, continued, data_of, splits_to_score
 from sstcast.geo import Box
 from sstcast.log import LOG
-from sstcast.names import BASELINES, BIAS_REMOVED, DAY, DEFAULT_REFERENCE, MODEL, REFERENCES, SCORED_YEARS, TRUTH
+from sstcast.names import (
+    BASELINES,
+    BIAS_REMOVED,
+    DAY,
+    DEFAULT_REFERENCE,
+    LINEAR_BASE,
+    MODEL,
+    REFERENCES,
+    SCORED_YEARS,
+    TRUTH,
+)
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.splits import for_dates
@@ -26,10 +36,11 @@ from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
+from sstcast.reading.sea import until_last_value
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
-from sstcast.scores.evaluate import BASELINE, OCEAN_KEYS, check_same
+from sstcast.scores.evaluate import OCEAN_KEYS, check_same
 from sstcast.scores.joining import join_folds
 from sstcast.scores.kinds.points import check_observations
 from sstcast.scores.matching import FileForecasts, FileSpread, Matched, matched, span, within
@@ -37,6 +48,7 @@ from sstcast.scores.scene import Scene
 from sstcast.scores.score_files import ScoreFiles, comparison, recipe_of_scores
 from sstcast.scores.scored_days import digest_of_scored
 from sstcast.scores.summary import assemble
+from sstcast.scores.system_records import AGAINST, CORRECTED, RUN, corrected, of_role, record
 from sstcast.scores.systems import ScoredSystem, baselines
 from sstcast.scores.time_means import MeansOfDays, SpreadOfWeeks
 from sstcast.scores.verify import verify
@@ -149,7 +161,10 @@ def _systems(
     for run in against:
         name = _name(run.folder, {MODEL, *references})
         of_run = Prepared.of(data.model_copy(update={"horizon": run.config.data.horizon}))
-        references[name] = ScoredSystem(system_of(run, of_run), calibrated(run, of_run), len(run.members))
+        label = None if name == run.label else run.label
+        references[name] = ScoredSystem(
+            system_of(run, of_run), calibrated(run, of_run), len(run.members), role=AGAINST, label=label
+        )
         names[str(run.folder)] = name
     if truth.mean_of > 1:
         references = {
@@ -182,19 +197,18 @@ def _score(
         LOG.info(f"{path}: {note}")
     check_observations([truth], asked)
     systems, names = _systems(path, found, prepared, against)
-    corrected = without_bias(systems, truth) if recipe["remove_bias"] else {}
-    systems |= corrected
-    if corrected:
+    if remove_bias := recipe["remove_bias"]:
+        systems |= without_bias(systems, truth)
         notes.append(note_of(truth))
         LOG.info(f"{path}: {notes[-1]}")
     verified = verify(Scene(truth, systems, asked), path.name)
-    compared = [name for name in (MODEL, f"{MODEL}{BIAS_REMOVED}") if name in systems]
-    system = {"model": "forecasts of a file", "members": found.sst.sizes["member"], "trained_on": None}
+    of_file = record(RUN, model="forecasts of a file", members=found.sst.sizes["member"], trained_on=None)
+    records = {name: scored.record for name, scored in systems.items()} | {MODEL: of_file}
     tables, metrics = assemble(
         join_folds([verified]),
-        (compared, [name for name in systems if name != MODEL]),
+        ([MODEL, *of_role(records, CORRECTED, MODEL)], [name for name in systems if name != MODEL]),
         DEFAULT_REFERENCE,
-        {MODEL: system} | dict.fromkeys(list(systems)[1:], BASELINE),
+        records,
         data,
         asked,
         found.left_out,
@@ -202,17 +216,17 @@ def _score(
         file=str(path.absolute()),
         source=str(prepared.open_cube().attrs["source"]),
         data=recipe["record"],
-        test=[str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
+        test=[str(found.first_day), str((dates[-1] + truth.leads[-1] * DAY).astype("datetime64[D]"))],
         notes=notes,
         references=names,
     )
     for note in metrics["notes"][len(notes) :]:
         LOG.info(f"{path}: {note}")
     notes = metrics["notes"]
-    if corrected:
+    if remove_bias:
         metrics["bias_removed"] = {"nearby_days": NEARBY_DAYS, "years": years_of(truth)}
-        corrected_names = (f"{name}{BIAS_REMOVED}" for name in (MODEL, DEFAULT_REFERENCE))
-        notes.append(comparison(metrics, "mse", *corrected_names)["sentence"])
+        pair = (corrected(records, name) for name in (MODEL, DEFAULT_REFERENCE))
+        notes.append(comparison(metrics, "mse", *pair)["sentence"])
         LOG.info(f"{path}: {notes[-1]}")
     attributes = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **attributes)
@@ -220,9 +234,12 @@ def _score(
 
 def _name(folder: Path, taken: Collection[str]) -> str:
     """Return the name of a run in tables: that of its folder, or its path if another row has that name."""
-    taken = {*taken, *BASELINES, TRUTH, *REFERENCES, SCORED_YEARS}
-    names = [name for name in (folder.name, str(folder)) if name not in taken and not name.endswith(BIAS_REMOVED)]
-    return [*names, str(folder.resolve())][0]
+    reserved = {*taken, *BASELINES, LINEAR_BASE, TRUTH, *REFERENCES, SCORED_YEARS}
+    keys = {f"{name}{suffix}" for name in reserved for suffix in ("", BIAS_REMOVED)}
+    names = (folder.name, str(folder))
+    return [*(name for name in names if keys.isdisjoint((name, f"{name}{BIAS_REMOVED}"))), str(folder.resolve())][
+        0
+    ]
 
 
 def data_to_score(forecasts: Forecasts, truth: FieldSource, against: Sequence[Run], horizon: int) -> DataConfig:
@@ -264,7 +281,8 @@ def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> Dat
     if not (source.needs_python or source.exists()):
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
-        days, dates = observed["time"].values, forecasts.sst["init_time"].values
+        known = observed if source.checked else until_last_value(observed, path)
+        days, dates = known["time"].values, forecasts.sst["init_time"].values
     scored = within(dates, days[0] + (MIN_PAST_DAYS + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(

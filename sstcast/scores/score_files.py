@@ -12,10 +12,11 @@ import xarray as xr
 from sstcast._version import __version__
 from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, CLIMATOLOGIES, DEGREES, MODEL
+from sstcast.names import BASELINES, DEGREES, MODEL
 from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
+from sstcast.scores.system_records import climatologies, run_itself
 from sstcast.storage.artefacts import (
     RECIPE,
     as_text,
@@ -33,7 +34,7 @@ from sstcast.storage.dataset_files import write
 from sstcast.storage.paths import read_regular
 from sstcast.storage.stores import open_netcdf
 
-LAYOUT = 14  # version of the layout of metrics.json and scores.nc
+LAYOUT = 15  # version of the layout of metrics.json and scores.nc
 SCORES_SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 METRICS_KEYS = {
     *("kind", "source", "region", "protocol", "history", "horizon", "test", "forecasts", "every", "block_days"),
@@ -209,19 +210,10 @@ def part_of(scores: Mapping[str, Any], split: str, part: Any) -> dict[str, Any]:
     return {key: values[part] for key, values in scores.get(split, {}).items()} if split else dict(scores)
 
 
-def climatologies(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the names of the climatologies among the `systems` of `metrics.json`, except the run itself.
-
-    A system is one if its model is, whatever its name. A baseline has no model there, but a name of its own, in a
-    hindcast over several oceans followed by that of its ocean.
-    """
-    models = {name: system["model"] or BASELINES.get(name.partition(" (")[0]) for name, system in systems.items()}
-    return [name for name, model in models.items() if model in CLIMATOLOGIES and name != MODEL]
-
-
 def best_climatology(metrics: Mapping[str, Any]) -> str:
     """Return the climatology with the lowest mean squared error, or the reference if none was scored."""
-    names = [name for name in climatologies(metrics["systems"]) if name in metrics["scores"]]
+    climates = climatologies(metrics["systems"], run_itself(metrics))
+    names = [name for name in climates if name in metrics["scores"]]
     return min(names, key=lambda name: errors_of(metrics, name)["mse"], default=str(metrics["reference"]))
 
 

@@ -17,7 +17,6 @@ from sstcast.forecasting.plausible import LIMITS
 from sstcast.log import LOG
 from sstcast.names import (
     BASE_RATE,
-    BIAS_REMOVED,
     DAY,
     DEGREES,
     HEATWAVE_KINDS,
@@ -45,8 +44,9 @@ from sstcast.scores.comparisons import (
 from sstcast.scores.indices import thirds
 from sstcast.scores.kinds import KINDS
 from sstcast.scores.parts import Scores, in_degrees
-from sstcast.scores.score_files import ScoreFiles, climatologies
+from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import spacing
+from sstcast.scores.system_records import CORRECTED, Records, climatologies, corrected, of_role, run_itself
 
 # The forecaster over which skill by a loss is shown, of other losses the best climatology.
 CLIMATOLOGY_OF = dict.fromkeys(HEATWAVE_KINDS, BASE_RATE) | {"rps": SCORED_YEARS}
@@ -66,7 +66,7 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "forecasts": tables.sizes[INIT_TIME],
         "every": every,
         "block_days": block * every if enough else None,
-        "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
+        "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0).notnull().any("week").sum()),
         "short_base_period": short_base_period(*data.splits.base),
         "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
@@ -100,7 +100,8 @@ def assemble(
     own["notes"] = [*own.get("notes", []), *implausible, *heading["notes"]]
     if config.gaps:
         own |= {"dates_left_out": left_out, "filled": _filled(config, tables)}
-    metrics = {**own, **heading, **own, "systems": dict(systems), **summarise(tables, reference, systems)}
+    metrics = {**own, **heading, **own, "systems": dict(systems)}
+    metrics |= summarise(tables, reference, systems, run_itself(metrics))
     asked.describe(metrics)
     return tables, metrics
 
@@ -152,27 +153,29 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
     return tables
 
 
-def summarise(tables: xr.Dataset, reference: str, systems: Mapping[str, Scores]) -> Scores:
+def summarise(tables: xr.Dataset, reference: str, systems: Records, itself: str | None) -> Scores:
     """Compute the scores of all systems.
 
     Args:
         tables: the statistics from `finish`.
         reference: the system with which all others are compared.
         systems: what the systems are, as in `metrics.json`.
+        itself: the key of the run itself, or None in a hindcast.
 
     Returns:
         `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble`, `ratios` and, if
         there are whole weeks, `terciles` and, if they were verified, `areas`, `points` and `events`.
     """
     names = [str(name) for name in tables["system"].values]
-    climates = [name for name in climatologies(systems) if name in names] or [reference]
+    climates = [name for name in climatologies(systems, itself) if name in names] or [reference]
     losses = [loss for kind in KINDS for name, loss in kind.losses(tables).items() if name in ("mse", "crps")]
     mean = losses[-1].values.sel(system=climates).mean((INIT_TIME, "lead"))
     climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
     scores: Scores = {"reference": reference, "climate": climate}
     for kind in KINDS:
         scores |= kind.section(tables, reference)
-    return scores | {"ratios": _ratios(tables, reference, climate, lowest_error(tables, climates))}
+    known = reference, climate, lowest_error(tables, climates)
+    return scores | {"ratios": _ratios(tables, known, systems, itself)}
 
 
 def summarise_again(
@@ -189,7 +192,7 @@ def summarise_again(
     if index is not None:
         tables = tables.assign_coords(third=thirds(tables, index))
         metrics = metrics | {"index": index}
-    again = summarise(tables, reference or metrics["reference"], metrics["systems"])
+    again = summarise(tables, reference or metrics["reference"], metrics["systems"], run_itself(metrics))
     if "points" in again:  # `Asked.describe` has told what of the observations the tables do not hold
         again["points"] |= {key: metrics["points"][key] for key in ENTRY}
     return metrics | again
@@ -207,31 +210,35 @@ def compare_models(tables: xr.Dataset, other_tables: xr.Dataset, names: tuple[st
     return dates.compare(*losses, (*names, MEAN_SQUARED_ERROR)) | shares(difference.copy(data=p_fdr), difference)
 
 
-def _ratios(tables: xr.Dataset, reference: str, climate: str, climate_of_errors: str) -> Scores:
-    """Compare each system with the reference and a climatology, and the errors of the model with those of all.
+def _ratios(tables: xr.Dataset, known: tuple[str, str, str], systems: Records, itself: str | None) -> Scores:
+    """Compare each system with the reference and a climatology, and the errors of the run `itself` with all.
 
-    Squared errors are also compared with those of the climatology that has the lowest ones.
+    `known` are the reference, the best climatology, and the one with the lowest squared errors, with which these
+    are also compared.
 
     Probabilities that are shares of members are compared by their fair scores, on dates that all systems have.
     """
     losses = {name: loss for kind in KINDS for name, loss in kind.losses(tables).items()}
+    reference, climate, climate_of_errors = known
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
+    corrected_pair = corrected(systems, itself or reference), corrected(systems, reference)
     comparisons: Scores = {loss: {} for loss in losses}
     for loss, (field, _, fair) in tracked(losses.items(), "comparisons of systems"):
         names, field = known_systems(field), on_common_dates(field)
         loss_comparison = LossComparison(field)
         values = {name: loss_comparison.loss(field.sel(system=name).values, name in fair) for name in names}
         own = CLIMATOLOGY_OF.get(loss, climate)
-        known = (reference, own, climate_of_errors) if loss == "mse" else (reference, own)
-        bases = {f"{base}{suffix}" for base in known for suffix in ("", BIAS_REMOVED)}
+        bases = {reference, own, *([climate_of_errors] if loss == "mse" else [])}
+        bases |= {key for base in bases for key in of_role(systems, CORRECTED, base)}
+        shown_itself = itself if itself in names else None  # a file without a spread has no probabilities
         for name in names:
             by_reference = comparisons[loss][name] = {}
             for base in names:
-                if base not in bases and not (name == MODEL != base and loss == "mse"):
+                if base not in bases and not (name == itself != base and loss == "mse"):
                     continue
                 words = (name, base, losses[loss].words_of(name))
                 by_reference[base] = found = loss_comparison.compare(values[name], values[base], words)
-                shown = _shown_by_lead(loss, name, base, (reference, own), is_hindcast=MODEL not in names)
+                shown = _shown_by_lead(loss, (name, base), (reference, own), shown_itself, corrected_pair)
                 found["by_lead"] = {key: of for key, of in found["by_lead"].items() if key in shown}
                 if loss == "mse" and name in tables["compared"] and base in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=base)
@@ -240,19 +247,25 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, climate_of_errors:
     return comparisons
 
 
-def _shown_by_lead(loss: str, name: str, base: str, bases: tuple[str, str], is_hindcast: bool) -> tuple[str, ...]:
+def _shown_by_lead(
+    loss: str, pair: tuple[str, str], bases: tuple[str, str], itself: str | None, corrected_pair: tuple[str, str]
+) -> tuple[str, ...]:
     """Return which parts of a comparison by lead a chart, a table or hindcast.csv shows.
 
-    `bases` are the reference and the climatology of the loss.
+    Args:
+        loss: the name of the loss.
+        pair: the system and the one that it is compared with.
+        bases: the reference and the climatology of the loss.
+        itself: the run itself, or None in a hindcast.
+        corrected_pair: the run itself and the reference, minus their mean errors.
     """
-    reference, climate = bases
-    if loss == "mse" and (name == MODEL or (is_hindcast and base == reference)):
+    (name, base), (reference, climate), is_hindcast = pair, bases, itself is None
+    if loss == "mse" and (name == itself or (is_hindcast and base == reference)):
         return "ratio", "interval", "over_folds", "p_value"
     if loss == "mse":
-        corrected = tuple(f"{of}{BIAS_REMOVED}" for of in (MODEL, reference))
-        return ("ratio", "interval") if (name, base) == corrected else ()
+        return ("ratio", "interval") if pair == corrected_pair else ()
     if loss == "crps" and base == climate:
-        return ("ratio", "interval") if is_hindcast or name == MODEL else ("ratio",)
+        return ("ratio", "interval") if is_hindcast or name == itself else ("ratio",)
     if is_hindcast and base == reference:
         return ("ratio", "interval") if loss == "crps" else ("ratio",) if loss in HEATWAVE_KINDS else ()
     return ("ratio",) if base == climate and loss not in ("mse_standardised", "rps") else ()

@@ -21,6 +21,7 @@ from sstcast.progress import tracked
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.comparisons import json_numbers
+from sstcast.scores.system_records import BASE, BASELINE, RUN, UNKNOWN, WITHOUT, record
 from sstcast.storage.artefacts import RECIPE, noted
 from sstcast.storage.cf import encoded
 from sstcast.storage.dataset_files import zarr_options
@@ -34,7 +35,8 @@ class ScoredSystem(NamedTuple):
 
     Temperatures below the freezing point of a cell are raised to it, unless they are scored `as_issued`. Unless a
     system `has_probabilities`, it is scored neither as a forecast of heatwaves nor of thirds. If it `is_run`, the
-    dates are counted on which `sstcast forecast` would refuse its forecast.
+    dates are counted on which `sstcast forecast` would refuse its forecast. `role`, `of` and `label` are those of
+    `system_records`.
     """
 
     system: ForecastSystem
@@ -43,6 +45,14 @@ class ScoredSystem(NamedTuple):
     as_issued: bool = False
     has_probabilities: bool = True
     is_run: bool = False
+    role: str = RUN
+    of: str | None = None
+    label: str | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record of a system beside the run."""
+        return record(self.role, self.of, self.label, **UNKNOWN)
 
 
 def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
@@ -55,7 +65,7 @@ def baselines(days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     others = [name for name in fitted if name != "climatology"]
     spreads = {name: days.spread(held_out[name]) for name in tracked(others, "spread of the baselines")}
     spreads["climatology"] = days.climatological
-    return {name: ScoredSystem(fitted[name], spreads[name]) for name in fitted}
+    return {name: ScoredSystem(fitted[name], spreads[name], role=BASELINE) for name in fitted}
 
 
 def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
@@ -68,10 +78,11 @@ def systems_of(run: Run, days: SpreadCalibrator) -> dict[str, ScoredSystem]:
     model = ScoredSystem(system, calibrated(run, days.prepared, days), len(run.members), is_run=True)
     if isinstance(system, Models):
         if (base := system.linear_base()) is not None:
-            references[LINEAR_BASE] = ScoredSystem(base, model.spread)
+            references[LINEAR_BASE] = ScoredSystem(base, model.spread, role=BASE, of=MODEL)
         for name in run.config.data.predictors:
             if (without := system.without(name, Fits.of(days.prepared))) is not None:
-                references[f"{WITHOUT_PREDICTOR}{name}"] = ScoredSystem(without, model.spread)
+                scored = ScoredSystem(without, model.spread, role=WITHOUT, of=MODEL, label=name)
+                references[f"{WITHOUT_PREDICTOR}{name}"] = scored
     return {MODEL: model} | references
 
 
@@ -79,12 +90,13 @@ def describe_run(run: Run, system: ForecastSystem) -> dict[str, Any]:
     """Return the entry of a run in the `systems` of `metrics.json`."""
     share = system.models[0].share if isinstance(system, Models) else None
     weeks = week_starts(1 + np.arange(system.horizon))
-    return {
-        "model": run.config.model.name,
-        "members": len(run.members),
-        "trained_on": trained_elsewhere(run.config),
-        "share": None if share is None else json_numbers(share[weeks].cpu().numpy()),
-    }
+    return record(
+        RUN,
+        model=run.config.model.name,
+        members=len(run.members),
+        trained_on=trained_elsewhere(run.config),
+        share=None if share is None else json_numbers(share[weeks].cpu().numpy()),
+    )
 
 
 def forecast_block(

@@ -12,6 +12,7 @@ from sstcast.figures.answers import about_the_distribution, answers, lines_of_sy
 from sstcast.figures.sheets import sections_of
 from sstcast.figures.tables import versus
 from sstcast.runs import Run
+from sstcast.scores.system_records import record
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -117,11 +118,11 @@ def test_a_run_that_is_named_has_its_table_and_a_baseline_its_sentence(
     metrics: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     metrics["ratios"]["mse"]["model"]["other"] = metrics["ratios"]["mse"]["model"]["ridge"]
-    printing.print_answer(metrics, "small", {}, ["ridge"])
+    printing.print_answer(metrics, "small", {}, {"ridge": "ridge"})
     assert "/ MSE of" not in capsys.readouterr().out
-    printing.print_answer(metrics, "small", {}, ["other"])
+    printing.print_answer(metrics, "small", {}, {"other": "runs/other"})
     said = " ".join(capsys.readouterr().out.split())
-    assert " ".join(versus(metrics, "small", "other").title.split()) in said
+    assert " ".join(versus(metrics, "small", "other", "runs/other").title.split()) in said
 
 
 def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]) -> None:
@@ -130,7 +131,7 @@ def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]
     for name in extra:
         metrics["scores"][name] = metrics["scores"]["model"]
         metrics["ratios"]["mse"][name] = metrics["ratios"]["mse"]["model"]
-    metrics["systems"] = {name: {"model": "mpnn", "members": 1} for name in extra} | metrics["systems"]
+    metrics["systems"] = {name: record("run", model="mpnn", members=1) for name in extra} | metrics["systems"]
     metrics["reference"] = "ridge"
     sheet = lines_of_systems(metrics, "small")
     names = [name for name, _ in sheet.rows]
@@ -141,7 +142,7 @@ def test_a_hindcast_has_a_line_for_each_of_eight_systems(metrics: dict[str, Any]
     assert "8 of 12 systems" in sheet.title
     assert "day 1 is 1 day after the last observed day" in sheet.title
     for name, cells in sheet.rows:
-        own = metrics["scores"]["model" if name == "small" else name]["degC"]["by_lead"]["rmse"]
+        own = metrics["scores"][name]["degC"]["by_lead"]["rmse"]
         assert cells[:3] == [f"{own[day - 1]:.3f}" for day in (1, 7, 8)]
         assert (cells[-1] == "the reference") is (name == "ridge")
     whole = sections_of(metrics, "small")["scores"][0]

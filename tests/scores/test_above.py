@@ -13,7 +13,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import sstcast
 from sstcast.errors import SSTCastError
-from sstcast.extremes.above import temperatures
+from sstcast.extremes.above import exceeds, temperatures
 from sstcast.extremes.heatwaves import FREEZING, limits_of
 from sstcast.figures.sheets import sections_of
 from sstcast.forecasting.above import chance_above
@@ -49,6 +49,22 @@ def test_temperatures_are_read_once_in_order_and_refused_beyond_bounds() -> None
     for wrong in ("", "nan", "28,x", "46", "-2.1", "inf", [], "28;29"):
         with pytest.raises(SSTCastError, match=r"--above .*: give temperatures from -2 to 45 degC"):
             temperatures(wrong)
+
+
+def test_temperatures_that_cannot_be_told_apart_are_refused() -> None:
+    assert temperatures("28,28.0002") == (28, 28.0002)
+    for wrong in ("28,28.00005", "28.00005,28.00015"):
+        with pytest.raises(SSTCastError, match=rf"--above {wrong}: .* cannot be told apart; give one of them"):
+            temperatures(wrong)
+
+
+def test_a_temperature_is_exceeded_in_kelvin_as_in_degrees() -> None:
+    """Values of one decimal that passed through kelvin exceed their neighbours and never themselves."""
+    degrees = np.arange(-20, 350, dtype=np.int32) / 10
+    through_kelvin = (degrees + 273.15).astype(np.float32) - np.float32(273.15)
+    for position, level in enumerate(degrees):
+        above = exceeds(through_kelvin, np.float32(level))
+        np.testing.assert_array_equal(above, np.arange(len(degrees)) > position)
 
 
 def test_scores_are_plain_numpy(run: Run, metrics: dict[str, Any], levels: tuple[float, float]) -> None:
@@ -116,6 +132,9 @@ def test_a_frozen_sea_is_above_what_lies_below_its_freezing_point() -> None:
     mean, spread, lowest = (np.array([of], np.float32) for of in (-1.8, 0.5, -1.8))
     assert chance_above(mean, spread, np.float32(-1.9), lowest) == 1
     assert chance_above(mean, spread, np.float32(-1.8), lowest) == 0.5  # exceeded, not equalled
+    assert (
+        chance_above(mean, spread, np.float32(-1.80005), lowest) < 0.51
+    )  # closer than temperatures are told apart
     assert chance_above(mean, spread, np.float32(-1.9), None) < 0.6
 
 

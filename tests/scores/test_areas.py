@@ -107,6 +107,19 @@ def test_scores_by_date_are_plain_numpy(made: Run) -> None:
             np.testing.assert_allclose(found["area_brier_by_date"].sel(share=25), brier, atol=0.05)
 
 
+def test_a_reference_named_as_a_score_takes_nothing_from_it(made: Run) -> None:
+    """A system of a hindcast may be called `dates`, as the number of dates."""
+    tables = ScoreFiles(made.folder).open().load()
+    names = {dim: np.where(tables[dim] == "ridge", "dates", tables[dim]) for dim in ("system", "forecaster")}
+    plain, odd = (
+        Areas.section(of, reference)["areas"]["region"]["model"]["share"]["10"]
+        for of, reference in ((tables, "ridge"), (tables.assign_coords(names), "dates"))
+    )
+    assert odd.pop("dates (system)") == plain.pop("ridge")
+    assert odd == plain
+    assert odd["dates"] > 8
+
+
 def test_cells_without_a_threshold_have_no_share_and_a_sure_forecast_no_error(made: Run) -> None:
     data = Analysis.of(made)
     horizon = data.windows.horizon
@@ -263,3 +276,17 @@ def test_without_enough_training_days_areas_are_not_scored_and_a_line_says_so(
     assert sum(told in line for line in lines) == 1
     path, _ = forecast(run.folder, "2004-03-10")
     assert "heatwave_area" in xr.load_dataset(path)
+
+
+def test_areas_are_clipped_at_the_freezing_point_of_each_day(made: Run) -> None:
+    """A forecast far below it is the freezing point, which lies elsewhere beside each day's climatology."""
+    data = Analysis.of(made)
+    tables = Areas(scene(data, cold=np.eye(data.windows.horizon)))
+    seen = next(iter(data.observe()))
+    anomaly = seen.anomaly[DEGREES]
+    seen = seen._replace(lowest=anomaly)  # so that the clipped forecast is what came
+    tables.begin(seen)
+    tables.add(block("cold", seen, anomaly[None] - 5, np.full_like(anomaly, 1e-6)))
+    dates = tables.chosen(seen.dates)
+    assert np.abs(np.diff(anomaly[dates], axis=1)).max() > 0.1
+    np.testing.assert_allclose(tables.means["mse"][0][:, dates], 0, atol=1e-6)

@@ -21,6 +21,7 @@ from sstcast.runs import Run
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.score_files import ScoreFiles
 from sstcast.scores.significance import Lengths, verdict
+from sstcast.scores.system_records import record
 from sstcast.storage.artefacts import noted, write_json
 
 
@@ -169,6 +170,20 @@ def test_runs_that_cannot_be_ranked_together_are_in_contests_of_their_own(scored
     assert titles["physical-short"].endswith("2004-12-31")
 
 
+def test_rows_have_names_of_their_own(scored: Run, tmp_path: Path) -> None:
+    """Two pairs of seeds that share the beginning of their names, and a run named as a baseline."""
+    for number, width in ((1, 16), (2, 16), (3, 8), (4, 8)):
+        changes = {"training__seed": number, "model__width": width}
+        copy(scored, tmp_path / f"net-{number}", number / 10, **changes)
+    copy(scored, tmp_path / "ridge", 5, model__width=4)
+    contests = leaderboard(tmp_path)
+    names = [entry.name for entry in contests[0].entries]
+    assert {*names} == {"net-1, net-2", "net-3, net-4", "ridge (run)", *BASELINES}
+    assert len(names) == 3 + len(BASELINES)
+    with write_leaderboard(contests, tmp_path)[0].open(newline="", encoding="utf-8") as file:
+        assert [row["name"] for row in csv.DictReader(file)] == names
+
+
 def test_another_ocean_of_the_same_name_is_another_table(scored: Run, tmp_path: Path) -> None:
     copy(scored, tmp_path / "here", 0.1)
     there = copy(scored, tmp_path / "there")
@@ -190,6 +205,7 @@ def test_other_histories_are_another_table_and_other_years_other_baselines(score
     other.config_file.write_text(yaml.safe_dump(config))
     metrics = json.loads(other.metrics.read_text())
     metrics["scores"]["linear base"] = metrics["scores"]["damped persistence"]
+    metrics["systems"]["linear base"] = record("base", "model")
     write_json(other.metrics, metrics)
     with ScoreFiles(other.folder).open() as opened:
         tables = opened.load()
@@ -282,3 +298,13 @@ def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:
         SSTCastError, match=r"old/metrics.json: missing, damaged or from another version; run `sstcast evaluate"
     ):
         leaderboard(tmp_path)
+
+
+def test_baselines_of_another_base_period_are_rows_of_their_own(scored: Run, tmp_path: Path) -> None:
+    splits = yaml.safe_load(scored.config_file.read_text())["data"]["splits"]
+    copy(scored, tmp_path / "one", 0.1)
+    copy(scored, tmp_path / "other", 0.2, data__splits=splits | {"base_period": ["2001-01-01", "2003-12-31"]})
+    [contest] = leaderboard(tmp_path)
+    years = "2001..2002, 2003", "2001..2002, 2003, base 2001..2003"
+    names = {entry.name for entry in contest.entries}
+    assert names == {"one", "other"} | {f"{name} ({of})" for name in BASELINES for of in years}

@@ -2,22 +2,30 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from logged import logged
 
 from sstcast.config import FieldSource
+from sstcast.figures.answers import added, gains
 from sstcast.figures.catalogue import heatwaves, reliability, tercile_reliability
 from sstcast.figures.printing import print_scores
 from sstcast.figures.results import Results
+from sstcast.figures.sheets.errors import errors
+from sstcast.figures.tables import bases
 from sstcast.names import BASELINES
+from sstcast.ocean.places import Places
 from sstcast.runs import Run
+from sstcast.scores.asked import Asked
 from sstcast.scores.score import score
-from sstcast.scores.score_files import climatologies, comparison, skill_of
+from sstcast.scores.score_files import comparison, skill_of
+from sstcast.scores.system_records import climatologies, record
 
+# Latitudes. The place called `region` must not be the region, and twins have the same scores.
+PLACES = {"farm": -11.5, "region": -11, "park": -11, "bay": -10.5, "a, b (c)": -10.5, "last": -10.5}
 DATES = np.arange("2004-01-10", "2004-12-10", 7, "datetime64[D]").astype("datetime64[ns]")
 
 
@@ -48,24 +56,40 @@ def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     scored: Run, perfect: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = ("model", "climatology", "base rate", "ridge, bias removed", "a climatology")
+    odd = ("model", "climatology", "base rate", "ridge, bias removed")
+    names = (*odd, "a climatology", "climatology (best)", "without wind", "net, new")
     for name in (*names, "other/a climatology"):
         shutil.copytree(scored.folder, tmp_path / name)
     perfect.to_netcdf("f.nc", engine="netcdf4")
+    places = pd.DataFrame(PLACES.items(), columns=["name", "lat"])
+    places.assign(lon=171).to_csv("places.csv", index=False)
+    asked = Asked(Places.read(Path("places.csv")))
     runs = [Run(Path(name)) for name in (*names, "other/a climatology")]
     with logged() as lines:
-        found, _, _ = score(Path("f.nc"), against=runs)
+        found, _, _ = score(Path("f.nc"), against=runs, asked=asked)
     assert any("means of 3 x 3 cells" in line and "its spread" not in line for line in lines)
     assert any("its spread: means of 3 x 3 cells" in line for line in lines)
     assert found["scores"]["model"]["degC"]["rmse"] == pytest.approx(0, abs=1e-5)
     assert found["probabilities"]["model"]["spread"] == pytest.approx(0.5, rel=1e-5)
-    rows = {name: str(tmp_path / name) for name in names[:4]}
-    rows |= {"a climatology": "a climatology", "other/a climatology": "other/a climatology"}
+    rows = {name: str(tmp_path / name) for name in odd}
+    rows |= {name: name for name in (*names[len(odd) :], "other/a climatology")}
     assert found["references"] == rows
     assert set(found["scores"]) == {"model", *BASELINES, *rows.values()}
     for row in rows.values():
         assert found["scores"][row] == found["scores"]["a climatology"] != found["scores"]["climatology"]
-    assert climatologies(found["systems"]) == ["climatology", "trend climatology", "recent climatology"]
+        assert found["systems"][row]["role"] == "against"
+    climates = climatologies(found["systems"], "model")
+    assert climates == ["climatology", "trend climatology", "recent climatology"]
+    assert (gains(found), added(found), bases(found)) == ([], "", ["multiscale ridge"])
+    shown = [name for name, _ in errors(found, "f.nc")[0].rows]
+    assert len({*shown}) == len(found["scores"])
+    assert {"model", "f.nc", "climatology", "other/a climatology", str(tmp_path / "climatology")} < {*shown}
+    assert errors(found, "ridge")[0].rows[0][0] == "ridge (file)"
+    areas = found["areas"]
+    assert [*areas] == ["region", *(area if area != "region" else "region (place)" for area in PLACES)]
+    for area, twin in (("region (place)", "park"), ("bay", "last"), ("a, b (c)", "last")):
+        assert areas[area] == areas[twin]
+    assert areas["region"]["model"]["crps"] != areas["park"]["model"]["crps"]
     climate = found["climate"]
     assert comparison(found, "mse", "ridge", climate) == found["ratios"]["mse"]["ridge"][climate]
     assert comparison(found, "mse", "ridge", "a climatology") == {}  # only a baseline is a climate
@@ -74,18 +98,19 @@ def test_perfect_forecasts_keep_their_row_beside_runs_of_any_name(
     assert "a climatology" not in found["climate"]
 
 
-def test_a_system_is_a_climatology_if_its_model_is() -> None:
+def test_a_system_is_a_climatology_if_its_model_is_and_whatever_its_name() -> None:
     models = {"model": "trend-climatology", "seasons": "recent-climatology", "climatology-net": "mpnn"}
-    systems: dict[str, Any] = {name: {"model": model} for name, model in models.items()}
-    baselines = (
-        "climatology",
-        "trend climatology (east)",
-        "ridge",
-        "climatology, bias removed",
-        "/runs/climatology",
-    )
-    systems |= {name: {"model": None} for name in baselines}
-    assert climatologies(systems) == ["seasons", "climatology", "trend climatology (east)"]
+    systems = {name: record("run", model=model) for name, model in models.items()}
+    systems |= {
+        "climatology": record("baseline", model=None),
+        "trend climatology (east)": record("baseline", "east", "trend climatology", model=None),
+        "ridge": record("baseline", model=None),
+        "climatology, bias removed": record("corrected", "climatology", model=None),
+        "climatology (best)": record("against", model=None),
+    }
+    baselines = ["climatology", "trend climatology (east)"]
+    assert climatologies(systems, "model") == ["seasons", *baselines]
+    assert climatologies(systems, None) == ["model", "seasons", *baselines]
 
 
 def test_a_spread_that_covers_other_cells_is_told_and_never_makes_a_forecast_certain(

@@ -13,9 +13,13 @@ from small_ocean import make_sst
 from sstcast.config import DataConfig, FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.terciles import BOUNDS, terciles_of
+from sstcast.figures import catalogue
+from sstcast.figures.answers import answers
 from sstcast.figures.results import Results
+from sstcast.figures.sheets.sheet import parts_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.reading.forecast_files import read_forecasts
+from sstcast.reports.report import _key_figures
 from sstcast.runs import Run
 from sstcast.scores.analysis import Analysis
 from sstcast.scores.score import score
@@ -119,13 +123,15 @@ def test_they_are_not_read_as_predictors(truth: xr.DataArray, tmp_path: Path) ->
 def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:
     error = np.random.default_rng(0).normal(size=(30, len(STARTS)))
     rmse = {}
-    for name, added in (("perfect", 0.0), ("wrong", error)):
-        means_of(truth, added).to_netcdf(path := tmp_path / f"{name}.nc")
+    for name, added, first in (("perfect", 0.0, 1), ("late", error, 8)):
+        means_of(truth, added, first).to_netcdf(path := tmp_path / f"{name}.nc")
         metrics, files, _ = score(path, FieldSource(source=str(sst_file)))
         rmse[name] = metrics["scores"]["model"]["degC"]["rmse"]
         dates = truth["time"].values[-330:-30:10]
-        days = f"{(dates[0] + DAY).astype('M8[D]')} to {(dates[0] + DAYS * DAY).astype('M8[D]')}"
-        assert f"the first mean is of 5 days, {days}" in metrics["notes"]
+        days = [str((dates[0] + lead * DAY).astype("M8[D]")) for lead in (first, first + DAYS - 1)]
+        assert f"the first mean is of 5 days, {' to '.join(days)}" in metrics["notes"]
+        assert metrics["test"] == [days[0], str((dates[-1] + (first + 16) * DAY).astype("M8[D]"))]
+        assert metrics["ocean_cells"] == 90
         assert any("thirds are not scored" in note for note in metrics["notes"])
         assert metrics["heatwaves"] == metrics["probabilities"] == {}
         assert "terciles" not in metrics
@@ -137,8 +143,18 @@ def test_errors_are_those_of_the_means(truth: xr.DataArray, sst_file: Path, tmp_
         )
     assert rmse["perfect"] < 1e-5
     found = files.open()["mse_by_date"].sel(units="degC", system="model")
-    np.testing.assert_allclose(found.sel(lead=[5, 10, 17]), error**2, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found.sel(lead=[12, 17, 24]), error**2, rtol=1e-3, atol=1e-5)
     assert found.notnull().sum("lead").values.tolist() == [3] * 30
+    # What no lead reaches is not shown: of days 8 to 24, neither day 1 nor the first week.
+    results = Results(files.folder)
+    assert parts_of(metrics, "by_lead") == {"day 12": 11, "day 24": 23}
+    assert parts_of(metrics, "by_week") == {"week 2": 1, "week 3": 2, "week 4": 3}
+    assert [head for head, *_ in _key_figures(results)][1:3] == ["RMSE, day 12", "RMSE, day 24"]
+    drawn = [*catalogue.weekly_maps(results, "rmse"), *catalogue.skill_maps(results)]
+    drawn += [*catalogue.ratio_by_lead(results), *catalogue.indices(results)]
+    assert not [of.alt for of in drawn if "nan" in of.alt or "week 1:" in of.alt or "day 1," in of.alt]
+    assert drawn[0].alt.startswith("Maps of RMSE (°C): week 2: median")
+    assert answers(metrics)[0].count("on day") == 2
 
 
 def test_references_are_averaged_over_the_same_days(truth: xr.DataArray, sst_file: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sstcast.figures.sheets.sheet import (
     sheet_of_systems,
 )
 from sstcast.names import REGION, SCORED_YEARS
+from sstcast.scores.system_records import key_in_share
 
 FEWEST_DATES = 5
 
@@ -74,7 +75,7 @@ def _share(metrics: Scores, of_region: Scores, share: str, label: str) -> Sheet:
     reference, scores = metrics["reference"], {name: of["share"][share] for name, of in of_region.items()}
 
     def cells(name: str, score: Scores) -> list[str]:
-        compared = score.get(reference)
+        compared = score.get(key_in_share(reference))
         ratio = ["1.000 ", ""] if name == reference else ["-", ""]
         if compared is not None and name != reference:
             ratio = [marked(compared), interval_text(compared["interval"])]
@@ -96,7 +97,7 @@ def _skill(score: Scores) -> str:
     for word in ("came", "failed"):
         if score[word] < FEWEST_DATES:
             return f"- ({word} on {score[word]} of {score['dates']} dates)"
-    compared = score.get(SCORED_YEARS)
+    compared = score.get(key_in_share(SCORED_YEARS))
     if compared is None or compared["ratio"] is None:
         return "-"
     low, high = compared["interval"]

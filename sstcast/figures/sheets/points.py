@@ -1,7 +1,8 @@
 """The table of scores against observations at points."""
 
 from sstcast.figures.sheets.sheet import Scores, Sheet, number, percent, shown_leads
-from sstcast.names import COVERED, MODEL
+from sstcast.names import COVERED
+from sstcast.scores.system_records import shown_names
 
 
 def points(metrics: Scores, label: str) -> list[Sheet]:
@@ -11,7 +12,7 @@ def points(metrics: Scores, label: str) -> list[Sheet]:
     leads = shown_leads(metrics)
     header = ["RMSE", "95 %", "bias", "MSE ratio", "95 %", "CRPS", *(f"in {key[-2:]} %" for key in COVERED)]
     header += [f"day {lead}" for lead in leads]
-    rows = []
+    rows, names = [], shown_names(metrics, label)
     for name, score in found["scores"].items():
         roots = [None if end is None else end**0.5 for end in score["interval"]]
         by_lead = [number(score["by_lead"]["rmse"][lead - 1]) for lead in leads]
@@ -21,7 +22,7 @@ def points(metrics: Scores, label: str) -> list[Sheet]:
             number(score["crps"], 4),
             *(percent(score[key]) for key in COVERED),
         ]
-        rows.append((label if name == MODEL else name, [*cells, *by_lead]))
+        rows.append((names[name], [*cells, *by_lead]))
     analysis = found["analysis"]
     blank = [""] * (len(header) - 3)
     rows.append(

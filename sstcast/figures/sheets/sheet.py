@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sstcast.names import MODEL, SEASONS
+from sstcast.names import SEASONS
 from sstcast.scores.score_files import comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, WORSE, decimals, p_text, verdict
+from sstcast.scores.system_records import run_itself, shown_names
 
 Scores = dict[str, Any]
 
@@ -92,9 +93,8 @@ def first_system(metrics: Scores) -> str:
 
 
 def first_name(metrics: Scores, label: str) -> str:
-    """Return what titles call this system. The model is called `label`."""
-    system = first_system(metrics)
-    return label if system == MODEL else system
+    """Return what titles call this system. The run itself is called `label`."""
+    return shown_names(metrics, label)[first_system(metrics)]
 
 
 def sheet_of_systems(
@@ -105,13 +105,13 @@ def sheet_of_systems(
     label: str,
     cells: Callable[[str, Scores], list[str]],
 ) -> Sheet:
-    """Return a table with a row for each system, in the order of `systems`. The model's row is called `label`."""
+    """Return a table with a row for each system, in the order of `systems`. The run itself is called `label`."""
     order = [*(name for name in metrics["systems"] if name in scores), *scores]
-    rows = []
+    rows, names, itself = [], shown_names(metrics, label), run_itself(metrics)
     for name in dict.fromkeys(order):
         members = metrics["systems"].get(name, {}).get("members", 1)
-        suffix = f" ({members} members)" if members > 1 and name != MODEL else ""
-        rows.append((label if name == MODEL else f"{name}{suffix}", cells(name, scores[name])))
+        suffix = f" ({members} members)" if members > 1 and name != itself else ""
+        rows.append((f"{names.get(name, name)}{suffix}", cells(name, scores[name])))
     return Sheet(title, header, rows)
 
 

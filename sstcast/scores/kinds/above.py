@@ -5,6 +5,7 @@ from typing import Self
 import numpy as np
 import xarray as xr
 
+from sstcast.extremes.above import exceeds
 from sstcast.forecasting.above import chance_above
 from sstcast.log import LOG
 from sstcast.names import DEGREES, STATE
@@ -16,8 +17,6 @@ from sstcast.scores.probabilities import Probabilities, brier_of, loss_of, score
 from sstcast.scores.scene import Block, Scene
 
 PREFIX = "above"
-# Degrees by which members that equal a temperature may exceed it, as they were computed.
-EQUAL_DEGREES = np.float32(1e-4)
 
 
 class Above(Kind):
@@ -45,10 +44,10 @@ class Above(Kind):
         self.climatology = sst - observed.anomaly[DEGREES]
         self.positions, weights = self.first + np.arange(len(sst)), np.broadcast_to(truth.area, sst.shape)
         for level in self.scene.asked.above:
-            self.probabilities.observe((level,), self.positions, sst > np.float32(level), weights)
+            self.probabilities.observe((level,), self.positions, exceeds(sst, np.float32(level)), weights)
             if self.scene.references:
-                state = (truth.sst[last, None] > np.float32(level)).astype(np.float32)
-                self.probabilities.add(STATE, (level,), self.positions, state)
+                state = exceeds(truth.sst[last, None], np.float32(level))
+                self.probabilities.add(STATE, (level,), self.positions, state.astype(np.float32))
 
     def add(self, block: Block) -> None:
         """Add the forecasts of a system. Without a spread, probabilities are shares of its members."""
@@ -58,7 +57,7 @@ class Above(Kind):
         for level in self.scene.asked.above:
             limit = np.float32(level) - self.climatology[rows]
             if block.spread is None:
-                chance = (block.members > limit + EQUAL_DEGREES).mean(0, np.float32)
+                chance = exceeds(block.members, limit).mean(0, np.float32)
             else:
                 chance = chance_above(block.mean, block.spread, limit, block.observed.lowest)
             self.probabilities.add(block.system, (level,), self.positions[rows], chance, block.shares)

@@ -27,6 +27,7 @@ from sstcast.scores.parts import Scores, by_date, in_parts, numbers
 from sstcast.scores.probabilities import Probabilities, cases_by, with_scored_years
 from sstcast.scores.scene import Block, Scene
 from sstcast.scores.significance import ratio, spacing
+from sstcast.scores.system_records import distinct, key_in_share
 from sstcast.storage.scratch import parts, release, scratch_array
 from sstcast.types import Array
 
@@ -100,7 +101,7 @@ class Areas(Kind):
             grid = truth.anomalies["ocean_mask"]
             for number in np.flatnonzero(np.diff(on_map.indptr)):
                 weights = grid.copy(data=on_map[[number]].toarray().reshape(grid.shape))
-                self.names.append(places.names[number])
+                self.names.append(distinct(places.names[number], self.names, "place"))
                 of_areas.append(truth.on_tiles(weights)[truth.ocean])
         self.weights = np.stack(of_areas)
         self.paths = _training_paths(truth)
@@ -230,7 +231,7 @@ class Areas(Kind):
                 by_share = {
                     share: numbers(brier_parts, index, area_index, number)
                     | {key: int(of[area_index, number]) for key, of in dates.items()}
-                    | {base: numbers(of, index, area_index, number) for base, of in compared.items()}
+                    | {key_in_share(base): numbers(of, index, area_index, number) for base, of in compared.items()}
                     for number, share in enumerate(of_region)
                 }
                 of_mean = numbers(parts, names.index(name), area_index) if name in names else {}
