@@ -173,7 +173,10 @@ def added(metrics: Scores) -> str:
 
 
 def gains(metrics: Scores) -> list[str]:
-    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect."""
+    """Describe in a line for each predictor of a linear system what it is worth, and tell which are perfect.
+
+    A forecast of SST among them is also compared with the run.
+    """
     read = metrics.get("predictors", {})
     lines = [f"The system {name} reads {text}." for name, text in read.items() if PERFECT in text]
     for name in of_role(metrics["systems"], WITHOUT, MODEL):
@@ -186,4 +189,11 @@ def gains(metrics: Scores) -> list[str]:
                 f"Predictor {metrics['systems'][name]['label']}: MSE {with_it:.4f} °C² with it, {without:.4f} "
                 f"without, ratio {compared['ratio']:.4f} ({ends})."
             )
+    for by_run in metrics.get("rivals", {}).values():
+        for compared in by_run.values():
+            days = f"On {counted(compared['dates'], 'date')}, {counted(len(compared['leads']), 'day')} ahead"
+            left_out = f"; {counted(compared['left_out'], 'date')} without a new issue" * bool(
+                compared["left_out"]
+            )
+            lines.append(f"{told(compared)} {days}{left_out}.")
     return lines

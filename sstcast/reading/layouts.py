@@ -244,6 +244,12 @@ def _says_sst(name: str, field: xr.DataArray) -> bool:
     return bool(is_surface and not SAYS_OTHER.search(names))
 
 
+def names_sst(name: str, attributes: Mapping[str, Any]) -> bool:
+    """Return whether a variable is called SST, by its standard name or its own, and not marked as another."""
+    called = attributes.get("standard_name") in STANDARD_NAMES or name.lower() in COMMON_NAMES
+    return called and not reason_not_sst(attributes)
+
+
 def _axes(field: xr.DataArray, true_positions: bool = False) -> dict[str, str]:
     """Map each axis that can be identified to its coordinate, or to a dimension without coordinate.
 
