@@ -229,12 +229,6 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y-%m-%d").date()
 
 
-def _system(against: str) -> str | Run:
-    from sstcast.scores.evaluate import reference
-
-    return reference(str(expand_user(against)))
-
-
 def _next(command: str) -> None:
     """Name the next command on standard error, if a person reads it in a terminal."""
     if sys.stderr.isatty() and FIRST_PROCESS:
@@ -249,14 +243,12 @@ def _lines(lines: list[str], _: object) -> None:
     show(*lines)
 
 
-def _scores(
-    result: Result[dict[str, Any]], label: str, arguments: Arguments, against: Mapping[str, str] | None = None
-) -> None:
+def _scores(result: Result[Any], arguments: Arguments, label: str, against: Mapping[str, str]) -> None:
     from sstcast.figures.printing import print_answer, print_scores
 
-    print_answer(result.value, label, arguments, against or {})
+    print_answer(result.value, label, arguments, against)
     if arguments["tables"]:
-        print_scores(result.value, label, against or {})
+        print_scores(result.value, label, against)
     _file(result)
 
 
@@ -318,7 +310,7 @@ def _trained(run: Run, _: Arguments) -> None:
 
 @verb("hindcast", "Train", "configs", has_tables=True)
 def _hindcast(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    _scores(result, result.path.parent.name, arguments)
+    _scores(result, arguments, result.path.parent.name, {})
 
 
 @verb("combine", "Train", "runs")
@@ -358,25 +350,18 @@ def _updated(update: Update, _: Arguments) -> None:
 @verb("evaluate", "Score", "run", several=True, has_tables=True)
 def _evaluated(result: Result[dict[str, Any]], arguments: Arguments) -> None:
     from sstcast.runs import Run
+    from sstcast.scores.evaluate import labels
 
-    run, reference = Run(result.path.parent), _system(arguments["against"])
-    if isinstance(reference, str):
-        _scores(result, run.label, arguments, {reference: reference})
-    else:
-        label, of_reference = run.labels_beside(reference)
-        _scores(result, label, arguments, {reference.folder.name: of_reference})
+    _scores(result, arguments, *labels(Run(result.path.parent), str(expand_user(arguments["against"]))))
     _next(f"report {result.path.parent}")
 
 
 @verb("score", "Score", "file", has_tables=True)
 def _scored(result: Result[dict[str, Any]], arguments: Arguments) -> None:
-    from sstcast.scores.system_records import shown_names
+    from sstcast.scores.evaluate import labels_of_file
 
-    label, systems = Path(result.value["file"]).name, map(_system, arguments.get("against", ()))
-    keys = result.value["references"]
-    against = [of if isinstance(of, str) else keys[str(of.folder)] for of in systems]
-    shown = shown_names(result.value, label)
-    _scores(result, label, arguments, {key: shown[key] for key in against})
+    against = [str(expand_user(name)) for name in arguments.get("against", ())]
+    _scores(result, arguments, *labels_of_file(result.value, against))
 
 
 @verb("leaderboard", "Score", "folder")

@@ -7,7 +7,6 @@ from itertools import takewhile
 
 from sstcast.errors import counted, printable
 from sstcast.figures.sheets.sheet import (
-    Scores,
     Sheet,
     first_system,
     folds_of,
@@ -24,6 +23,7 @@ from sstcast.ocean.filled_days import MOST_FILLED
 from sstcast.scores.score_files import best_climatology, comparison, errors_of, part_of, skill_of
 from sstcast.scores.significance import BETTER, verdict
 from sstcast.scores.system_records import BASE, WITHOUT, of_role
+from sstcast.types import Scores
 
 DAYS = (1, 7, 14, 28)  # ahead, whose errors answers tell, besides the first and the last one
 FIRST_DAY = "day 1 is 1 day after the last observed day"  # so it is over where the newest days come late

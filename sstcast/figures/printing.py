@@ -13,10 +13,11 @@ from rich.table import Table
 from sstcast.errors import printable
 from sstcast.figures.answers import about_the_distribution, added, answers, gains, lines_of_systems, summary
 from sstcast.figures.sheets import above, areas, errors, events, points, sections_of
-from sstcast.figures.sheets.sheet import Scores, Sheet, first_name, first_system
+from sstcast.figures.sheets.sheet import Sheet, first_name, first_system
 from sstcast.figures.tables import NOTE, VARY, bases, ratios, versus
 from sstcast.log import show
 from sstcast.scores.system_records import BASELINE, of_role
+from sstcast.types import Scores
 
 NONE: Mapping[str, str] = {}
 ANSWER_WIDTH = 100  # columns

@@ -1,14 +1,7 @@
 """The tables of the forecasts of SST that a run reads, beside the run."""
 
-from sstcast.figures.sheets.sheet import (
-    Scores,
-    Sheet,
-    interval_text,
-    marked,
-    number,
-    sheet_of_systems,
-    shown_leads,
-)
+from sstcast.figures.sheets.sheet import Sheet, interval_text, marked, number, sheet_of_systems, shown_leads
+from sstcast.types import Scores
 
 
 def rivals(metrics: Scores, label: str) -> list[Sheet]:

@@ -11,9 +11,9 @@ from sstcast.names import DEGREES, INIT_TIME
 from sstcast.scores.analysis import Observed
 from sstcast.scores.comparisons import MEAN_SQUARED_ERROR, LossComparison, json_numbers
 from sstcast.scores.kinds.kind import DATE, Kind
-from sstcast.scores.parts import Scores
 from sstcast.scores.rivals import rivals_in, squared_errors
 from sstcast.scores.scene import Block, Scene
+from sstcast.types import Scores
 
 DIMS = ("system", "rival", *DATE)
 OF_RUN, OF_RIVAL, LEFT_OUT = "rival_mse_of_run", "rival_mse", "rival_dates_left_out"
