@@ -102,7 +102,7 @@ def events_of_record(
         baseline = _baseline(question, sst, source, run)
         recipe = {"baseline": str(baseline), "made_from": _made_from(source, run), **question.files_from(path)}
         if out is None:
-            _check_same(path, recipe)
+            check_same(path, recipe)
 
         def find() -> xr.Dataset | pd.DataFrame:
             if question.places is not None:
@@ -146,7 +146,7 @@ def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
     return given | {"source": source_of(source.source).identity}
 
 
-def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+def check_same(path: Path, recipe: dict[str, Any]) -> None:
     """Raise SSTCastError if a file of the default name holds events of other days, places or another baseline.
 
     One that does not tell its places counts as one of the same.
