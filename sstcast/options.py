@@ -38,7 +38,7 @@ MIN_OPTION_VALUES = {
 }
 # Options of which one value may name several things.
 COMMAS = {
-    *("above", "datasets", "horizons", "models", "platforms"),
+    *("above", "below", "datasets", "horizons", "models", "platforms"),
     *("seeds", "select", "share", "systems", "variables"),
 }
 
