@@ -78,9 +78,7 @@ class Command(typer.core.TyperCommand):
         values = parser.parse_args([*given])[0]
         for option in single:
             if len(texts := values.get(option.name, [])) > 1:
-                remedy = "give it once" + ", with values separated by commas" * (
-                    option.name in COMMAS and option.type.name == "text"
-                )
+                remedy = "give it once" + ", with values separated by commas" * (option.name in COMMAS)
                 raise SSTCastError(f"{option.opts[0]}: given more than once ({' and '.join(texts)}); {remedy}")
         set_to: dict[str, str] = {}
         for key, _, value in (text.partition("=") for text in values.get("overrides") or []):

@@ -154,8 +154,8 @@ def events_of_record(
                 if isinstance(baseline, MonthlyYears):
                     table = stress_of_places(series, baseline)
                 else:
-                    fields = baseline.daily(series, cold)
-                    table = events_of_series(series, *fields, cold, question.definition)
+                    climatology, threshold = baseline.daily(series, cold)
+                    table = events_of_series(series, climatology, threshold, cold, question.definition)
                 return table.assign(baseline=str(baseline), **question.own)
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)
