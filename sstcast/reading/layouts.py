@@ -48,7 +48,7 @@ AXIS_NAMES = {
         "reference_time",
     ),
     "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
-    "member": ("realization", "member", "number", "ensemble"),
+    "member": ("realization", "member", "number", "ensemble", "ensemble_member"),
 }
 CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 COORDINATE_NAME = re.compile(
