@@ -124,13 +124,14 @@ def outputs(model: Any, x: Any, y: np.ndarray, train: np.ndarray, wanted: np.nda
 def fit(dataset: Dataset, graphs: Graphs, features: list[Any], split: Split, seed: int) -> ErrorsBySystem:
     """Fit all models to the training samples, and return the scores of the best on the validation samples."""
     objective = objective_of(dataset)
-    score, sign = objective.metrics[dataset.metric], -1 if objective.lower_is_better else 1
+    metric = objective.metrics[dataset.metric]
+    score, sign = metric.score, -1 if metric.lower_is_better else 1
     train, validation, test = (part.numpy() for part in split)
     y = graphs.y.numpy().reshape(len(graphs.y), -1).astype(float)
     target = y[:, 0].astype(int) if objective.classes else y
     tried = []
     for rounds, x in enumerate(features):
-        for label, model, needs_dense in models(objective.lower_is_better, seed):
+        for label, model, needs_dense in models(metric.lower_is_better, seed):
             seen = dense(x) if needs_dense else x
             out = outputs(model, seen, y, train, np.r_[validation, test], objective.classes)
             scores = score(out[: len(validation)], target[validation]), score(out[len(validation) :], target[test])

@@ -46,6 +46,8 @@ DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks/presets"  # a file for each data set that has presets
 ANY = "any"  # stands for every data set, in the names of presets
 YAML = (".yaml", ".yml")
+# Keys of `training` that only windows of the sea have.
+OF_WINDOWS = "windows_per_epoch", "include_validation", "cross_fit"
 # Batches of graphs vary in size, and sums over many edges need single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
 
@@ -109,13 +111,14 @@ class BenchmarkConfig(Strict):
         return self.model_copy(update={"training": self.training.model_copy(update={"seed": seed})})
 
     def difference(self, other: "BenchmarkConfig", moved: bool = False) -> str:
-        """Return the first key in which two runs differ, apart from their device, folders and the like, or "".
+        """Return the first key in which two runs differ, or "".
 
-        The other may have more epochs, unless the learning rate of an epoch depends on their number. If data may
-        be `moved`, their path may differ too.
+        Device, folders and the like do not count, nor keys that do nothing here. The other may have more epochs,
+        unless the learning rate of an epoch depends on their number. If data may be `moved`, their path may differ
+        too.
         """
         grows = self.training.epochs < other.training.epochs and self.training.schedule == "constant"
-        free = RUNTIME_KEYS | ({"epochs"} if grows else set())
+        free = {*RUNTIME_KEYS, *OF_WINDOWS} | ({"epochs"} if grows else set())
         exclude: Any = {"root": True, "cache": True, "runs": True, "training": free}
         exclude |= {"data": {"path"}} if moved else {}
         return differing_key(*(config.model_dump(mode="json", exclude=exclude) for config in (self, other)))
@@ -163,7 +166,15 @@ def load_benchmark(
         defaults["predictor"] = {"normalise": "row"} | defaults.get("predictor", {})
     for section, keys in defaults.items():
         raw[section] = keys | (raw.get(section) or {})
+    if unused := unused_keys(raw["training"]):
+        raise SSTCastError(f"{where}: training.{unused[0]}: does nothing on graphs; leave it out")
     return validate(BenchmarkConfig, raw, where)
+
+
+def unused_keys(training: dict[str, Any]) -> list[str]:
+    """Return the keys of a section `training` that do nothing on graphs, unless they have their defaults."""
+    fields = TrainingConfig.model_fields
+    return [key for key in OF_WINDOWS if key in training and training[key] != fields[key].default]
 
 
 def presets_of(dataset: str) -> dict[str, dict[str, Any]]:

@@ -47,7 +47,7 @@ def repeats_line(graphs: Graphs, groups: Tensor, objective: type[Objective]) -> 
         table = pd.DataFrame(labels.where(objective.known(labels), torch.nan).numpy())
     else:  # the labels of a graph in any order
         owner = torch.arange(len(graphs)).repeat_interleave(rows)
-        table = pd.DataFrame(torch.zeros_like(groups).index_add_(0, owner, _hash_rows(labels)).numpy())
+        table = pd.DataFrame(torch.zeros_like(groups).index_add_(0, owner, hash_rows(labels)).numpy())
     differ = (table.groupby(groups.numpy()).nunique() > 1).any(axis=1)[groups.numpy()]
     equal = f"{int(repeated.sum()):,} of {len(graphs):,} graphs equal another"
     return f"{equal}, {int(differ.sum()):,} of them with another label" if repeated.any() else ""
@@ -67,25 +67,25 @@ def _colours(batch: GraphBatch) -> Tensor:
     source, target = batch.graph.edge_index
     graph_of, colours = batch.graph.batch, torch.zeros_like(batch.graph.batch)
     if batch.x is not None:
-        colours = _hash_rows(batch.x)
+        colours = hash_rows(batch.x)
     tables = [*([] if batch.edge_attr is None else [batch.edge_attr]), *(batch.graph.edge_weight or [])]
     edges = torch.zeros_like(source)
     for table in tables:
-        edges = _mix(edges + _hash_rows(table))  # in turn, so that no two tables may change places
+        edges = mix(edges + hash_rows(table))  # in turn, so that no two tables may change places
     for _ in range(ROUNDS):  # only what a node receives is mixed, so that its own colour stays apart
-        received = torch.zeros_like(colours).index_add_(0, target, _mix(colours[source] + edges))
-        colours = _mix(colours + received)
-    return colours.new_zeros(batch.graph.graphs).index_add_(0, graph_of, _mix(colours))
+        received = torch.zeros_like(colours).index_add_(0, target, mix(colours[source] + edges))
+        colours = mix(colours + received)
+    return colours.new_zeros(batch.graph.graphs).index_add_(0, graph_of, mix(colours))
 
 
-def _hash_rows(table: Tensor) -> Tensor:
+def hash_rows(table: Tensor) -> Tensor:
     """Return a hash of the bits of each row, `[rows]`."""
     integers = {torch.float32: torch.int32, torch.float64: torch.int64}.get(table.dtype, table.dtype)
-    factors = torch.randint(2**62, (table.shape[1],), generator=torch.Generator().manual_seed(0)) * 2 + 1
-    return _mix((_mix(table.contiguous().view(integers).long()) * factors).sum(1))
+    factors = mix(torch.arange(table.shape[1])) | 1
+    return mix((mix(table.contiguous().view(integers).long()) * factors).sum(1))
 
 
-def _mix(values: Tensor) -> Tensor:
+def mix(values: Tensor) -> Tensor:
     values = values + INCREMENT
     for multiplier in MULTIPLIERS:
         values = (values ^ (values >> 31)) * multiplier

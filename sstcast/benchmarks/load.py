@@ -14,6 +14,7 @@ from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import ConcatenatedGraphs, Graphs, Split, digest_tensors, graph_of, narrow, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind
+from sstcast.benchmarks.sample_keys import sample_keys
 from sstcast.benchmarks.splits import find_splits, training_share
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.config import folder_name
@@ -31,13 +32,15 @@ MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are clas
 class LoadedDataset(NamedTuple):
     """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits.
 
-    `groups` holds the number of the group of equal graphs of each graph, if they are a user's own.
+    `keys` are the `sample_keys`. `groups` holds the number of the group of equal graphs of each graph, if they are
+    a user's own.
     """
 
     graphs: Graphs
     splits: list[Split]
     dataset: Dataset
     digest: str
+    keys: Tensor
     groups: Tensor | None = None
 
     @property
@@ -98,7 +101,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         dataset = replace(dataset, name=f"{where}-{digest[:8]}")
     many_own = dataset.own and len(graphs) > 1
     groups = equal_graphs(graphs, joined.data.get("smiles"), cache) if many_own else None
-    return LoadedDataset(graphs, splits, dataset, digest, groups)
+    return LoadedDataset(graphs, splits, dataset, digest, sample_keys(graphs), groups)
 
 
 def _table(values: Any, name: str) -> Tensor | None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,13 @@ from sstcast.types import Array
 Score = Callable[[Array, Array], float]  # of predictions and targets
 
 
+class Metric(NamedTuple):
+    """A function of predictions and targets, and whether a lower value is better."""
+
+    score: Score
+    lower_is_better: bool = False
+
+
 class Objective:
     """A task with its labels, loss and metrics. To add one, write a subclass and list it in `objectives.TASKS`.
 
@@ -27,9 +34,8 @@ class Objective:
     """
 
     level: ClassVar[str] = "graph"  # graph, node, or pair: of nodes whose link is to be predicted
-    metrics: ClassVar[Mapping[str, Score]]  # by name, the default first
+    metrics: ClassVar[Mapping[str, Metric]]  # by name, the default first
     classes: ClassVar[bool] = False  # whether labels are whole numbers `[rows]`, one class each
-    lower_is_better: ClassVar[bool] = False
     outputs: int
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
@@ -98,7 +104,7 @@ class Objective:
         return out, batch.y
 
 
-def of_classes(name: str, **options: str) -> Score:
+def of_classes(name: str, **options: str) -> Metric:
     """Return scikit-learn's score `name` of the most likely classes, which is NaN if all targets are -1."""
 
     def score(prediction: Array, target: Array) -> float:
@@ -108,10 +114,10 @@ def of_classes(name: str, **options: str) -> Score:
         labels = target[is_known], prediction.argmax(1)[is_known]
         return float(getattr(metrics, name)(*labels, **options)) if is_known.any() else float("nan")
 
-    return score
+    return Metric(score)
 
 
-def of_binary_labels(name: str) -> Score:
+def of_binary_labels(name: str) -> Metric:
     """Return the mean of scikit-learn's score `name` over the labels that have both values, NaN without any."""
 
     def mean(prediction: Array, target: Array) -> float:
@@ -124,7 +130,17 @@ def of_binary_labels(name: str) -> Score:
                 scores.append(score(truth[is_known], guess[is_known]))
         return float(np.mean(scores)) if scores else float("nan")
 
-    return mean
+    return Metric(mean)
+
+
+def mean_absolute_error(prediction: Array, target: Array) -> float:
+    """Return the mean absolute error over the known targets."""
+    return float(np.nanmean(np.abs(prediction - target)))
+
+
+def root_mean_square_error(prediction: Array, target: Array) -> float:
+    """Return the root of the mean squared error over the known targets."""
+    return float(np.sqrt(np.nanmean((prediction - target) ** 2)))
 
 
 LEAST_SCALE = 1e-6  # of targets that are all equal but for rounding
@@ -134,10 +150,9 @@ class Regression(Objective):
     """Absolute or squared errors of targets `[targets]`, standardised by the training samples' known labels."""
 
     metrics: ClassVar = {
-        "mae": lambda prediction, target: float(np.nanmean(np.abs(prediction - target))),
-        "rmse": lambda prediction, target: float(np.sqrt(np.nanmean((prediction - target) ** 2))),
+        "mae": Metric(mean_absolute_error, lower_is_better=True),
+        "rmse": Metric(root_mean_square_error, lower_is_better=True),
     }
-    lower_is_better = True
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
         self.squared = dataset.metric == "rmse"
@@ -230,7 +245,9 @@ class Links(Objective):
     """
 
     level = "pair"
-    metrics: ClassVar = {"mrr": lambda prediction, target: float(prediction.mean())}  # of the graphs' means
+    metrics: ClassVar = {
+        "mrr": Metric(lambda prediction, target: float(prediction.mean()))
+    }  # of the graphs' means
     outputs = 64
 
     @classmethod
@@ -284,7 +301,7 @@ def words_f1(prediction: Array, target: Array) -> float:
 class Words(Objective):
     """Cross-entropies of `PREDICTED_WORDS` words. Rare words are unknown, and an end follows the last word."""
 
-    metrics: ClassVar = {"f1": words_f1}
+    metrics: ClassVar = {"f1": Metric(words_f1)}
     outputs = PREDICTED_WORDS * (VOCABULARY_SIZE + 2)
 
     @classmethod
@@ -341,6 +358,11 @@ TASKS: dict[str, type[Objective]] = {
     "link-ranking": Links,
     "next-tokens": Words,
 }
+
+
+def lower_is_better(metric: str) -> bool:
+    """Return whether a lower value of a task's metric is better."""
+    return any(task.metrics[metric].lower_is_better for task in TASKS.values() if metric in task.metrics)
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:

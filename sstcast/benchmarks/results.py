@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, FiniteFloat
 
+from sstcast.benchmarks.objectives import lower_is_better
 from sstcast.errors import SSTCastError
 from sstcast.log import LOG
 from sstcast.runs import Run
@@ -15,7 +16,6 @@ from sstcast.storage.paths import below
 from sstcast.storage.yaml_files import JsonRecord
 
 SCORED = "delete the file and re-run the command, which scores the run again"
-LOWER_IS_BETTER = ("mae", "rmse")
 SCORE_COLUMNS = ["mean", "sd", "seeds", "seconds"]
 
 
@@ -91,7 +91,7 @@ def tables_of(scores: Iterable[tuple[str, SplitScore]]) -> list[ScoreTable]:
     titles, tables = Counter(key[:3] for key in contests), []
     for (dataset, split, metric, digest), by_name in contests.items():
         ranked = sorted(by_name.items(), key=lambda row: mean(score.test for score in row[1]))
-        rows = [(name, _cells(runs)) for name, runs in ranked[:: 1 if metric in LOWER_IS_BETTER else -1]]
+        rows = [(name, _cells(runs)) for name, runs in ranked[:: 1 if lower_is_better(metric) else -1]]
         runs = [score for group in by_name.values() for score in group]
         constants, samples = {run.seed: run.constant for run in runs}, sorted({run.test_samples for run in runs})
         rows.append(("best constant", [*_spread(list(constants.values())), "", ""]))

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.benchmarks.cache import with_positions
-from sstcast.benchmarks.config import BenchmarkConfig, published
+from sstcast.benchmarks.config import BenchmarkConfig, published, unused_keys
 from sstcast.benchmarks.equal_graphs import equal_graphs, repeats_line
 from sstcast.benchmarks.graph_model import (
     GraphModel,
@@ -29,6 +29,7 @@ from sstcast.benchmarks.objectives import TASKS, objective_of
 from sstcast.benchmarks.packed import Graphs, Split, standardise
 from sstcast.benchmarks.registry import BY_ROWS, Kind
 from sstcast.benchmarks.results import SCORED, DataDigest, SplitScore
+from sstcast.benchmarks.sample_keys import without_labels
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import LISTED, BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
@@ -70,6 +71,8 @@ def run_benchmark(
     for run in runs:
         if run.config_file.exists():
             data.check(run)
+            for key in unused_keys(read_config(run.config_file)["training"]):
+                LOG.info(f"{run.config_file}: training.{key} does nothing on graphs, and is not compared")
     pairs = list(zip(configs, runs, strict=True))
     left = [pair for pair in pairs if evaluate or not pair[1].metrics.exists() or _has_grown(*pair)]
     for seed_config, run in left:  # before the first is trained
@@ -198,7 +201,9 @@ def build_task(config: BenchmarkConfig, loaded: LoadedDataset, fabric: Fabric) -
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
-    return kind(*common), model
+    task = kind(*common)
+    task.learnt = loaded.keys[torch.cat([split.train, split.validation])].unique()
+    return task, model
 
 
 def training_rows(graphs: Graphs, split: Split) -> Tensor:
@@ -223,24 +228,61 @@ def _begin(
         return None
     initial = InitialWeights.read(config.training.weights)
     source_config = initial.config_as(BenchmarkConfig)
-    if source_config.dataset == config.dataset:
-        same_split = source_config.declaration.split == config.declaration.split
-        seed = source_config.training.seed
-        split = split_of(loaded, seed)
-        if not same_split or torch.isin(task.split.test, torch.cat([split.train, split.validation])).any():
-            raise SSTCastError(
-                f"{initial.key}: may have learnt from test samples of this run, because their split differs (seed "
-                f"{seed}); choose weights with this run's seed and split"
-            )
+    if initial.learnt is not None and task.learnt is not None:
+        _check_unlearnt(initial.key, initial.learnt, loaded.keys, task)
+        task.learnt = torch.cat([task.learnt, initial.learnt]).unique()
+    else:
+        LOG.info(f"{initial.key}: holds no keys of the samples that it learnt; the names of the data are compared")
+        _check_names(initial.key, config, source_config, loaded, task.split)
+        task.learnt = None  # not all are known
     initial.put_into(model)
     model.initial_head = deepcopy(model.head.state_dict())  # `enter` returns to it
     return initial
+
+
+def _check_unlearnt(key: str, learnt: Tensor, samples: Tensor, task: BenchmarkTask) -> None:
+    """Raise SSTCastError if weights have `learnt` a test sample that this run does not learn itself.
+
+    Print how many test samples they know with another label. `samples` are the keys of all samples.
+    """
+    train, validation, test = task.split
+    own, unit = samples[torch.cat([train, validation])], "node" if task.graphs.transductive else "graph"
+    seen = torch.isin(samples[test], learnt)
+    known = seen & ~torch.isin(samples[test], own)
+    if known.any():
+        raise SSTCastError(
+            f"{key}: learnt {int(known.sum()):,} of {len(test):,} test samples of this run, the first is {unit} "
+            f"{int(test[known][0])}; choose weights with this run's seed and split, or of other samples"
+        )
+    relabelled = torch.isin(without_labels(samples[test]), without_labels(learnt)) & ~seen
+    if relabelled.any():
+        LOG.info(
+            f"{key}: learnt {int(relabelled.sum()):,} of {len(test):,} test samples with another label, the first "
+            f"is {unit} {int(test[relabelled][0])}"
+        )
+
+
+def _check_names(
+    key: str, config: BenchmarkConfig, source: BenchmarkConfig, loaded: LoadedDataset, split: Split
+) -> None:
+    """Raise SSTCastError if weights of the configuration `source` learnt from the same data by another split."""
+    if source.dataset != config.dataset:
+        return
+    other = split_of(loaded, source.training.seed)
+    same_split = source.declaration.split == config.declaration.split
+    if not same_split or torch.isin(split.test, torch.cat([other.train, other.validation])).any():
+        raise SSTCastError(
+            f"{key}: may have learnt from test samples of this run, because their split differs (seed "
+            f"{source.training.seed}); choose weights with this run's seed and split"
+        )
 
 
 def _fit_and_score(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphModel, data: DataDigest, train: bool
 ) -> SplitScore:
     stages = _fit(config, run, task, model, train)
+    if not any(state.epoch for state in stages.values()):
+        raise SSTCastError(f"{run.folder}: no epoch is finished; run the command without --evaluate")
     path = _best(config, run)
     best = load_checkpoint(path, config)
     model.enter(best["stage"])
@@ -263,7 +305,7 @@ def _fit_and_score(
         test=scores["test"][0],
         validation=scores["validation"][0],
         constant=task.constant_score(),
-        test_samples=len(task.split.test),
+        test_samples=task.labelled(task.split.test),
         epoch=sum(stages[name].epoch for name in earlier_stages) + best["epoch"] + 1,
         epochs=sum(state.epoch for state in stages.values()),
         parameters=sum(p.numel() for p in model.parameters()),
@@ -335,7 +377,7 @@ def _describe(loaded: LoadedDataset, config: BenchmarkConfig) -> str:
 
 
 def _doubts(loaded: LoadedDataset, config: BenchmarkConfig, task: BenchmarkTask) -> Iterator[str]:
-    """Yield what may not be as meant: classes taken as numbers, and classes that no training sample has."""
+    """Yield what may not be as meant: classes taken as numbers, classes and targets without training samples."""
     dataset, y = loaded.dataset, loaded.graphs.y
     if not config.declaration.task and dataset.task.endswith("regression") and y.shape[1] == 1:
         known = y[~y.isnan()]
@@ -346,6 +388,14 @@ def _doubts(loaded: LoadedDataset, config: BenchmarkConfig, task: BenchmarkTask)
                 f"labels: {kinds} different whole numbers{unknown_words}, taken as regression; for classes set "
                 f"data.task={dataset.task.replace('regression', 'classification')}"
             )
+    if not TASKS[dataset.task].classes and y.numel() > len(y):
+        known, rows = objective_of(dataset).known(y).reshape(len(y), -1), training_rows(loaded.graphs, task.split)
+        names = dataset.options.get("targets", ())
+        absent = (known.any(0) & ~known[rows].any(0)).nonzero().flatten().tolist()
+        if absent:
+            columns = [names[i] if len(names) == known.shape[1] else str(i) for i in absent[:LISTED]]
+            more = f" and {len(absent) - LISTED} more" if len(absent) > LISTED else ""
+            yield f"scored without a training label, column: {', '.join(columns)}{more}"
     if TASKS[dataset.task].classes and y.numel() == len(y):
         labels = y.flatten().nan_to_num(-1).long()
         known, learnt = labels[labels >= 0], labels[training_rows(loaded.graphs, task.split)]

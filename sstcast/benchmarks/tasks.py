@@ -27,8 +27,9 @@ class BenchmarkTask:
     ) -> None:
         self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
         self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
-        self.lower_is_better = objective.lower_is_better
+        self.lower_is_better = objective.metrics[dataset.metric].lower_is_better
         self.static = False  # batches of graphs differ in size
+        self.learnt: Tensor | None = None
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         return list(shuffled(self.split.train, seed, epoch).split(self.batch_size))
@@ -66,6 +67,16 @@ class BenchmarkTask:
             index = index.repeat_interleave(self.graphs.nodes[index])
         return score, outputs | {"index": index.numpy()}
 
+    def labelled(self, samples: Tensor) -> int:
+        """Return how many of the samples have a known label."""
+        graphs = self.graphs
+        known = self.objective.known(graphs.y.cpu()).reshape(len(graphs.y), -1).any(1)
+        counts = {"node": graphs.nodes, "pair": graphs.pair_counts}.get(graphs.level)
+        if counts is not None and not graphs.transductive:
+            known = torch.arange(len(graphs)).repeat_interleave(counts)[known].unique()
+            return int(torch.isin(samples, known).sum())
+        return int(known[samples].sum())
+
     def constant_score(self) -> float:
         """Return the score on the test samples of the best constant for the training labels."""
 
@@ -90,7 +101,8 @@ class BenchmarkTask:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # undefined values are reported below
             not_finite = not np.isfinite(prediction).all()  # argmax of NaN would return the first class
-            score = float("nan") if not_finite else self.objective.metrics[self.dataset.metric](prediction, target)
+            metric = self.objective.metrics[self.dataset.metric]
+            score = float("nan") if not_finite else metric.score(prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
             reason = "the split lacks one of the answers; choose another split or metric"

@@ -7,7 +7,8 @@ import xarray as xr
 from sstcast.errors import SSTCastError
 from sstcast.predictors.predictors import VARIABLE_PREFIX, predictors_in
 from sstcast.reading.days_of_year import on_days
-from sstcast.reading.plausible import COLDEST, WARMEST, describe_first
+from sstcast.reading.plausible import describe_first
+from sstcast.reading.sea import COLDEST, WARMEST
 from sstcast.types import Mask
 
 MOST_DEVIATIONS = 10  # standard deviations of a forecast from the climatology

@@ -13,10 +13,11 @@ from sstcast.log import LOG
 from sstcast.names import DAY
 from sstcast.predictors.index_texts import GIVE, read_text
 from sstcast.predictors.values import marks_missing
-from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset
+from sstcast.reading.daily_field import NETCDF_SUFFIXES, open_dataset, source_of
 from sstcast.reading.flags import ValidRange, is_flag, rules_of, tell_invalid
-from sstcast.reading.grid import around, check_places, ocean_cells
+from sstcast.reading.grid import around, check_places
 from sstcast.reading.reading import open_sst
+from sstcast.reading.sea import OUTSIDE, judged, sea_of, without_land
 from sstcast.reading.valid_days import periods
 from sstcast.storage.yaml_files import FIRST_YEAR, LAST_YEAR
 
@@ -147,7 +148,12 @@ def _box_mean(config: PredictorConfig, name: str) -> tuple[pd.Series, str]:
                 f"{key}: {config.path} covers {covered.yaml}, not all of {config.region}; choose another"
             )
         cells = sst.isel(lat=inside.any("lon").values, lon=inside.any("lat").values)
-        cells, ocean = check_places(cells, f"{key}: {config.path}"), ocean_cells(cells)
+        cells = check_places(cells, f"{key}: {config.path}")
+        cells = without_land(cells, config.path, source_of(config.path).checked)
+        ocean = sea_of(cells)
+        if config.implausible == "error":
+            keep = f"or keep such values with data.predictors.{name}.implausible: keep"
+            cells = judged(cells, np.ones(cells.shape[1:], bool), config.path, f"{OUTSIDE}, {keep}")
         area = area_weights(cells["lat"])
         means, known = (
             values.weighted(area).mean(("lat", "lon")) for values in (cells, cells.notnull().where(ocean))

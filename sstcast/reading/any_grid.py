@@ -29,9 +29,9 @@ LEAST_KNOWN = 0.5  # share of a target's area, or of its weights, that must have
 WHOLE = 0.01  # tolerance for numbers of cells that must be whole
 FINEST_TARGET = 0.5  # of the source's spacing
 REACH = 12  # widths of a target, within twice which of the grid a source's cells may have weights
-SPACINGS = (0.05, 0.1, 0.125, 0.25, 0.5, 1.0)  # degrees, of which `init` proposes one
+SPACINGS = (0.02, 0.05, 0.1, 0.125, 0.25, 0.5, 1.0, 2.0, 5.0)  # degrees, of which `init` proposes one
 WIDEST_GAP = 5.0  # degrees of longitude without cells, for instance in land, in a source around the globe
-LAYOUT = 3  # version of the weights' file, part of its recipe
+LAYOUT = 4  # version of the weights' file, part of its recipe
 
 
 def any_grid_weights(
@@ -62,6 +62,7 @@ def any_grid_weights(
     """
     stored = _kept(cells, target, ocean, path, folder, remedy)
     least: Array | float = LEAST_KNOWN
+    share: Array | None = None
     with reading(folder or path, "delete this folder"):
         index, targets = stored["cell"].values, target.rows * target.cols
         row, column = np.unravel_index(index, cells.shape)
@@ -71,8 +72,8 @@ def any_grid_weights(
     if ocean is not None:
         weights = weights @ sp.diags(ocean.ravel()[index].astype(np.float32))
         weights.eliminate_zeros()
-        fraction = np.asarray(weights.sum(1)).ravel()
-        least = np.where(fraction >= min_ocean, fraction / 2, np.inf).reshape(target.rows, target.cols)
+        share = np.asarray(weights.sum(1)).reshape(target.rows, target.cols)
+        least = np.where(share >= min_ocean, share / 2, np.inf)
     if not weights.nnz:
         what = "cells" if ocean is None else "ocean"
         raise SSTCastError(f"{path}: has no {what} in data.region {target.box.yaml}; change data.region")
@@ -82,7 +83,8 @@ def any_grid_weights(
     of_window = targets, rows.size * columns.size
     placed = sp.csr_matrix((weights.data, place[weights.indices], weights.indptr), shape=of_window)
     axes = xr.Dataset(coords={"lat": target.lat, "lon": target.lon})
-    return Weights(rows, columns, placed, least, axes, str(stored.attrs["method"]), bool(stored.attrs["is_mean"]))
+    is_mean = bool(stored.attrs["is_mean"])
+    return Weights(rows, columns, placed, least, axes, str(stored.attrs["method"]), is_mean, share)
 
 
 def around_grid(cells: Cells, target: TargetGrid) -> tuple[slice, slice]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError, counted
 from sstcast.names import DAY
 from sstcast.reading.fields import VALUES_AT_ONCE
-from sstcast.reading.plausible import COLDEST, OUTSIDE, WARMEST, place_of
+from sstcast.reading.sea import COLDEST, OUTSIDE, WARMEST, place_of
 from sstcast.reading.valid_days import MEAN, ROUNDING_TIME, Periods, Times, floored
 
 SECOND, HOUR = np.timedelta64(1, "s"), np.timedelta64(3600, "s")

@@ -4,9 +4,7 @@ The checks run block by block while a prepared store is written.
 """
 
 import math
-import uuid
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,15 +12,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.reading.by_day import Field, by_day
-from sstcast.reading.fields import PLAUSIBLE
 from sstcast.reading.grid import ocean_cells
+from sstcast.reading.sea import COLDEST, OUTSIDE, WARMEST
 
-COLDEST, WARMEST = PLAUSIBLE
-OUTSIDE = (
-    f"SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, or set _FillValue in the file if "
-    "this number marks missing values"
-)
-AXES, POSITION = ("time", "init_time", "lead", "member"), ("lat", "lon")
 DAYS_AT_ONCE = 32  # in the search for a day without missing values
 JUDGED = 4096  # cells compared between two days; all cells would take too long
 
@@ -62,40 +54,6 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         return values
 
     return by_day(block, sst, before=1), ocean
-
-
-def judged(field: xr.DataArray, used: NDArray[np.bool_], path: Path) -> xr.DataArray:
-    """Add a check to temperatures `(..., row, column)` in degC before those of several cells are averaged.
-
-    Computing a block raises SSTCastError if a value of a `used [row, column]` cell is outside the range of SST.
-    """
-
-    def block(values: NDArray[Any], first: tuple[int, ...] = (0,) * field.ndim) -> NDArray[Any]:
-        outside = used & ((values < COLDEST) | (values > WARMEST))
-        if outside.any():
-            at = tuple(int(index[0]) for index in np.nonzero(outside))
-            place = place_of(field[tuple(start + index for start, index in zip(first, at, strict=True))])
-            raise SSTCastError(f"{path}: {values[at]:g} degC {place}; {OUTSIDE}")
-        return values
-
-    def of_chunk(values: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
-        return block(values, tuple(start for start, _ in block_info[0]["array-location"]))
-
-    if not field.chunks:
-        return field.copy(data=block(field.values))
-    data = field.data.rechunk(dict.fromkeys((field.ndim - 2, field.ndim - 1), -1))
-    name = f"judged-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
-    return field.copy(data=data.map_blocks(of_chunk, dtype=field.dtype, meta=np.empty((), field.dtype), name=name))
-
-
-def place_of(value: xr.DataArray) -> str:
-    """Describe date and position of a value by its coordinates."""
-    at = {axis: value[axis].values for axis in (*AXES, *POSITION) if axis in value.coords}
-    dates = [
-        f"{axis} {str(at[axis])[:10] if at[axis].dtype.kind == 'M' else at[axis]}" for axis in AXES if axis in at
-    ]
-    place = f"at lat {float(at['lat']):g}, lon {float(at['lon']):g}"
-    return f"on {', '.join(dates)} {place}".replace("on time ", "on ")
 
 
 def first_whole_day(sst: xr.DataArray, ocean: xr.DataArray) -> str:

@@ -1,7 +1,7 @@
 """Reads daily SST in degC, or another daily field, with any names and units, from any source of `daily_field`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,22 +20,24 @@ from sstcast.names import DAY
 from sstcast.reading.any_grid import any_grid_weights, around_grid, cells_across, target_of
 from sstcast.reading.bounds import bounds_name
 from sstcast.reading.daily_field import REMEDY, DailyField, read_parts, short_hash, source_of
-from sstcast.reading.fields import CELLS, Found, find_field, is_leapless, steps_a_day, zone
-from sstcast.reading.fill_values import mask_constant_cells
+from sstcast.reading.fields import CELLS, MISPLACED, Found, find_field, is_leapless, steps_a_day, zone
 from sstcast.reading.flags import ValidRange, tell_invalid
 from sstcast.reading.gaps import fill_gaps
-from sstcast.reading.grid import coarsen, crop, ocean_cells, sorted_eastward
+from sstcast.reading.grid import coarsen, crop, ocean_fraction, sorted_eastward
 from sstcast.reading.hours import daily_means, daily_steps
-from sstcast.reading.layouts import COMMON_NAMES, Layout, identified
-from sstcast.reading.plausible import judged
+from sstcast.reading.layouts import COMMON_NAMES, Layout
 from sstcast.reading.positions import SPACE
 from sstcast.reading.raw import is_raw_store
-from sstcast.reading.source_grid import Cells, cells_of
+from sstcast.reading.sea import judged, sea_of, without_land
+from sstcast.reading.source_grid import Cells
 from sstcast.reading.valid_days import Periods, averages, days_and_notes, joined, periods
+from sstcast.reading.weights import Weights
 from sstcast.storage.artefacts import is_up_to_date, read_recipe
+from sstcast.storage.cf import rounded
 from sstcast.storage.stores import open_netcdf
 
 OCEAN = "ocean.nc"  # beside a cube from a source on no axes, the mask of the source's cells
+SHARE = "share"  # attribute of SST with `data.grid`: the share of sea of its cells
 NAMED = ("variable", "units", "gaps")  # keys that are always in the hash of a source's name
 GRID_TOLERANCE = 1e-3  # tolerance for coordinates as a fraction of a cell
 NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
@@ -54,6 +56,7 @@ class FieldInFile:
         title: the title of its data.
         averages: the attribute, if any, that calls its values averages over unknown periods.
         preliminary: whether days from other files replace its days.
+        standard_name: its standard name, if it has one.
         close: closes the file.
         found: of observations, the field as it was found.
         days: of observations, the periods of their values, if these are days.
@@ -67,6 +70,7 @@ class FieldInFile:
     title: str = ""
     averages: str = ""
     preliminary: bool = False
+    standard_name: str = ""
     close: Callable[[], None] = lambda: None
     found: Found | None = None
     days: Periods | None = None
@@ -102,18 +106,21 @@ def open_region(data: DataConfig, find_ocean: bool = False) -> xr.DataArray:
 
     Land is where no day of the first year has a value, and where every day has the same number. On no axes of
     latitude and longitude, it is what `prepare` found and keeps beside the cube, unless it is to be found anew
-    (`find_ocean`), and the attribute `ocean` holds the mask of the source's cells.
+    (`find_ocean`), and the attribute `ocean` holds the mask of the source's cells. With `data.grid`, the attribute
+    `share` is the share of sea of each cell, `(lat, lon)`.
 
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
     """
     kept = None if find_ocean or data.grid is None else _kept_ocean(folder_of(data))
     opened = open_cells(data, data.box, kept)
-    sst = fill_gaps(opened, data.gaps, data.path)
-    if (across := cells_across(opened, data)) > 1:
-        blocks, of_cells = data.box.model_copy(update={"coarsen": across}), ocean_cells(sst)
-        sst = coarsen(judged(sst, of_cells.values, data.path), of_cells, blocks)
-    sst = sst.assign_attrs(opened.attrs)
+    with _closed_on_error(opened.close):
+        sst, attributes = fill_gaps(opened, data.gaps, data.path), dict(opened.attrs)
+        if (across := cells_across(opened, data)) > 1:
+            blocks, sea = data.box.model_copy(update={"coarsen": across}), sea_of(sst)
+            sst = coarsen(judged(sst, sea.values, data.path), sea, blocks)
+            attributes[SHARE] = ocean_fraction(sea, blocks)
+        sst = sst.assign_attrs(attributes)
     sst.set_close(opened.close)
     return sst
 
@@ -124,14 +131,15 @@ def open_cells(days: FieldSource, box: Region | None = None, ocean: xr.DataArray
     They are those of a box, by default of the whole extent from west to east, in one chunk a day.
     """
     opened, path = open_sst(days, ocean), days.path
-    if box is None:
-        sst = sorted_eastward(opened).chunk(lat=-1, lon=-1)
-    else:
-        finer = box.model_copy(update={"coarsen": box.coarsen * cells_across(opened, days)})
-        sst = crop(opened, finer, path)
-    if not source_of(days.source).checked and "ocean" not in opened.attrs:  # on other grids, land has been found
-        sst = mask_constant_cells(sst, path)
-    sst = sst.assign_attrs(opened.attrs)
+    with _closed_on_error(opened.close):
+        if box is None:
+            sst = sorted_eastward(opened).chunk(lat=-1, lon=-1)
+        else:
+            finer = box.model_copy(update={"coarsen": box.coarsen * cells_across(opened, days)})
+            sst = crop(opened, finer, path)
+        if "ocean" not in opened.attrs:  # on other grids, land has been found
+            sst = without_land(sst, path, source_of(days.source).checked)
+        sst = sst.assign_attrs(opened.attrs)
     sst.set_close(opened.close)
     return sst
 
@@ -148,9 +156,9 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
 
     A folder may have a file per day or year. The result is `sst(time, lat, lon)` in degC with ascending time
     and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
-    data. On no axes of latitude and longitude, days are judged and brought to the cells of `data.grid` (see
-    `open_region`). `averages` names the attribute, if any, that calls them averages, if no bounds tell over which
-    periods.
+    data, and `variable` what is read. On no axes of latitude and longitude, days are judged and brought to the
+    cells of `data.grid` (see `open_region`). `averages` names the attribute, if any, that calls them averages, if
+    no bounds tell over which periods.
     Close the result after use, as for `open_region`.
 
     Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
@@ -158,15 +166,21 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
     """
     path = days.path
     parts, sst = _merged_days(days, True)
-    sst = sst.rename("sst")
+    close, sst = sst.close, sst.rename("sst")
     title = source_of(days.source).title or parts[0].title
-    kept: dict[str, Any] = {"title": title, "averages": parts[0].averages}
+    kept: dict[str, Any] = {"title": title, "averages": parts[0].averages, "variable": str(parts[0].field.name)}
     if CELLS in sst.attrs:
-        sst, mask, method = _on_grid(sst, days, ocean)
-        warn_once(f"{path}: {parts[0].field.name} is read {method}")
-        kept |= {"title": f"{title}; regridded: {method}", "ocean": mask}
+        with _closed_on_error(close):
+            on_grid, mask, weights = _on_grid(sst, days, ocean)
+        warn_once(f"{path}: {parts[0].field.name} is read {weights.method}")
+        kept |= {"title": f"{title}; regridded: {weights.method}", "ocean": mask}
+        share = xr.DataArray(
+            np.asarray(weights.share).clip(max=1), {axis: on_grid[axis] for axis in ("lat", "lon")}, ("lat", "lon")
+        )
+        kept[SHARE] = rounded(share)
+        sst = on_grid
     sst = sst.drop_attrs().assign_attrs(kept)
-    sst.set_close(_closing(parts, path))
+    sst.set_close(close)
     LOG.debug(
         f"{path}: read {parts[0].field.name} as SST: {counted(sst.sizes['time'], 'day')}, "
         f"{sst.sizes['lat']} x {sst.sizes['lon']} cells, from {counted(len(parts), 'file')}"
@@ -176,21 +190,21 @@ def open_sst(days: FieldSource, ocean: xr.DataArray | None = None) -> xr.DataArr
 
 def _on_grid(
     sst: xr.DataArray, days: FieldSource, kept: xr.DataArray | None
-) -> tuple[xr.DataArray, xr.DataArray, str]:
+) -> tuple[xr.DataArray, xr.DataArray, Weights]:
     """Judge `sst(time, row, column)` on its own cells, and bring it to those of `data.grid`.
 
-    Also returns the mask of its cells that are ocean, and the method. `kept` is that of `open_region`.
+    Also returns the mask of its cells that are ocean, and the weights. `kept` is that of `open_region`.
     """
     path, cells, target = days.path, sst.attrs[CELLS], target_of(days)
     rows, columns = around_grid(cells, target)
-    window = sst[:, rows, columns]
+    window, is_checked = sst[:, rows, columns], source_of(days.source).checked
     if kept is not None and kept.attrs[CELLS] == cells.digest:
         ocean = kept
+        window = without_land(window, path, is_checked, kept[rows, columns])
     else:
-        if not source_of(days.source).checked and window.size:
-            window = mask_constant_cells(window, path)
         ocean = xr.DataArray(np.zeros(cells.shape, bool), dims=SPACE, attrs={CELLS: cells.digest})
-        ocean[rows, columns] = ocean_cells(window)
+        window = without_land(window, path, is_checked)
+        ocean[rows, columns] = sea_of(window)
         if lost := int((ocean.values & np.isnan(cells.lat.reshape(cells.shape))).sum()):
             warn_once(f"{path}: {counted(lost, 'cell')} of the sea without a position are left out")
     folder = getattr(days, "directory", None)
@@ -198,7 +212,7 @@ def _on_grid(
         cells, target, path, ocean.values, days.box.min_ocean, None if folder is None else Path(folder) / "weights"
     )
     part = weights.read(window, (rows.start, columns.start))
-    return weights(judged(part, weights.used(np.isfinite(weights.least)), path)), ocean, weights.method
+    return weights(judged(part, weights.used(np.isfinite(weights.least)), path)), ocean, weights
 
 
 def open_daily(days: FieldSource) -> xr.DataArray:
@@ -208,48 +222,64 @@ def open_daily(days: FieldSource) -> xr.DataArray:
     units differ.
     """
     parts, field = _merged_days(days, False)
-    units = parts[0].units
+    units, close = parts[0].units, field.close
     if differing := [part for part in parts if part.units != units]:
+        close()
         raise SSTCastError(
             f"{differing[0].path}: is in {differing[0].units!r}, but {parts[0].path} in {units!r}; convert it, or "
             "set data.units if both are the same"
         )
     field = field.assign_attrs(units=units)
-    field.set_close(_closing(parts, days.path))
+    field.set_close(close)
     return field
 
 
 def _merged_days(days: FieldSource, is_sst: bool) -> MergedDays:
-    """Return the parts of a source of daily values, and their merged field."""
+    """Return the parts of a source of daily values, and their merged field, which closes them."""
     path, source = days.path, source_of(days.source)
     options = {"variable": days.variable, "units": days.units, "true_positions": days.grid is not None}
     options["any_grid"] = days.grid is not None or not is_sst
     read = partial(_observations, source=source, options=options, layouts={}, is_sst=is_sst)
     parts = read_parts(path, read)
-    if is_sst:
-        _check_names(parts)
-    observed = [part.days.labels for part in parts if part.days is not None]
-    if steps_a_day(np.concatenate(observed)) > 1:
-        parts, field = _days_of_hours(parts, path, is_sst)
-    else:
-        parts = [_dated(part) for part in parts]
-        field = merge(parts, "time")
-    if not source.checked:
-        _check_daily(field.indexes["time"], path)
+    with _closed_on_error(_closing(parts, path)):
+        _check_names(parts, COMMON_NAMES if is_sst else ())
+        observed = [part.days.labels for part in parts if part.days is not None]
+        if steps_a_day(np.concatenate(observed)) > 1:
+            parts, field = _days_of_hours(parts, path, is_sst)
+        else:
+            parts = [_dated(part) for part in parts]
+            field = merge(parts, "time")
+        if not source.checked:
+            _check_daily(field.indexes["time"], path)
+    field.set_close(_closing(parts, path))
     for note in dict.fromkeys(note for part in parts for note in part.notes):
         warn_once(f"{path}: {note}")
     return parts, field
 
 
 def source_grid(days: FieldSource) -> Cells | None:
-    """Return the cells of the first file of a source, or None if they lie on axes of latitude and longitude.
+    """Return the cells of the first file of a source, or None if they lie where axes of lat and lon have them.
 
     Raises SSTCastError like `open_sst`.
     """
     path, dataset = next(source_of(days.path).datasets())
     with dataset:
-        dataset, name, axes, dims = identified(dataset, path, variable=days.variable, any_grid=True)
-        return None if "lat" in dims else cells_of(dataset, dataset[name], axes, path)
+        find = partial(find_field, dataset, path, variable=days.variable, units=days.units, any_grid=True)
+        field = find().field
+        cells: Cells | None = (find(true_positions=True).field if MISPLACED in field.coords else field).attrs.get(
+            CELLS
+        )
+        return cells
+
+
+@contextmanager
+def _closed_on_error(close: Callable[[], None]) -> Iterator[None]:
+    """Close the files of a field if it is refused, so that they can be mended and opened again."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
 
 
 def _closing(parts: Sequence[FieldInFile], path: Path) -> Callable[[], None]:
@@ -285,8 +315,9 @@ def _observations(
     title = title or (f"sea surface temperature of {institution} ({path.name})" if institution else path.name)
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     days = periods(time, dataset, path, DAY)
-    known = (path, field, found.units, notes, found.valid, title, kind, preliminary, dataset.close)
-    return FieldInFile(*known, found, days)
+    standard_name = str(found.stored.attrs.get("standard_name", ""))
+    known = (path, field, found.units, notes, found.valid, title, kind, preliminary, standard_name)
+    return FieldInFile(*known, dataset.close, found, days)
 
 
 def _dated(part: FieldInFile) -> FieldInFile:
@@ -326,14 +357,21 @@ def _days_of_hours(parts: Sequence[FieldInFile], path: Path, is_sst: bool) -> Me
     return dated, daily_means(field, steps, "time", path, is_sst)
 
 
-def _check_names(parts: Sequence[FieldInFile]) -> None:
-    """Raise SSTCastError if a file in a folder of SST holds something else, such as a mask."""
-    sst_parts = [part for part in parts if str(part.field.name).lower() in COMMON_NAMES]
-    if sst_parts and (other_parts := [part for part in parts if str(part.field.name).lower() not in COMMON_NAMES]):
-        raise SSTCastError(
-            f"{other_parts[0].path}: holds {other_parts[0].field.name}, not the "
-            f"{sst_parts[0].field.name} of {sst_parts[0].path}; move it out of the folder, or rename its variable"
-        )
+def _check_names(parts: Sequence[FieldInFile], alike: Sequence[str]) -> None:
+    """Raise SSTCastError if a file in a folder holds another variable, such as a mask.
+
+    Variables are the same if their names, case apart, or their standard names are, or both names are `alike`.
+    """
+    names = [str(part.field.name).lower() for part in parts]
+    first = next((index for index, name in enumerate(names) if name in alike), 0)
+    for part, name in zip(parts, names, strict=True):
+        has_name = name == names[first] or {name, names[first]} <= {*alike}
+        has_standard_name = part.standard_name != "" and part.standard_name == parts[first].standard_name
+        if not has_name and not has_standard_name:
+            raise SSTCastError(
+                f"{part.path}: holds {part.field.name}, not the {parts[first].field.name} of "
+                f"{parts[first].path}; move it out of the folder, or rename its variable"
+            )
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:

@@ -13,7 +13,7 @@ from sstcast.geo import Box, bounds, evenly_spaced, step
 from sstcast.reading.any_grid import LEAST_KNOWN, any_grid_weights
 from sstcast.reading.fields import CELLS, MISPLACED
 from sstcast.reading.grid import at_cells, check_places, coarsen, finer_cells
-from sstcast.reading.plausible import judged
+from sstcast.reading.sea import judged, sea_of, without_land
 from sstcast.reading.weights import TargetGrid, Weights
 from sstcast.types import Array
 
@@ -49,25 +49,18 @@ def on_cells(
         n = round(step(grid["lat"].values) / _height(sst, grid))
         if n > 1 and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
             finer = check_places(finer, f"{path}: its grid", TRUE_POSITIONS)
+            finer = without_land(finer, path)
             finer = judged(finer, np.kron(wanted, np.ones((n, n), bool)), path)
-            mean = coarsen(finer, _first_ocean(finer), region.model_copy(update={"coarsen": n}))
+            mean = coarsen(finer, sea_of(finer), region.model_copy(update={"coarsen": n}))
             return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), BLOCK_MEANS.format(n)
-    ocean = _first_ocean(sst).values if CELLS in sst.attrs else None
+    sst = without_land(sst, path) if CELLS in sst.attrs else sst
+    ocean = sea_of(sst).values if CELLS in sst.attrs else None
     weights = weights_of(sst, grid, path, remedy, HALF_COVERED, ocean, region.min_ocean)
     part = weights.read(sst.drop_vars(MISPLACED, errors="ignore"))
     if weights.parts is not None:  # of several cells
+        part = part if CELLS in sst.attrs else without_land(part, path)
         part = judged(part, weights.used(wanted), path)
     return weights(part).drop_attrs(deep=False), weights.method
-
-
-def _first_ocean(sst: xr.DataArray) -> xr.DataArray:
-    """Return the mask of cells with values in the first forecasts that are not missing."""
-    for date in range(sst.sizes["init_time"]):
-        values = sst.isel(init_time=date, drop=True)
-        ocean = values.notnull().any(values.dims[:-2]).compute()
-        if ocean.any():
-            break
-    return ocean
 
 
 def weights_of(

@@ -349,6 +349,7 @@ class Weights:
         cells: the coordinates `lat` and `lon` of the targets.
         method: how a field is brought to them, in words.
         is_mean: whether values are means of several cells.
+        share: the share of sea of each target, `[target row, target column]`, if the sea is known.
     """
 
     rows: Index
@@ -358,6 +359,7 @@ class Weights:
     cells: xr.Dataset
     method: str
     is_mean: bool = False
+    share: Array | None = None
 
     def read(self, field: xr.DataArray, first: tuple[int, int] = (0, 0)) -> xr.DataArray:
         """Return the rows and columns of `field(..., row, column)` that have weights.

@@ -36,6 +36,7 @@ from sstcast.reading.flags import tell_invalid
 from sstcast.reading.forecast_files import Forecasts, read_forecasts
 from sstcast.reading.grid import around
 from sstcast.reading.reading import open_sst
+from sstcast.reading.sea import until_last_value
 from sstcast.runs import Run
 from sstcast.scores.asked import NOTHING, Asked
 from sstcast.scores.bias import NEARBY_DAYS, note_of, without_bias, years_of
@@ -280,7 +281,8 @@ def _data_of_file(forecasts: Forecasts, truth: FieldSource, horizon: int) -> Dat
     if not (source.needs_python or source.exists()):
         raise SSTCastError(f"--truth {truth.source}: no such file or folder")
     with open_sst(truth) as observed:
-        days, dates = observed["time"].values, forecasts.sst["init_time"].values
+        known = observed if source.checked else until_last_value(observed, path)
+        days, dates = known["time"].values, forecasts.sst["init_time"].values
     scored = within(dates, days[0] + (MIN_PAST_DAYS + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(

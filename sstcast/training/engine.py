@@ -41,6 +41,7 @@ from sstcast.training.task import Task, seed_of
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
 RISING_SHARE, FIRST_RATE_FACTOR, LAST_RATE_FACTOR = 0.3, 1 / 25, 1 / 25e4  # of the one-cycle schedule, as in torch
 POINTS = 50  # of the training curve, each a mean over several steps
+LEAST_WEIGHT = 1e-12  # of the elements of a step; in place of 0, where no label is known
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
 
@@ -66,7 +67,7 @@ class State:
     @property
     def mean_loss(self) -> float:
         """The loss per element over the steps done in this epoch."""
-        return self.loss / max(self.weight, 1.0)
+        return self.loss / max(self.weight, LEAST_WEIGHT)
 
     def add(self, loss: float, weight: float, step: int, every: int) -> None:
         """Add the summed loss of step `step` of the training. Each point of the curve covers `every` steps."""
@@ -95,7 +96,7 @@ class State:
 
     def write_curve(self, path: Path, steps: int) -> None:
         """Write the mean loss at every point of the curve, given the number of `steps` in an epoch."""
-        rows = [(int(step), step / steps, loss / max(weight, 1.0)) for step, loss, weight in self.curve]
+        rows = [(int(step), step / steps, loss / max(weight, LEAST_WEIGHT)) for step, loss, weight in self.curve]
         with atomic(path) as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows([("step", "epoch", "train_loss"), *rows])
 
@@ -250,14 +251,20 @@ class Trainer:
     def _train(self, index: Tensor) -> Tensor:
         """Do the operations of a step. On a device they read nothing from the host."""
         batches = [self.task.batch(part) for part in self._parts(index)]
-        weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
+        counted = self.fabric.global_rank < len(index)
+        weights = [
+            torch.as_tensor(self.task.weight(b) if counted else 0, device=self.fabric.device).double()
+            for b in batches
+        ]
         total_weight = self._sum(torch.stack(weights).sum())
         total_loss = torch.zeros_like(total_weight)
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
+                if not counted:
+                    loss = 0 * loss
                 # Fabric averages gradients over devices, but each element of the step must count once.
-                share = (self.fabric.world_size / total_weight.clamp(min=1)).to(loss.dtype)
+                share = (self.fabric.world_size / total_weight.clamp(min=LEAST_WEIGHT)).to(loss.dtype)
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
             total_loss += loss.detach().double()
@@ -345,8 +352,13 @@ class Trainer:
         return self.state.epoch * self.steps + self.state.step
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Return the samples of a step that belong to this device, in `accumulate` parts."""
+        """Return the samples of a step that belong to this device, in `accumulate` parts.
+
+        A device without any gets the first one, which does not count there, because the others wait for its
+        gradients.
+        """
         samples = index[self.fabric.global_rank :: self.fabric.world_size]
+        samples = samples if len(samples) else index[:1]
         return [part for part in samples.tensor_split(self.options.accumulate) if len(part)]
 
     def _seed(self, step: int) -> None:
@@ -380,8 +392,11 @@ class Trainer:
             if self.ema is not None:
                 self.ema.load_state_dict(checkpoint["ema"])
             self.state = State(**checkpoint["state"])
-        if self.fabric.is_global_zero:  # a kill may have come between checkpoint and history
+            if "learnt" in checkpoint:
+                self.task.learnt = checkpoint["learnt"]
+        if self.fabric.is_global_zero:  # a kill may have come between the checkpoint and these files
             self.state.write_history(self.run.history)
+            self.state.write_curve(self.run.curve, self.steps)
 
     def _save(self) -> None:
         """Write a checkpoint to resume from, delete the oldest, and update `history.csv` and `curve.csv`."""
@@ -391,7 +406,7 @@ class Trainer:
         path = self.run.checkpoints / f"step-{self._done:09d}.pt"
         state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self._optimizer_state()}
         state |= {"ema": None if self.ema is None else self.ema.state_dict(), "state": vars(self.state)}
-        save_checkpoint(path, self.config, **state)
+        save_checkpoint(path, self.config, **state, **self._learnt())
         prune_checkpoints(path, self.options.keep)
         self.state.write_history(self.run.history)
         self.state.write_curve(self.run.curve, self.steps)
@@ -413,7 +428,10 @@ class Trainer:
             if self.stage is not None:  # the next stage starts from it
                 state |= {"optimizer": self._optimizer_state()}
                 state |= {"score": [self.state.best, self.state.best_loss]}
-            save_checkpoint(self.run.best, self.config, **state)
+            save_checkpoint(self.run.best, self.config, **state, **self._learnt())
+
+    def _learnt(self) -> dict[str, Tensor]:
+        return {} if self.task.learnt is None else {"learnt": self.task.learnt}
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:

@@ -32,6 +32,7 @@ class ForecastTask:
     """
 
     lower_is_better = True
+    learnt: Tensor | None = None
 
     def __init__(self, windows: Mapping[str, Any], options: TrainingConfig, fabric: "Fabric") -> None:
         self.fabric, self.batch_size = fabric, options.batch_size

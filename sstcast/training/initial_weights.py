@@ -24,13 +24,15 @@ class InitialWeights:
     """A checkpoint whose weights another training begins from.
 
     `key` is `training.weights` with its value, for messages. `weights` holds tensors by name, and `config` the
-    configuration that trained them, as plain values. `digest` is the SHA-256 of the file.
+    configuration that trained them, as plain values. `digest` is the SHA-256 of the file. `learnt` holds the
+    keys of the samples that they learnt from, if the checkpoint has them.
     """
 
     key: str
     weights: Mapping[str, Tensor]
     config: Any
     digest: str
+    learnt: Tensor | None = None
 
     @classmethod
     def read(cls, source: str) -> Self:
@@ -51,7 +53,7 @@ class InitialWeights:
             checkpoint = load_checkpoint(path)
         except SSTCastError as error:
             raise SSTCastError(f"training.weights: {error}") from None
-        return cls(key, checkpoint["model"], checkpoint.get("config"), digest(path))
+        return cls(key, checkpoint["model"], checkpoint.get("config"), digest(path), checkpoint.get("learnt"))
 
     def config_as(self, kind: type[Model]) -> Model:
         """Return the configuration that trained them. Raises SSTCastError if it is not of this kind."""

@@ -14,6 +14,8 @@ class Task(Protocol):
     lower_is_better: bool
     static: bool
     """Whether all samples are on the device, and all full batches have the same shapes."""
+    learnt: Tensor | None
+    """Keys of the samples that the weights depend on, which checkpoints keep, or None if a task has no keys."""
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Return the sample indices of each step in an epoch. They depend only on `seed` and `epoch`."""

@@ -346,6 +346,27 @@ def test_a_path_names_a_yaml(tmp_path: Path) -> None:
         sstcast.benchmark(tmp_path / "mine.pt", "gin", overrides=keys)
 
 
+def test_test_samples_are_those_with_a_label(tmp_path: Path) -> None:
+    data = words_on_a_ring(5, 9)
+    data.y[20:] = -1
+    (result,) = sstcast.benchmark(data, "gin", overrides=[*SMALL, f"runs={tmp_path}", f"cache={tmp_path}"])
+    assert result["test_samples"] == 10
+    nodes = [one.update({"y": torch.tensor([0, 1] * 4)[: one.num_nodes]}) for one in graphs(30)]
+    nodes[-1].y[:], nodes[-2].y[1:] = -1, -1
+    given = {"graphs": nodes, "train": [*range(20)], "validation": [20, 21], "test": [*range(22, 30)]}
+    keys = [*SMALL, f"runs={tmp_path}", f"cache={tmp_path}", "data.task=node-classification"]
+    assert sstcast.benchmark(given, "gin", overrides=keys)[0]["test_samples"] == 7
+
+
+def test_targets_without_a_training_label_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = graphs(30, y=lambda data, i: torch.randn(1, 3))
+    for i in range(20):
+        ours[i].y[0, 1] = torch.nan
+    given = {"graphs": ours, "train": [*range(20)], "validation": [20, 21], "test": [*range(22, 30)]}
+    sstcast.benchmark(given, "gin", overrides=[*SMALL, f"runs={tmp_path}", f"cache={tmp_path}"])
+    assert "scored without a training label, column: 1\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])
 def test_wrong_seeds_are_refused(seeds: list[int]) -> None:
     with pytest.raises(SSTCastError, match=r"write 0\.\.4"):

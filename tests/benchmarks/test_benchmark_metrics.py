@@ -22,7 +22,7 @@ from sstcast.benchmarks.objectives import (
 )
 from sstcast.benchmarks.registry import find_dataset
 
-METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
+METRICS = {name: metric.score for task in TASKS.values() for name, metric in task.metrics.items()}
 
 random = np.random.default_rng(3)
 

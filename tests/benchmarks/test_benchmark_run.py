@@ -1,6 +1,7 @@
 """The verb `benchmark`: every backbone on every task, resuming, stages, seeds, and its output."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+import yaml
 from lightning_fabric import Fabric
+from logged import logged
+from refusals import refused
 from small_raw import TASKS
 
 from sstcast.benchmarks import run as run_module
@@ -16,7 +20,8 @@ from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.benchmarks.tasks import OneGraph
-from sstcast.errors import SSTCastError
+from sstcast.config import TrainingConfig
+from sstcast.errors import Interrupted, SSTCastError
 from sstcast.models import MODELS
 from sstcast.storage.artefacts import write_json
 from sstcast.training.checkpoint import load_checkpoint
@@ -58,6 +63,43 @@ def test_a_run_is_recorded_and_not_repeated(configure: Configure, monkeypatch: p
     assert run_benchmark(config, [0, 3]) == results
     with pytest.raises(SSTCastError, match="another configuration"):
         run_benchmark(configure("MUTAG", "mpnn", "model.width=16"), [0])
+
+
+@pytest.mark.parametrize("key", ["windows_per_epoch=50", "include_validation=true", "cross_fit=2"])
+def test_keys_that_do_nothing_on_graphs_are_refused_and_not_compared(key: str, configure: Configure) -> None:
+    name, _, value = key.partition("=")
+    with refused("MUTAG, mpnn: training." + name, "does nothing on graphs; leave it out"):
+        configure("MUTAG", "mpnn", f"training.{key}", "training.epochs=1")
+    default = json.dumps(TrainingConfig().model_dump()[name])
+    config = configure("MUTAG", "mpnn", "training.epochs=1", f"training.{name}={default}")
+    (result,) = run_benchmark(config, [0])
+    file = config.folder / "seed-0/config.yaml"
+    saved = yaml.safe_load(file.read_text())
+    saved["training"][name] = yaml.safe_load(value)
+    file.write_text(yaml.safe_dump(saved))
+    with logged() as lines:
+        assert run_benchmark(config, [0]) == [result]
+    assert f"{file}: training.{name} does nothing on graphs, and is not compared" in lines
+
+
+def test_a_run_without_a_finished_epoch_has_no_score(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("MUTAG", "mpnn")
+    step = run_module.Trainer._step
+
+    def stopped(trainer: run_module.Trainer, index: torch.Tensor) -> torch.Tensor:
+        signal.raise_signal(signal.SIGTERM)
+        return step(trainer, index)
+
+    monkeypatch.setattr(run_module.Trainer, "_step", stopped)
+    with pytest.raises(Interrupted):
+        run_benchmark(config, [0])
+    with refused(config.folder / "seed-0", "no epoch is finished; run the command without --evaluate"):
+        run_benchmark(config, [0], evaluate=True)
+    monkeypatch.undo()
+    run_benchmark(config, [0])
+    assert run_benchmark(config, [0], evaluate=True)[0]["epochs"] == 2
 
 
 def test_peak_memory_is_recorded_and_optional(configure: Configure) -> None:

@@ -217,3 +217,17 @@ def test_names_of_splits_by_rows() -> None:
     for text in ("rows:scaffold", "rows:official", "rows:rows:folds:3", "rows:"):
         with pytest.raises(ValueError, match="write official"):
             parse_split(text)
+
+
+def test_the_digest_of_a_set_tells_its_split() -> None:
+    def split_at(first: int) -> Data:
+        nodes = torch.arange(20)
+        masks = {
+            "train_mask": nodes < first,
+            "val_mask": (nodes >= first) & (nodes < 15),
+            "test_mask": nodes >= 15,
+        }
+        edges = torch.stack([nodes, nodes.roll(1)])
+        return Data(x=nodes[:, None].float(), y=nodes % 2, edge_index=edges, **masks)
+
+    assert loaded(split_at(8)).digest == loaded(split_at(8)).digest != loaded(split_at(9)).digest

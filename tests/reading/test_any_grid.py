@@ -292,7 +292,7 @@ def test_a_row_at_a_pole_and_a_halo_are_positions() -> None:
     lat, lon = np.hstack([lat, lat[:, :2]]), np.hstack([lon, lon[:, :2] + 360])
     for columns in (slice(None), slice(0, 36)):
         given = [xr.DataArray(part[:, columns], dims=("j", "i")) for part in (lat, lon)]
-        for before, after in zip(given, degrees_of(*given), strict=True):
+        for before, after in zip(given, degrees_of(*given, Path("a.nc")), strict=True):
             np.testing.assert_array_equal(before, after)
 
 
@@ -392,7 +392,7 @@ def test_init_proposes_a_grid_and_its_file_is_prepared(
     away = cube["sst"].mean("time") - temperature(lat, lon)
     assert abs(away.where(cube["ocean_mask"])).max() < 0.2
     assert not prepare(config.data).written
-    monkeypatch.setattr(reading, "ocean_cells", None)  # what prepare has found is kept
+    monkeypatch.setattr(reading, "sea_of", None)  # what prepare has found is kept
     again = opened(config.data)
     np.testing.assert_allclose(again[:9].where(cube["ocean_mask"].values), cube["sst"][:9], atol=1e-4)
     monkeypatch.undo()

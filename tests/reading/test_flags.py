@@ -260,3 +260,11 @@ def test_values_that_the_field_itself_calls_flags_are_missing(tmp_path: Path) ->
     with logged() as lines, open_sst(FieldSource(source=str(tmp_path / "ice.nc"))) as sst:
         np.testing.assert_allclose(sst.values, data["sst"].where(data["sst"] != -4).values, rtol=1e-6)
     assert [line for line in lines if "sst is read without -4, which it calls flags" in line]
+
+
+def test_flags_may_have_an_axis_of_one_value_that_sst_lacks(tmp_path: Path) -> None:
+    dims = ("time", "height", "lat", "lon")
+    sst = write(tmp_path / "l3.nc", "quality_level", LEVELS[:, None], BYTES | {"flag_meanings": GHRSST}, dims)
+    with open_sst(FieldSource(source=str(tmp_path / "l3.nc"))) as opened:
+        expected = sst.where(xr.DataArray(LEVELS, dims=AXES) == 5)
+        np.testing.assert_allclose(opened.values, expected.values, rtol=1e-6)

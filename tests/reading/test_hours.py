@@ -244,8 +244,8 @@ def test_the_script_of_the_recipes_keeps_the_days_that_the_reader_makes(
         "init_time": pd.date_range("2021-01-01", periods=4, freq="12h"),
         "ensemble_member": [0, 1],
         "lead_time": leads * HOUR.astype("m8[ns]"),
-        "latitude": [-25.0, -30, -40, -50, -55],
-        "longitude": [135.0, 140, 150, 160, 180, 185],
+        "latitude": [-20.0, -30, -40, -50, -60],
+        "longitude": [130.0, 140, 150, 160, 170, 190],
     }
     values = RANDOM.normal(5, 2, shape).astype("f4")
     data = xr.Dataset({name: (dims, values, {"units": "m s-1"}) for name in ("wind_u_10m", "wind_v_10m")}, axes)
@@ -254,7 +254,7 @@ def test_the_script_of_the_recipes_keeps_the_days_that_the_reader_makes(
         exec(script, {"STORE": "made-up.zarr"})
     kept = read_forecasts(Path("gefs.zarr"), variable="wind_u_10m", is_sst=False).sst
     assert kept.shape == (1, 2, 35, 3, 4)
-    data.sel(init_time=axes["init_time"][::2], latitude=[-30, -40, -50], longitude=[140, 150, 160, 180])[
+    data.sel(init_time=axes["init_time"][::2], latitude=[-30, -40, -50], longitude=[140, 150, 160, 170])[
         ["wind_u_10m"]
     ].to_netcdf("hours.nc", engine="netcdf4")
     hours = read_forecasts(Path("hours.nc"), is_sst=False).sst

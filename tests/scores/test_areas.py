@@ -276,3 +276,17 @@ def test_without_enough_training_days_areas_are_not_scored_and_a_line_says_so(
     assert sum(told in line for line in lines) == 1
     path, _ = forecast(run.folder, "2004-03-10")
     assert "heatwave_area" in xr.load_dataset(path)
+
+
+def test_areas_are_clipped_at_the_freezing_point_of_each_day(made: Run) -> None:
+    """A forecast far below it is the freezing point, which lies elsewhere beside each day's climatology."""
+    data = Analysis.of(made)
+    tables = Areas(scene(data, cold=np.eye(data.windows.horizon)))
+    seen = next(iter(data.observe()))
+    anomaly = seen.anomaly[DEGREES]
+    seen = seen._replace(lowest=anomaly)  # so that the clipped forecast is what came
+    tables.begin(seen)
+    tables.add(block("cold", seen, anomaly[None] - 5, np.full_like(anomaly, 1e-6)))
+    dates = tables.chosen(seen.dates)
+    assert np.abs(np.diff(anomaly[dates], axis=1)).max() > 0.1
+    np.testing.assert_allclose(tables.means["mse"][0][:, dates], 0, atol=1e-6)

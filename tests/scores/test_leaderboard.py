@@ -298,3 +298,13 @@ def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:
         SSTCastError, match=r"old/metrics.json: missing, damaged or from another version; run `sstcast evaluate"
     ):
         leaderboard(tmp_path)
+
+
+def test_baselines_of_another_base_period_are_rows_of_their_own(scored: Run, tmp_path: Path) -> None:
+    splits = yaml.safe_load(scored.config_file.read_text())["data"]["splits"]
+    copy(scored, tmp_path / "one", 0.1)
+    copy(scored, tmp_path / "other", 0.2, data__splits=splits | {"base_period": ["2001-01-01", "2003-12-31"]})
+    [contest] = leaderboard(tmp_path)
+    years = "2001..2002, 2003", "2001..2002, 2003, base 2001..2003"
+    names = {entry.name for entry in contest.entries}
+    assert names == {"one", "other"} | {f"{name} ({of})" for name in BASELINES for of in years}

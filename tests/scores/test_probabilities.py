@@ -122,3 +122,16 @@ def test_dates_that_a_compared_system_lacks_are_compared_by_none() -> None:
     common = on_common_dates(values)
     assert common["init_time"].values.tolist() == np.delete(DATES[:6], 2).tolist()
     assert Loss.of("score", values).values.identical(values)
+
+
+def test_a_forecaster_without_some_dates_takes_none_from_another() -> None:
+    random = np.random.default_rng(3)
+    came, dates = came_of(random), np.arange(len(DATES))
+    chance = random.random(came.shape).astype(np.float32)
+    late = dates[23:]
+    tables = tables_of({"all": [(dates, chance, 1)], "late": [(late, chance[late], 1)]}, came)
+    found = scores(tables, "rain", "all")
+    for name, own in (("all", dates), ("late", late)):
+        weights = np.broadcast_to(WEIGHTS, came[own].shape).ravel()
+        brier = brier_score_loss(came[own].ravel(), chance[own].ravel(), sample_weight=weights)
+        assert found[name]["brier"] == pytest.approx(brier, abs=1e-6)

@@ -1,6 +1,7 @@
 """The trainer against plain PyTorch, torch's schedulers, and itself on two processes."""
 
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,44 +132,63 @@ class Linear(Model):
 
 
 class Task:
-    lower_is_better, static, validated = True, False, 0
+    lower_is_better, static, learnt, validated = True, False, None, 0
 
-    def order(self, seed, epoch):
-        return [torch.arange(4)]
+    def order(self, seed, epoch):  # the last step leaves nothing for the second process
+        return [torch.arange(4), torch.tensor([3])]
 
     def batch(self, index):
         return index[:, None].float()
 
     def weight(self, batch):
-        return len(batch)
+        return 0.01 * len(batch)
 
     def loss(self, model, batch):
-        return model(batch).square().sum()
+        return 0.01 * model(batch).square().sum()
 
     def validate(self, model):  # the second process finds each epoch better, by a rounding error
         self.validated += 1
         return {"score": 1 - 1e-12 * self.validated * fabric.global_rank}
 
 
-fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
+fabric = Fabric(accelerator="cpu", devices=int(sys.argv[2]), strategy="ddp" if sys.argv[2] == "2" else "auto")
 fabric.launch()
+torch.manual_seed(0)
 run = Run(Path(sys.argv[1]))
 run.checkpoints.mkdir(parents=True, exist_ok=True)
-options = TrainingConfig(epochs=9, patience=2, batch_size=4, device="cpu", compile=False)
-trainer = Trainer(run, options, options, Linear(), Task(), fabric)
+options = TrainingConfig(epochs=9, patience=2, batch_size=4, device="cpu", compile=False, optimizer="adagrad")
+model = Linear()
+trainer = Trainer(run, options, options, model, Task(), fabric)
 trainer.fit()
+if fabric.global_rank == 0:
+    torch.save(model.state_dict(), run.folder / "end.pt")
 Path(sys.argv[1], f"{fabric.global_rank}.txt").write_text(f"{trainer.state.epoch} {trainer.state.best_epoch}")
 """
 
 
-def test_processes_stop_in_the_same_epoch(tmp_path: Path) -> None:
+def test_processes_stop_in_the_same_epoch_with_the_weights_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "two.py").write_text(TWO_PROCESSES)
-    command = [sys.executable, str(tmp_path / "two.py"), str(tmp_path / "run")]
+    command = [sys.executable, str(tmp_path / "two.py"), str(tmp_path / "run"), "2"]
     done = subprocess.run(
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
     assert [(tmp_path / f"run/{rank}.txt").read_text() for rank in range(2)] == ["3 0", "3 0"]
+    monkeypatch.setattr(sys, "argv", ["two.py", str(tmp_path / "alone"), "1"])
+    runpy.run_path(str(tmp_path / "two.py"))
+    ends = [torch.load(tmp_path / name / "end.pt", weights_only=True) for name in ("run", "alone")]
+    for name, value in ends[0].items():
+        torch.testing.assert_close(value, ends[1][name])
+    histories = [pd.read_csv(tmp_path / name / "history.csv")["train_loss"] for name in ("run", "alone")]
+    pd.testing.assert_series_equal(*histories, rtol=1e-5)
+    torch.manual_seed(0)
+    first = torch.nn.Linear(1, 1)  # whose mean loss does not depend on the scale of the weights
+    step = first(torch.arange(4.0)[:, None]).square()
+    assert pd.read_csv(tmp_path / "alone/curve.csv")["train_loss"][0] == pytest.approx(
+        float(step.mean().detach()), rel=1e-5
+    )
 
 
 def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:

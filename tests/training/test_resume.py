@@ -41,6 +41,16 @@ def test_kills_change_no_bit(run_yaml: Path) -> None:
     pd.testing.assert_frame_equal(*(pd.read_csv(run.curve) for run in (calm, disturbed)))
 
 
+def test_a_kill_after_the_last_checkpoint_loses_no_file(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml, "training.epochs=1")
+    run, _ = train(config, windows)
+    kept = {path: path.read_text() for path in (run.history, run.curve)}
+    for path in kept:
+        path.unlink()
+    train(config, windows)
+    assert {path: path.read_text() for path in kept} == kept
+
+
 def test_a_damaged_checkpoint_is_left_out(run_yaml: Path) -> None:
     options = ["training.checkpoint_steps=4"]
     config, windows = setup(run_yaml, *options)
