@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwaves import CATEGORIES, events, multiples
 from sstcast.types import Array
 
@@ -40,7 +41,9 @@ class EventDays(NamedTuple):
     first: NDArray[np.intp]
 
 
-def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = False) -> tuple[EventDays, Table]:
+def find_events(
+    sst: Array, climatology: Array, threshold: Array, cold: bool = False, definition: Definition = HOBDAY
+) -> tuple[EventDays, Table]:
     """Return the days in events, and the table of events, of the series `sst [day, series]` in degC.
 
     Args:
@@ -48,6 +51,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
         climatology, threshold: climatology and threshold of each day, `[day, series]`. No event is defined where
             the threshold is NaN.
         cold: whether to look for cold spells, below the threshold.
+        definition: which days beyond the threshold are an event.
 
     Returns:
         The days, and the `EVENT_COLUMNS` by event in order of series and start, with the number of its `series`.
@@ -59,7 +63,7 @@ def find_events(sst: Array, climatology: Array, threshold: Array, cold: bool = F
     """
     sign, length = -1 if cold else 1, len(sst)
     inside = np.zeros((sst.shape[1], length + 1), bool)  # a last day outside parts one series from the next
-    inside[:, :length] = events(sign * sst > sign * threshold).T
+    inside[:, :length] = events(sign * sst > sign * threshold, definition).T
     position = np.flatnonzero(inside)
     series, day = np.divmod(position, length + 1)
     first = np.flatnonzero(np.diff(position, prepend=-2) != 1)
@@ -104,9 +108,11 @@ def _measures(
     total = np.add.reduceat(np.where(known, values, 0), first)
     mean = total / count
     squares = np.add.reduceat(np.where(known, values - np.repeat(mean, duration), 0) ** 2, first)
+    with np.errstate(invalid="ignore"):  # one day has no standard deviation
+        variability = np.sqrt(squares / (count - 1))
     return {
         "mean": mean,
         "max": sign * np.fmax.reduceat(sign * values, first),
-        "variability": np.sqrt(squares / (count - 1)),
+        "variability": variability,
         "cumulative": total,
     }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sstcast._version import __version__
 from sstcast.config import FieldSource, Region, parse_box
 from sstcast.errors import SSTCastError
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heatwave_events import CATEGORY_DAYS, DATES, EVENT_COLUMNS, EventDays, Table, find_events
 from sstcast.extremes.heatwaves import CATEGORIES, CELLS_AT_ONCE, VALUES_AT_ONCE
 from sstcast.ocean.places import Places
@@ -28,7 +29,7 @@ BY_YEAR = ("event_days", "event_count", "event_intensity")
 COUNTS = ("duration", "category", *CATEGORY_DAYS)
 DAYS_AT_ONCE = 4096  # days of the cells of places that are averaged together
 _EVENTS = (
-    "every event (Hobday et al. 2016, 2018) as a contiguous ragged array and, of a record, days, number and "
+    "every event ({definition}) as a contiguous ragged array and, of a record, days, number and "
     "cumulative intensity by year"
 )
 SUBJECTS = {  # the titles and summaries of files
@@ -60,7 +61,9 @@ def open_record(source: FieldSource) -> xr.DataArray:
     return sst
 
 
-def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.Dataset:
+def events_of_cells(
+    sst: xr.DataArray, daily: Daily, cold: bool = False, definition: Definition = HOBDAY
+) -> xr.Dataset:
     """Find the events of every ocean cell of `sst(time, lat, lon)` in degC, lazy or not, without missing days.
 
     `daily` returns climatology and threshold `[day, cell]` of a block of cells from its `sst(time, cell)`, in
@@ -92,7 +95,7 @@ def events_of_cells(sst: xr.DataArray, daily: Daily, cold: bool = False) -> xr.D
                 ("time", "cell"),
             )
             climatology, threshold = daily(block)
-            days, table = find_events(block.values, climatology, threshold, cold)
+            days, table = find_events(block.values, climatology, threshold, cold, definition)
             defined = np.stack([np.isfinite(threshold[year == one]).any(0) for one in years])
             sums = _by_year(days, year - years[0], defined)
             for name, field in of_year.items():
@@ -138,12 +141,14 @@ def _by_year(
     return {name: np.where(defined, of.reshape(shape), np.nan) for name, of in sums.items()}
 
 
-def events_of_series(sst: xr.DataArray, climatology: Array, threshold: Array, cold: bool = False) -> pd.DataFrame:
+def events_of_series(
+    sst: xr.DataArray, climatology: Array, threshold: Array, cold: bool = False, definition: Definition = HOBDAY
+) -> pd.DataFrame:
     """Return the events of `sst(time, place)` in degC as a table with a row for each event and dates.
 
     `climatology` and `threshold [day, place]` are in degC (see `heatwave_events.find_events`).
     """
-    _, table = find_events(sst.values, climatology, threshold, cold)
+    _, table = find_events(sst.values, climatology, threshold, cold, definition)
     return as_frame(table, sst["time"].values, sst["place"].values)
 
 
@@ -185,15 +190,17 @@ def series_of_places(sst: xr.DataArray, places: Places, weights: Any) -> xr.Data
 def with_attributes(dataset: xr.Dataset, source: str, recipe: dict[str, Any], subject: str) -> xr.Dataset:
     """Add the attributes of a file to the events or the heat stress of cells, with a title for its `SUBJECTS`.
 
-    The `recipe` holds the `baseline` as text.
+    The `recipe` holds the `baseline` as text, and the `definition` if it is not Hobday's.
     """
     title, summary = SUBJECTS[subject]
+    own = {"definition": recipe["definition"]} if "definition" in recipe else {}
     return describe(
         dataset,
         title=f"{title} in {source}",
-        summary=summary,
+        summary=summary.format(definition=own.get("definition", "Hobday et al. 2016, 2018")),
         source=source,
         baseline=str(recipe["baseline"]),
+        **own,
         recipe=as_text(recipe),
         history=f"sstcast {__version__} heatwaves",
     )

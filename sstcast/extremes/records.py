@@ -14,6 +14,7 @@ import xarray as xr
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
 from sstcast.extremes.baselines import FIXED, Baseline
+from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
 from sstcast.extremes.heatwave_record import (
@@ -23,6 +24,7 @@ from sstcast.extremes.heatwave_record import (
     series_of_places,
     with_attributes,
 )
+from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
@@ -38,7 +40,7 @@ TABLE_DECIMALS = 6  # of numbers in a CSV
 
 
 class Question(NamedTuple):
-    """What the command is asked for: the places or all cells, cold spells, the kind of baseline and its years.
+    """What the command is asked for: the places or all cells, cold spells, the baseline and the definition.
 
     With `dhw`, these are degree heating weeks instead of events.
     """
@@ -48,6 +50,19 @@ class Question(NamedTuple):
     kind: str = FIXED
     years: str | None = None
     dhw: bool = False
+    definition: Definition = HOBDAY
+
+    @property
+    def given(self) -> list[str]:
+        """The options, of those that thresholds and events depend on, that are not the usual ones."""
+        options = {"baseline": self.kind != FIXED, "years": self.years is not None}
+        names = [name for name, differs in options.items() if differs]
+        return names + [name.replace("_", "-") for name in self.definition.given]
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The definition, for recipes, attributes and columns, if it is not Hobday's."""
+        return {} if self.definition == HOBDAY else {"definition": str(self.definition)}
 
     @property
     def subject(self) -> str:
@@ -73,8 +88,7 @@ class Question(NamedTuple):
 
     def check(self) -> None:
         """Raise SSTCastError if degree heating weeks are asked for with options of events."""
-        given = {"cold": self.cold, "baseline": self.kind != FIXED, "years": self.years is not None}
-        if self.dhw and (options := [name for name, differs in given.items() if differs]):
+        if self.dhw and (options := ["cold"] * self.cold + self.given):
             raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
 
 
@@ -100,9 +114,12 @@ def events_of_record(
     path = checked_out(out or unlinked(path), question.suffix)
     with _record(source, run) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, source, run)
-        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run), **question.files_from(path)}
+        recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
+        recipe |= {**question.own, **question.files_from(path)}
         if out is None:
-            _check_same(path, recipe)
+            check_same(path, recipe)
+        if question.own:
+            LOG.info(f"{source.path}: events and their categories are not Hobday's: {question.definition}")
 
         def find() -> xr.Dataset | pd.DataFrame:
             if question.places is not None:
@@ -111,12 +128,15 @@ def events_of_record(
                 if isinstance(baseline, MonthlyYears):
                     table = stress_of_places(series, baseline)
                 else:
-                    table = events_of_series(series, *baseline.daily(series, question.cold), question.cold)
-                return table.assign(baseline=str(baseline))
+                    fields = baseline.daily(series, question.cold)
+                    table = events_of_series(series, *fields, question.cold, question.definition)
+                return table.assign(baseline=str(baseline), **question.own)
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)
             else:
-                found = events_of_cells(sst, lambda block: baseline.daily(block, question.cold), question.cold)
+                found = events_of_cells(
+                    sst, lambda block: baseline.daily(block, question.cold), question.cold, question.definition
+                )
             return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
 
         return written(find() if prepared is None else prepared.unchanged(find), path, recipe)
@@ -134,7 +154,7 @@ def _baseline(
             )
         return years
     if run is None:
-        return Baseline.of(question.kind, question.years, *_span(sst), source.path)
+        return Baseline.of(question.kind, question.years, *_span(sst), source.path, question.definition)
     return _of_run(run, question)
 
 
@@ -146,7 +166,7 @@ def _made_from(source: FieldSource, run: Run | None) -> dict[str, Any]:
     return given | {"source": source_of(source.source).identity}
 
 
-def _check_same(path: Path, recipe: dict[str, Any]) -> None:
+def check_same(path: Path, recipe: dict[str, Any]) -> None:
     """Raise SSTCastError if a file of the default name holds events of other days, places or another baseline.
 
     One that does not tell its places counts as one of the same.
@@ -159,6 +179,8 @@ def _check_same(path: Path, recipe: dict[str, Any]) -> None:
         return
     words = [f"{key} {value}" for key, value in held["made_from"].items()]
     words += [f"places of {', '.join(places)}"] if places != recipe.get("places") else []
+    own = held.get("definition", "events of Hobday's definition")
+    words += [own] if held.get("definition") != recipe.get("definition") else []
     raise SSTCastError(f"{path}: holds {', '.join([*words, held['baseline']])}; name another file with --out")
 
 
@@ -189,13 +211,15 @@ def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray
 
 
 def _of_run(run: Run, question: Question) -> Baseline:
-    """Return the baseline of a run, which is its base period. Raises SSTCastError if another is asked for."""
-    for option, differs in (("baseline", question.kind != FIXED), ("years", question.years is not None)):
-        if differs:
-            raise SSTCastError(
-                f"--{option}: the baseline of {run.folder} is its data.splits.base_period; leave it out, or give "
-                "the source of its days"
-            )
+    """Return the baseline of a run, which is its base period, by Hobday's definition.
+
+    Raises SSTCastError if another is asked for.
+    """
+    for option in question.given:
+        raise SSTCastError(
+            f"--{option}: the events of {run.folder} are Hobday's, of data.splits.base_period; leave it out, or "
+            "give the source of its days"
+        )
     return Baseline(FIXED, *run.config.data.splits.base)
 
 
