@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.extremes.baselines import FIXED
 from sstcast.extremes.heat_stress import (
     DHW_DAYS,
     MMM,
@@ -189,8 +188,7 @@ def events_of_forecast(
 ) -> tuple[xr.Dataset | pd.DataFrame, Path]:
     """Find the events in a forecast and write them as for a record (`records`), by default beside its file."""
     file, with_places = str(source.path), question.places is not None
-    given = [key for key in source.given if key != "source"] + ["baseline"] * (question.kind != FIXED)
-    given += ["years"] * (question.years is not None)
+    given = [key for key in source.given if key != "source"] + question.given
     if given:
         raise SSTCastError(f"--{given[0]}: {file} is a forecast, which has its own; leave it out")
     if with_places and (question.cold or question.dhw):
