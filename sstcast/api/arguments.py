@@ -191,6 +191,22 @@ def field_source(
     return validate(FieldSource, options, ", ".join(f"--{key} {value}" for key, value in options.items()))
 
 
+def from_pandas(data: Any) -> Any:
+    """Return a pandas object with dates as index as an xarray object, and others unchanged.
+
+    Raises SSTCastError if its index holds no dates.
+    """
+    import pandas as pd
+
+    if isinstance(data, pd.Series):
+        data = data.to_frame("sst" if data.name is None else str(data.name))
+    if not isinstance(data, pd.DataFrame):
+        return data
+    if not isinstance(data.index, pd.DatetimeIndex):
+        raise SSTCastError(f"data: its index is a {type(data.index).__name__}; give dates as index")
+    return data.set_axis(data.index.tz_localize(None).rename("time")).to_xarray()
+
+
 def seeds_of(seeds: Seeds) -> list[int] | None:
     """Parse seeds such as `0..4`, or check those given as numbers. Pass None through."""
     from sstcast.storage.yaml_files import parse_seeds

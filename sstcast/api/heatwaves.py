@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sstcast.api.arguments import Result, expand_path, field_source, read_places
+from sstcast.api.arguments import Result, expand_path, field_source, from_pandas, read_places
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def heatwaves(
-    data: str | Path | Run | xr.Dataset | xr.DataArray,
+    data: str | Path | Run | xr.Dataset | xr.DataArray | pd.Series[float] | pd.DataFrame,
     places: Sequence[Path | str] | Path | str = (),
     cold: bool = False,
     baseline: str = "fixed",
@@ -40,7 +40,8 @@ def heatwaves(
     Args:
         data: a NetCDF file, a Zarr store, a folder of either, the URL of a Zarr store, `sample`, a run, whose own
             days and base period are used, or a forecast's file, which is joined to the days of history that it
-            holds; in Python also an xarray object.
+            holds; in Python also an xarray object. A table or a file of daily temperatures of one place or
+            several is a series; in Python also a pandas object with dates as index.
         places: find the events of the places in these files, CSV with the columns `name`, `lat`, `lon`, or GeoJSON
             with points and polygons, and write a table. By default, those of all cells are written to NetCDF.
         cold: find cold spells instead of heatwaves.
@@ -83,7 +84,7 @@ def heatwaves(
     from sstcast.forecasting.forecast_events import events_of_forecast, open_if_forecast
     from sstcast.runs import Run
 
-    source = str(data.folder) if isinstance(data, Run) else data
+    source = str(data.folder) if isinstance(data, Run) else from_pandas(data)
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     definition = Definition(percentile, shortest, longest_gap, window, smooth)
     question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below)

@@ -18,6 +18,7 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError, counted
 from sstcast.extremes.definition import HOBDAY, Definition
+from sstcast.extremes.gaps import FEWEST_YEARS, limits_of_known
 from sstcast.extremes.heatwaves import limits, short_base_period, where_defined
 from sstcast.log import LOG
 from sstcast.ocean.splits import complete_years
@@ -94,11 +95,26 @@ class Baseline:
             LOG.info(f"{path}: the thresholds of heatwaves are from a base period of only {short}")
         return baseline
 
+    def check_known(self, sst: xr.DataArray, path: Path) -> None:
+        """Raise SSTCastError if the base period of a series `sst(time, place)` has too few years with values."""
+        base = sst.sel(time=slice(str(self.first), str(self.last)))
+        known = base.notnull().groupby("time.year").any().sum("year")
+        for place in known["place"].values[(known < FEWEST_YEARS).values]:
+            years = counted(int(known.sel(place=place)), "year")
+            raise SSTCastError(
+                f"{path}: {place} has values in {years} of {self.first}..{self.last}, but thresholds need "
+                f"{FEWEST_YEARS}: give a longer series, or a temperature with --above or --below"
+            )
+        if self.kind == DETRENDED and base.isnull().any():
+            raise SSTCastError(
+                f"{path}: a trend needs each day of {self.first}..{self.last}; choose --baseline {FIXED}"
+            )
+
     def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[Array, Array]:
         """Return climatology and threshold `[day, series]` in degC of the days of `sst(time, series)`.
 
-        The threshold is NaN on days on which no event is defined (see `heatwaves.where_defined`), and both are NaN
-        in series that lack a day of the base period.
+        The threshold is NaN on days on which no event is defined (see `heatwaves.where_defined`). Days may be
+        missing (see `gaps.limits_of_known`).
         """
         name = "cold_spell_threshold" if cold else "heatwave_threshold"
         if self.kind == MOVING:
@@ -109,7 +125,7 @@ class Baseline:
             trend = _trend(sst, base, limits(base, self.definition)["climatology"])
             position = sst.indexes["time"].get_indexer(base.indexes["time"])
             base = base.copy(data=(base.values - trend[position]).astype(np.float32))
-        found = where_defined(limits(base, self.definition))
+        found = where_defined(limits_of_known(base, self.definition))
         normal, limit = (on_days(found[of], sst["time"]).values + trend for of in ("climatology", name))
         return normal.astype(np.float32, copy=False), limit.astype(np.float32, copy=False)
 
@@ -118,7 +134,7 @@ class Baseline:
         year = sst["time"].dt.year.values
         for of in range(self.first.year + MOVING_YEARS, self.last.year + 2):
             base = sst.sel(time=slice(str(of - MOVING_YEARS), str(of - 1)))
-            found, own = where_defined(limits(base, self.definition)), year == of
+            found, own = where_defined(limits_of_known(base, self.definition)), year == of
             for field, values in ((normal, found["climatology"]), (limit, found[name])):
                 field[own] = on_days(values, sst["time"][own]).values
         return normal, limit

@@ -31,7 +31,10 @@ def _of_places(table: pd.DataFrame, event: str) -> list[str]:
 
 def _of_place(table: pd.DataFrame, event: str) -> str:
     longest = table.loc[table["duration"].idxmax()]
-    running = table[table["decline_rate"].isna()]
+    is_last = table["end"] == table.attrs.get(
+        "last", table["end"].max()
+    )  # a missing day ends an event without a rate
+    running = table[table["decline_rate"].isna() & is_last]
     until = " at the end of the forecast" * ("probability" in table)
     going_on = "".join(
         f"; one goes on{until}, since {of['start']:%Y-%m-%d} ({counted(int(of['duration']), 'day')})"

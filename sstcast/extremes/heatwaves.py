@@ -81,7 +81,7 @@ def limits(sst: xr.DataArray, definition: Definition = HOBDAY) -> xr.Dataset:
         values = np.concatenate([values, (values[:, previous_index] + values[:, next_index]) / 2], axis=1)
         for day, indices in enumerate(nearby_indices):
             ordered = np.sort(values[:, indices])
-            percentiles = (_percentile(ordered, percent) for percent in percents)
+            percentiles = (percentile_of(ordered, percent) for percent in percents)
             result[:, day, block] = (ordered.mean(1), *percentiles)
         result[:, :, block][:, :, np.isnan(values).any(1)] = np.nan
     from scipy.ndimage import uniform_filter1d  # imported late: slow, and thresholds are cached
@@ -130,7 +130,7 @@ def freezing_point(sst: xr.DataArray) -> xr.DataArray:
     return lowest.where(frozen >= FROZEN_SHARE).rename(FREEZING)
 
 
-def _percentile(ordered: Array, percent: float) -> Array:
+def percentile_of(ordered: Array, percent: float) -> Array:
     """Return a percentile of each ascending row, interpolated linearly between two values."""
     rank, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
     low, high = ordered[:, int(rank)], ordered[:, min(int(rank) + 1, ordered.shape[1] - 1)]

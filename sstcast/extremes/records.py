@@ -30,6 +30,7 @@ from sstcast.log import LOG
 from sstcast.ocean.places import Places
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.ocean.series import series_of
 from sstcast.reading.daily_field import source_of
 from sstcast.runs import PRETRAINED, Run, file_name
 from sstcast.storage.artefacts import check_own, followed, locked, noted, read_recipe, unlinked
@@ -56,6 +57,7 @@ class Question(NamedTuple):
     definition: Definition = HOBDAY
     above: float | None = None
     below: float | None = None
+    of_series: bool = False  # whether the days are those of places, so that there are no cells
 
     @property
     def limit(self) -> Limit | None:
@@ -101,7 +103,7 @@ class Question(NamedTuple):
     @property
     def suffix(self) -> str:
         """Cells go to NetCDF, places to a table."""
-        return ".nc" if self.places is None else ".csv"
+        return ".nc" if self.places is None and not self.of_series else ".csv"
 
     def check(self) -> None:
         """Raise SSTCastError if two options exclude each other, or a temperature is none of the sea."""
@@ -135,11 +137,20 @@ def events_of_record(
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
     run = Run.open(source.path) if is_run(source.path) else None
+    known = series_of(source) if run is None else None
+    if known is not None:
+        if question.places is not None:
+            raise SSTCastError(f"--places: {source.path} is a series, which is of its own places; leave it out")
+        question = question._replace(of_series=True)
     name, cold = question.file_name, question.cold or question.subject == BELOW
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
     path = checked_out(out or unlinked(path), question.suffix)
-    with _record(source, run) as (sst, fraction, prepared), locked(path):
+    with _record(source, run, known) as (sst, fraction, prepared), locked(path):
         baseline = _baseline(question, sst, source, run)
+        if known is not None and isinstance(baseline, Baseline):
+            baseline.check_known(known, source.path)
+        if known is not None and question.dhw and known.isnull().any():
+            raise SSTCastError(f"--dhw: {source.path} lacks days, which degree heating weeks need; fill them")
         recipe = {"baseline": str(baseline), "made_from": _made_from(source, run)}
         recipe |= {**question.own, **question.files_from(path)}
         if out is None:
@@ -148,15 +159,19 @@ def events_of_record(
             LOG.info(f"{source.path}: events and their categories are not Hobday's: {question.definition}")
 
         def find() -> xr.Dataset | pd.DataFrame:
-            if question.places is not None:
-                weights = question.places.weights(fraction, sst[0].notnull().values)
-                series = series_of_places(sst, question.places, weights)
+            if question.suffix == ".csv":
+                series = sst
+                if question.places is not None:
+                    weights = question.places.weights(fraction, sst[0].notnull().values)
+                    series = series_of_places(sst, question.places, weights)
                 if isinstance(baseline, MonthlyYears):
                     table = stress_of_places(series, baseline)
                 else:
                     climatology, threshold = baseline.daily(series, cold)
                     table = events_of_series(series, climatology, threshold, cold, question.definition)
-                return table.assign(baseline=str(baseline), **question.own)
+                table = table.assign(baseline=str(baseline), **question.own)
+                table.attrs["last"] = sst["time"].values[-1]
+                return table
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)
             else:
@@ -219,11 +234,16 @@ def _span(sst: xr.DataArray) -> tuple[dt.date, dt.date]:
 
 
 @contextmanager
-def _record(source: FieldSource, run: Run | None) -> Iterator[tuple[xr.DataArray, xr.DataArray, Prepared | None]]:
+def _record(
+    source: FieldSource, run: Run | None, series: xr.DataArray | None
+) -> Iterator[tuple[xr.DataArray, xr.DataArray, Prepared | None]]:
     """Open the days of a source or of a run, `sst(time, lat, lon)` in degC, and the ocean share of its cells.
 
-    Those of a run come with the stores that hold them.
+    Those of a run come with the stores that hold them. A `series`, `sst(time, place)`, is its own.
     """
+    if series is not None:
+        yield series, xr.DataArray(), None
+        return
     if run is None:
         with open_record(source) as sst:
             yield sst, sst[0].notnull().drop_vars("time").astype(np.float32).load(), None

@@ -6,7 +6,7 @@ or in the columns of NDBC.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,9 +90,22 @@ class PointColumns:
 
 def read_columns(path: Path) -> PointColumns:
     """Read a CSV, NetCDF or Parquet file. Raises SSTCastError if it cannot be read, or lacks a column."""
-    with reading(path, GIVE):
-        raw, attributes = _raw_columns(path)
-    raw, attributes = _units_of_text(raw, attributes)
+    return columns_of(path, *raw_columns(path))
+
+
+def columns_of(
+    path: Path,
+    raw: pd.DataFrame,
+    attributes: Mapping[Any, Mapping[str, Any]],
+    needed: Sequence[str] = NEEDED,
+    temperature: str = "",
+    give: str = GIVE,
+) -> PointColumns:
+    """Return the known columns of those of a file, in which `temperature` is the one of the temperatures.
+
+    Without that, it is the first with a known name. Raises SSTCastError, which says what to `give`, if one that is
+    `needed` is absent.
+    """
     lower = {str(name).strip().lower(): name for name in raw.columns}
     if set(DATE_PARTS[:3]) <= lower.keys() and not set(COLUMN_NAMES["time"]) & lower.keys():
         parts = {part: pd.to_numeric(raw[lower[part]], errors="coerce") for part in DATE_PARTS if part in lower}
@@ -101,13 +114,14 @@ def read_columns(path: Path) -> PointColumns:
         }
         raw["time"] = pd.to_datetime(pd.DataFrame(parts), errors="coerce")
         lower["time"] = "time"
-    names = {key: str(lower[name]) for key in COLUMN_NAMES if (name := _first_known(key, lower))}
+    names = {key: str(lower[name]) for key in COLUMN_NAMES if (name := first_known(key, lower))}
+    names |= {"sst": temperature} if temperature else {}
     if names.get("time", "").lower() == "date" and "hour" in lower:
         raw["date"] = _at_hours(raw[names["time"]], raw, lower)
         names["time"] = "date"
-    if absent := [key for key in NEEDED if key not in names]:
+    if absent := [key for key in needed if key not in names]:
         columns = ", ".join(map(str, raw.columns))[:200]
-        raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {GIVE}")
+        raise SSTCastError(f"{path}: no column for {', '.join(absent)} among {columns}; {give}")
     depths = [lower[name] for name in COLUMN_NAMES["depth"] if name in lower]
     names.pop("depth", None)
     for name in depths:
@@ -122,7 +136,7 @@ def read_columns(path: Path) -> PointColumns:
     if good:
         names["quality"] = flag
     table = pd.DataFrame({key: raw[name] for key, name in names.items()})
-    with reading(path, GIVE):
+    with reading(path, give):
         text = table["time"].astype(str) if pd.api.types.is_integer_dtype(table["time"]) else table["time"]
         times = pd.to_datetime(text, errors="coerce", utc=True, format="ISO8601").dt.tz_localize(None)
     unread = table["time"][times.isna() & table["time"].notna() & (table["time"].astype(str).str.strip() != "")]
@@ -134,7 +148,7 @@ def read_columns(path: Path) -> PointColumns:
         if key in table:
             numbers = pd.to_numeric(table[key], errors="coerce")
             texts = table[key][numbers.isna() & table[key].notna()].astype(str).str.strip()
-            if key in NEEDED and (texts := texts[~texts.str.lower().isin(NO_NUMBERS)]).size:
+            if key in needed and (texts := texts[~texts.str.lower().isin(NO_NUMBERS)]).size:
                 notes.append(f"{names[key]} {texts.iloc[0]!r} is no number; write degrees, such as -42.35")
             table[key] = numbers
     return PointColumns(table, names, {key: attributes.get(name, {}) for key, name in names.items()}, good, notes)
@@ -151,17 +165,26 @@ def _at_hours(dates: "pd.Series[Any]", raw: pd.DataFrame, lower: Mapping[str, An
     return instants
 
 
-def _first_known(key: str, lower: Mapping[str, Any]) -> str:
+def first_known(key: str, lower: Mapping[str, Any]) -> str:
     """Return the first of the names of a column that a file has, in lower case, or "" if it has none."""
     skin = [name for name in lower if "skin" in name] if key == "sst" else []
     return next((name for name in (*COLUMN_NAMES[key], *skin) if name in lower), "")
 
 
-def _raw_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
+def raw_columns(path: Path, give: str = GIVE) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
+    """Return the columns of a CSV, NetCDF or Parquet file, and the attributes that it states of each.
+
+    Raises SSTCastError, which says what to `give`, if it cannot be read.
+    """
+    with reading(path, give):
+        return _units_of_text(*_stored_columns(path))
+
+
+def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
     suffix = path.suffix.lower()
     if suffix in NETCDF_SUFFIXES:
         with open_dataset(path) as dataset:
-            return _rows(dataset), {str(name): field.attrs for name, field in dataset.variables.items()}
+            return rows_of(dataset), {str(name): field.attrs for name, field in dataset.variables.items()}
     if suffix in (".parquet", ".pq"):
         if find_spec("pyarrow") is None:
             raise SSTCastError(f"{path}: reading it needs pyarrow; run: pip install 'sstcast[parquet]'")
@@ -179,10 +202,14 @@ def _raw_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]
     return read_table(path).reset_index(drop=True), {}
 
 
-def _rows(dataset: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each value of the temperature, with all that its dimensions or its ragged row give it."""
+def rows_of(dataset: xr.Dataset, temperature: str = "") -> pd.DataFrame:
+    """Return a row for each value of the temperature, with all that its dimensions or its ragged row give it.
+
+    It is called `temperature`, or by the first known name.
+    """
     fields = {str(name): field for name, field in dataset.variables.items()}
-    sst = _first_known("sst", lower := {name.lower(): name for name in fields})
+    sst = temperature.lower() or first_known("sst", {name.lower(): name for name in fields})
+    lower = {name.lower(): name for name in fields}
     main = fields[lower[sst]] if sst else max(fields.values(), key=lambda field: field.size)
     sizes = dict(zip(main.dims, main.shape, strict=True))
     is_count = {name: name.lower() in ROW_SIZES or "sample_dimension" in fields[name].attrs for name in fields}

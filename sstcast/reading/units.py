@@ -70,6 +70,11 @@ def celsius(units: str, path: Path | str, variable: str, key: str = "data.units"
     return _SCALES[scale]
 
 
+def is_temperature(units: str) -> bool:
+    """Return whether a file's spelling is one of a unit of temperature."""
+    return _plain(units) in _SPELLINGS
+
+
 def _plain(units: str) -> str:
     """Return a spelling in lower case, without blanks, underscores, dots and brackets, and with ° as its sign."""
     sign = units.replace("º", "°").replace("˚", "°")
