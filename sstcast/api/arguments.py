@@ -198,13 +198,19 @@ def from_pandas(data: Any) -> Any:
     """
     import pandas as pd
 
+    from sstcast.ocean.point_files import with_units
+
     if isinstance(data, pd.Series):
         data = data.to_frame("sst" if data.name is None else str(data.name))
     if not isinstance(data, pd.DataFrame):
         return data
     if not isinstance(data.index, pd.DatetimeIndex):
         raise SSTCastError(f"data: its index is a {type(data.index).__name__}; give dates as index")
-    return data.set_axis(data.index.tz_localize(None).rename("time")).to_xarray()
+    data, units = with_units(data.set_axis(data.index.tz_localize(None).rename("time")), {})
+    dataset = data.to_xarray()
+    for name, attributes in units.items():
+        dataset[name].attrs.update(attributes)
+    return dataset
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:

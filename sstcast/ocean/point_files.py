@@ -177,7 +177,7 @@ def raw_columns(path: Path, give: str = GIVE) -> tuple[pd.DataFrame, dict[Any, M
     Raises SSTCastError, which says what to `give`, if it cannot be read.
     """
     with reading(path, give):
-        return _units_of_text(*_stored_columns(path))
+        return with_units(*_stored_columns(path))
 
 
 def _stored_columns(path: Path) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
@@ -228,7 +228,7 @@ def rows_of(dataset: xr.Dataset, temperature: str = "") -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _units_of_text(
+def with_units(
     raw: pd.DataFrame, attributes: dict[Any, Mapping[str, Any]]
 ) -> tuple[pd.DataFrame, dict[Any, Mapping[str, Any]]]:
     """Take units out of the names of columns, or out of the first row, which is the second line of ERDDAP."""

@@ -121,7 +121,8 @@ def _dataset_of_series(source: FieldSource) -> xr.Dataset | None:
         except SSTCastError:
             return None
     lower = {str(name).lower(): str(name) for name in dataset.variables}
-    name = source.variable or lower.get(first_known("sst", lower), "")
+    by_unit = (str(n) for n, of in dataset.data_vars.items() if is_temperature(str(of.attrs.get("units", ""))))
+    name = source.variable or lower.get(first_known("sst", lower)) or next(by_unit, "")
     time = lower.get(first_known("time", lower), "")
     if name in dataset.variables and time in dataset[name].coords and dataset[time].ndim == 1:
         along = dataset[time].dims[0]
