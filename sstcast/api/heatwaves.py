@@ -31,6 +31,8 @@ def heatwaves(
     longest_gap: int = 2,
     window: int = 11,
     smooth: int = 31,
+    above: float | None = None,
+    below: float | None = None,
     out: Path | str | None = None,
 ) -> Result[xr.Dataset | pd.DataFrame]:
     """Find the events of marine heatwaves in daily SST, with start, peak, end, duration, intensities and category.
@@ -57,6 +59,8 @@ def heatwaves(
         longest_gap: days between two events that count as one, at most.
         window: days around a day of the year that its mean and percentile are of, an odd number.
         smooth: days of the running mean of these, an odd number. 1 is none.
+        above: instead of heatwaves, find periods above this temperature in degC, without climatology or category.
+        below: instead of cold spells, find periods below this temperature in degC.
         out: the `.nc` or, for places, the `.csv` to write, by default named after the data and the places.
 
     Returns:
@@ -82,7 +86,7 @@ def heatwaves(
     source = str(data.folder) if isinstance(data, Run) else data
     days = field_source(source, region=region, variable=variable, units=units, gaps=gaps)
     definition = Definition(percentile, shortest, longest_gap, window, smooth)
-    question = Question(read_places(places) or None, cold, baseline, years, dhw, definition)
+    question = Question(read_places(places) or None, cold, baseline, years, dhw, definition, above, below)
     question.check()
     if (forecast := open_if_forecast(days.path)) is not None:
         return Result(*events_of_forecast(forecast, days, question, expand_path(out)), True)

@@ -124,6 +124,23 @@ class Baseline:
         return normal, limit
 
 
+@dataclass(frozen=True)
+class Limit:
+    """A temperature in degC, the same on all days, which the days of an event are above or `below`."""
+
+    temperature: float
+    below: bool
+    definition: Definition = HOBDAY
+
+    def __str__(self) -> str:
+        """The limit as it is recorded in files."""
+        return f"{'below' if self.below else 'above'} {self.temperature:.12g} degC, {self.definition.duration}"
+
+    def daily(self, sst: xr.DataArray, cold: bool = False) -> tuple[None, Array]:
+        """Return no climatology, and the threshold `[day, series]` of the days of `sst(time, series)`."""
+        return None, np.full(sst.shape, self.temperature, np.float32)
+
+
 def _parsed(years: str | Sequence[int]) -> tuple[int, int]:
     try:
         first, last = (int(year) for year in (years.split(":") if isinstance(years, str) else years))

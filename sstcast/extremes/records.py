@@ -13,10 +13,12 @@ import xarray as xr
 
 from sstcast.config import FieldSource
 from sstcast.errors import SSTCastError
-from sstcast.extremes.baselines import FIXED, Baseline
+from sstcast.extremes.above import ABOVE, BELOW, HIGHEST, LOWEST
+from sstcast.extremes.baselines import FIXED, Baseline, Limit
 from sstcast.extremes.definition import HOBDAY, Definition
 from sstcast.extremes.heat_stress import MonthlyYears
 from sstcast.extremes.heat_stress_record import stress_of_cells, stress_of_places
+from sstcast.extremes.heatwave_events import EVENT_COLUMNS, LIMIT_COLUMNS
 from sstcast.extremes.heatwave_record import (
     events_of_cells,
     events_of_series,
@@ -42,7 +44,8 @@ TABLE_DECIMALS = 6  # of numbers in a CSV
 class Question(NamedTuple):
     """What the command is asked for: the places or all cells, cold spells, the baseline and the definition.
 
-    With `dhw`, these are degree heating weeks instead of events.
+    With `dhw`, these are degree heating weeks instead of events, and with `above` or `below` events beyond this
+    temperature in degC.
     """
 
     places: Places | None = None
@@ -51,29 +54,43 @@ class Question(NamedTuple):
     years: str | None = None
     dhw: bool = False
     definition: Definition = HOBDAY
+    above: float | None = None
+    below: float | None = None
+
+    @property
+    def limit(self) -> Limit | None:
+        """The temperature that events are beyond, if one is given."""
+        if self.above is not None:
+            return Limit(self.above, False, self.definition)
+        return None if self.below is None else Limit(self.below, True, self.definition)
 
     @property
     def given(self) -> list[str]:
         """The options, of those that thresholds and events depend on, that are not the usual ones."""
         options = {"baseline": self.kind != FIXED, "years": self.years is not None}
+        options |= {"above": self.above is not None, "below": self.below is not None}
         names = [name for name, differs in options.items() if differs]
         return names + [name.replace("_", "-") for name in self.definition.given]
 
     @property
     def own(self) -> dict[str, str]:
         """The definition, for recipes, attributes and columns, if it is not Hobday's."""
-        return {} if self.definition == HOBDAY else {"definition": str(self.definition)}
+        is_told = self.definition != HOBDAY and self.limit is None  # a limit tells what it is of it
+        return {"definition": str(self.definition)} if is_told else {}
 
     @property
     def subject(self) -> str:
         """What the file's name says it holds."""
+        if self.limit is not None:
+            return BELOW if self.limit.below else ABOVE
         return "dhw" if self.dhw else "cold-spells" if self.cold else "heatwaves"
 
     @property
     def file_name(self) -> str:
         """What the name of the file ends with, whatever the days are."""
         files = () if self.places is None else self.places.files
-        return "-".join([self.subject, *(path.stem for path in files)]) + self.suffix
+        limit = () if self.limit is None else (f"{self.limit.temperature:.12g}",)
+        return "-".join([self.subject, *limit, *(path.stem for path in files)]) + self.suffix
 
     def files_from(self, table: Path) -> dict[str, list[str]]:
         """Return, for the recipe of a table, the paths of the places' files, relative to the table."""
@@ -87,7 +104,16 @@ class Question(NamedTuple):
         return ".nc" if self.places is None else ".csv"
 
     def check(self) -> None:
-        """Raise SSTCastError if degree heating weeks are asked for with options of events."""
+        """Raise SSTCastError if two options exclude each other, or a temperature is none of the sea."""
+        if self.limit is not None:
+            option, value = self.subject, self.limit.temperature
+            others = ["cold"] * self.cold + ["dhw"] * self.dhw
+            if others := others + [name for name in self.given if name not in (option, "shortest", "longest-gap")]:
+                raise SSTCastError(f"--{option}: has no --{others[0]}; leave one of the two out")
+            if not LOWEST <= value <= HIGHEST:
+                raise SSTCastError(
+                    f"--{option} {value:g}: give one temperature from {LOWEST:g} to {HIGHEST:g} degC"
+                )
         if self.dhw and (options := ["cold"] * self.cold + self.given):
             raise SSTCastError(f"--dhw: degree heating weeks have no --{options[0]}; leave one of the two out")
 
@@ -109,7 +135,7 @@ def events_of_record(
     Raises SSTCastError if the days, the baseline, the places or `out` are unusable.
     """
     run = Run.open(source.path) if is_run(source.path) else None
-    name = question.file_name
+    name, cold = question.file_name, question.cold or question.subject == BELOW
     path = Path(f"{file_name(source.path.stem)}-{name}") if run is None else run.folder / name
     path = checked_out(out or unlinked(path), question.suffix)
     with _record(source, run) as (sst, fraction, prepared), locked(path):
@@ -128,14 +154,15 @@ def events_of_record(
                 if isinstance(baseline, MonthlyYears):
                     table = stress_of_places(series, baseline)
                 else:
-                    fields = baseline.daily(series, question.cold)
-                    table = events_of_series(series, *fields, question.cold, question.definition)
+                    climatology, threshold = baseline.daily(series, cold)
+                    table = events_of_series(series, climatology, threshold, cold, question.definition)
                 return table.assign(baseline=str(baseline), **question.own)
             if isinstance(baseline, MonthlyYears):
                 found = stress_of_cells(sst, baseline)
             else:
+                columns = LIMIT_COLUMNS if isinstance(baseline, Limit) else EVENT_COLUMNS
                 found = events_of_cells(
-                    sst, lambda block: baseline.daily(block, question.cold), question.cold, question.definition
+                    sst, lambda block: baseline.daily(block, cold), cold, question.definition, columns
                 )
             return with_attributes(found, str(sst.attrs["title"]), recipe, question.subject)
 
@@ -144,7 +171,7 @@ def events_of_record(
 
 def _baseline(
     question: Question, sst: xr.DataArray, source: FieldSource, run: Run | None
-) -> Baseline | MonthlyYears:
+) -> Baseline | Limit | MonthlyYears:
     """Return what events, or the years whose monthly means heat stress, are measured from."""
     if question.dhw:
         first, last = _span(sst) if run is None else run.config.data.splits.base
@@ -154,6 +181,8 @@ def _baseline(
             )
         return years
     if run is None:
+        if question.limit is not None:
+            return question.limit
         return Baseline.of(question.kind, question.years, *_span(sst), source.path, question.definition)
     return _of_run(run, question)
 

@@ -220,6 +220,10 @@ VARIABLES |= {  # of events; the words that tell heatwaves from cold spells are 
     "event_days": {"long_name": "days in events in the year", "units": "day"},
     "event_count": {"long_name": "events that begin in the year", "units": "1"},
     "event_intensity": {"long_name": "sum of the intensities of the days in events in the year", **_SUM},
+    "event_intensity_threshold": {
+        "long_name": "sum of the departures from the temperature of the days in events in the year",
+        **_SUM,
+    },
     "maximum_monthly_mean": {"long_name": "mean of the warmest month (MMM)", **_CELSIUS},
     "dhw_max": {"long_name": "largest degree heating week of the year", "units": "degree_Celsius week"},
     "stress": {"long_name": "level of heat stress of corals"},
