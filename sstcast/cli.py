@@ -379,21 +379,15 @@ def doctor() -> None:
     """Show versions, devices, threads and free disk space, and list missing packages by task."""
     from sstcast.doctor import examine
 
-    for line in examine():
-        print(line)
+    print(*examine(), sep="\n")
 
 
 @app.command(rich_help_panel="Train")
 def models() -> None:
     """List the models that `model.name` may select, and the local layers of `mpnn` and `gps`."""
-    from sstcast.models import LINEAR, MODELS
-    from sstcast.models.layers import CONVS
+    from sstcast.models.factory import model_lines
 
-    for name, entry in [*MODELS.items(), *LINEAR.items()]:
-        print(f"{name:20}{entry.about}")
-    print("\nlocal layers, as model.conv, or as a model on graphs (with -vn: and a virtual node)")
-    for name, conv in CONVS.items():
-        print(f"{name:20}{conv.about}")
+    print(*model_lines(), sep="\n")
 
 
 @verb("train", "Train", "config")
